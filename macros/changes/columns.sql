@@ -1,0 +1,166 @@
+{#- The declared columns as a list of {name, type, field, sensitive}. -#}
+{% macro column_specs(columns) -%}
+    {%- set specs = [] -%}
+    {%- for name, declared in columns.items() -%}
+        {%- set spec = {'type': declared} if declared is string else declared -%}
+        {%- do only_known_options('columns: ' ~ name, spec, ['type', 'field', 'sensitive']) -%}
+        {%- if not spec.get('type') -%}
+            {{ exceptions.raise_compiler_error(model.name ~ ": column '" ~ name ~ "' is declared without a type.") }}
+        {%- endif -%}
+        {%- do specs.append({
+            'name': name, 'type': spec.type, 'field': spec.get('field', name), 'sensitive': spec.get('sensitive', false)
+        }) -%}
+    {%- endfor -%}
+    {{ return(specs) }}
+{%- endmacro %}
+
+
+{#- Columns that bronze has seen and no model declares (R8): they are carried with the type their schema gives. -#}
+{% macro undeclared_columns(feed, columns) -%}
+    {%- set found = [] -%}
+    {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
+        {%- set seen = run_query(
+            'select field.name, max_by(field.spark_type, batch_id) from (select explode(fields) as field, batch_id from '
+            ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed) ~ ') group by 1 order by 1'
+        ) -%}
+        {%- set declared = columns | map(attribute='field') | list -%}
+        {%- set taken = columns | map(attribute='name') | map('lower') | list -%}
+        {%- for row in seen if row[0] not in declared -%}
+            {%- set name = row[0] if row[0] | lower not in taken else row[0] ~ '_' ~ local_md5(row[0])[:8] -%}
+            {%- do taken.append(name | lower) -%}
+            {%- do found.append({'name': name, 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#- Columns whose text Spark's JSON reader would change (1.50 to 1.5) are read as variant, which keeps every digit. -#}
+{% macro json_type(spec) -%}
+    {{ 'variant' if spec.type.startswith('decimal') or spec.type.startswith('array') else 'string' }}
+{%- endmacro %}
+
+
+{#- Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. -#}
+{% macro is_case_sensitive(columns) -%}
+    {{ return(columns | map(attribute='field') | map('lower') | unique | list | length < columns | length) }}
+{%- endmacro %}
+
+
+{% macro row_ddl(columns, only=none) -%}
+    {%- if is_case_sensitive(columns) -%}
+        map<string, variant>
+    {%- else -%}
+        struct<
+        {%- for spec in columns if only is none or spec.name in only -%}
+            {{ quoted(spec.field) }}: {{ json_type(spec) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+        >
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro fields_ddl(columns, type) -%}
+    {%- if is_case_sensitive(columns) -%}
+        map<string, {{ type }}>
+    {%- else -%}
+        {%- for spec in columns -%}{{ quoted(spec.field) }} {{ type }}{{ ', ' if not loop.last }}{%- endfor -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a field of a row as text; NULL where the row has none or null. -#}
+{% macro field_text(row, spec, columns) -%}
+    {%- if is_case_sensitive(columns) -%}
+        cast(try_element_at({{ row }}, {{ text_literal(spec.field) }}) as string)
+    {%- elif json_type(spec) == 'variant' -%}
+        cast({{ row }}.{{ quoted(spec.field) }} as string)
+    {%- else -%}
+        {{ row }}.{{ quoted(spec.field) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro encoding_of(spec, columns) -%}
+    {%- if is_case_sensitive(columns) -%}
+        shapes.encodings[{{ text_literal(spec.field) }}]
+    {%- else -%}
+        shapes.encodings.{{ quoted(spec.field) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a struct of plain texts, one field a column. -#}
+{% macro plain_struct(row, columns, only=none) -%}
+    {%- if only is not none and not only -%}
+        cast(null as struct<none: string>)
+    {%- else -%}
+    named_struct(
+        {%- for spec in columns if only is none or spec.name in only %}
+            {{ text_literal(spec.name) }}, {{ plain_text(field_text(row, spec, columns), encoding_of(spec, columns), spec.type) }}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro typed_struct(texts, columns, only=none) -%}
+    named_struct(
+        {%- for spec in columns if only is none or spec.name in only %}
+            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
+{%- endmacro %}
+
+
+{#- Expression: the row's state, with NULL where the value is unavailable; NULL where there is no row. -#}
+{% macro known_struct(typed, columns) -%}
+    if(has_after, named_struct(
+        {%- for spec in columns %}
+            {{ text_literal(spec.name) }}, if(
+                array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
+                null,
+                {{ typed }}.{{ quoted(spec.name) }}
+            )
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        ), null)
+{%- endmacro %}
+
+
+{#- Expression: column → exact text of each value that its type can't hold (R6). -#}
+{% macro exact_values(texts, typed, columns) -%}
+    map_filter(
+        map(
+            {%- for spec in columns if spec.type | lower != 'string' %}
+            {{ text_literal(spec.name) }}, if(
+                {{ typed }}.{{ quoted(spec.name) }} is null
+                and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
+                {{ texts }}.{{ quoted(spec.name) }},
+                null
+            ),
+            {%- endfor %}
+            '', cast(null as string)
+        ),
+        (name, value) -> value is not null
+    )
+{%- endmacro %}
+
+
+{#- Expression: the key, from the record's key and, where that lacks a column, from the row (see "key" in the contract). -#}
+{% macro key_struct(columns, key) -%}
+    {%- if key -%}
+    if(op = 't', null, named_struct(
+        {%- for spec in columns if spec.name in key %}
+            {{ text_literal(spec.name) }}, coalesce(
+                key_typed.{{ quoted(spec.name) }}, after_typed.{{ quoted(spec.name) }}, before_typed.{{ quoted(spec.name) }}
+            )
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        ))
+    {%- else -%}
+    cast(null as struct<none: string>)
+    {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,119 @@
+{#- Everything the events of any connector say about where and when: read by name, as text, absent ones NULL. -#}
+{% macro envelope_ddl(columns) -%}
+    {%- set row = row_ddl(columns) -%}
+    {%- set source -%}
+        struct<connector: string, name: string, snapshot: string, ts_ms: string, ts_us: string, ts_ns: string,
+        `txId`: string, lsn: string, sequence: string, server_id: string, file: string, pos: string, `row`: string,
+        gtid: string>
+    {%- endset -%}
+    {%- set block -%}
+        op: string, ts_ms: string, source: {{ source }}, transaction: struct<id: string>, before: {{ row }}, after: {{ row }}
+    {%- endset -%}
+    struct<payload: struct<{{ block }}>, {{ block }}>
+{%- endmacro %}
+
+
+{#- Expression: the envelope of a value without a schema around it. -#}
+{% macro without_payload(value, columns) -%}
+    named_struct(
+        {%- for part in ['op', 'ts_ms', 'source', 'transaction', 'before', 'after'] -%}
+            '{{ part }}', {{ value }}.{{ part }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    )
+{%- endmacro %}
+
+
+{% macro key_ddl(columns, key) -%}
+    {%- if is_case_sensitive(columns) -%}
+        struct<payload: map<string, variant>>
+    {%- elif key -%}
+        {%- set row = row_ddl(columns, key) -%}
+        struct<payload: {{ row }}, {{ row[7:-1] }}>
+    {%- else -%}
+        struct<payload: string>
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro struct_of(row, columns, key) -%}
+    {%- if is_case_sensitive(columns) -%}
+        cast(null as map<string, variant>)
+    {%- elif key -%}
+        named_struct(
+            {%- for spec in columns if spec.name in key -%}
+                {{ text_literal(spec.field) }}, {{ row }}.{{ quoted(spec.field) }}{{ ', ' if not loop.last }}
+            {%- endfor -%}
+        )
+    {%- else -%}
+        cast(null as string)
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a header that holds a key, as JSON text; connectors write it with and without a schema around it. -#}
+{% macro header_text(name) -%}
+    {%- set text = "decode(filter(headers, header -> header.key = '" ~ name ~ "')[0].value, 'utf-8')" -%}
+    coalesce(get_json_object({{ text }}, '$.payload'), {{ text }})
+{%- endmacro %}
+
+
+{#- The placeholder as each type writes it: text, base64, a list of one, character codes, a map of itself (R7). -#}
+{% macro placeholder_texts(placeholder) -%}
+    {%- set codes = [] -%}
+    {%- for letter in placeholder -%}{%- do codes.append('%d' | format(ascii(letter))) -%}{%- endfor -%}
+    {{ return({
+        'plain': placeholder,
+        'list': '["' ~ placeholder ~ '"]',
+        'codes': '[' ~ codes | join(',') ~ ']',
+        'map': '{"' ~ placeholder ~ '":"' ~ placeholder ~ '"}'
+    }) }}
+{%- endmacro %}
+
+
+{#- The code of a printable ASCII letter; Jinja has no ord. -#}
+{% macro ascii(letter) -%}
+    {%- set printable = ' !"#$%&\'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~' -%}
+    {{ return(printable.index(letter) + 32 if letter in printable else 63) }}
+{%- endmacro %}
+
+
+{#- Expression: the names of the columns whose value the event leaves out as unchanged (R7). -#}
+{% macro unavailable_columns(row, columns, absent) -%}
+    array_compact(array(
+        {%- for spec in columns %}
+            {%- set text = field_text(row, spec, columns) %}
+            case when {{ text }} in (
+                {{ text_literal(absent.plain) }},
+                base64(encode({{ text_literal(absent.plain) }}, 'utf-8')),
+                {{ text_literal(absent.list) }},
+                {{ text_literal(absent.codes) }},
+                {{ text_literal(absent.map) }}
+            ) then {{ text_literal(spec.name) }} end
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        ))
+{%- endmacro %}
+
+
+{#- Expression: S of R4, the lsn of the last snapshot read before this record by offset in its partition. -#}
+{% macro last_snapshot_lsn() -%}
+    last_value(if({{ is_read('source') }} and coalesce(source.snapshot, '') != 'incremental', cast(source.lsn as bigint), null), true) over (
+        partition by source_label, topic, `partition`
+        order by `offset`
+        rows between unbounded preceding and 1 preceding
+    )
+{%- endmacro %}
+
+
+{#-
+  Expression: which of the equal changes of one run of deliveries this is (R3). Changes with a key are told apart by
+  it and their position; without one, equal changes at one position are different changes within a run. A run ends
+  where the position falls back.
+-#}
+{% macro change_ordinal(key) -%}
+    {%- if key -%}
+    0
+    {%- else -%}
+    0
+    {%- endif -%}
+{%- endmacro %}

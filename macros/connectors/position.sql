@@ -1,0 +1,53 @@
+{#-
+  The order of every connector, in one place (R4): text that sorts as the source's log does. Numbers are padded, so
+  that text order is number order.
+
+  Args are expressions: `source` is the envelope's source block, all text; `snapshot_lsn` is the lsn of the last
+  snapshot read before the change by offset in its partition (S in R4), NULL where there is none.
+-#}
+{% macro position(connector, source, snapshot_lsn) -%}
+    case {{ connector }}
+        when 'postgresql' then {{ postgresql_position(source, snapshot_lsn) }}
+        when 'mysql' then {{ mysql_position(source) }}
+        when 'mariadb' then {{ mysql_position(source) }}
+    end
+{%- endmacro %}
+
+
+{#- `sequence` is the text of a JSON list of texts: the last commit's position and the change's own. -#}
+{% macro postgresql_position(source, snapshot_lsn) -%}
+    {%- set commit = "get_json_object(" ~ source ~ ".sequence, '$[0]')" -%}
+    {%- set own = "get_json_object(" ~ source ~ ".sequence, '$[1]')" -%}
+    case
+        when {{ is_read(source) }} and {{ source }}.lsn is not null
+            then {{ places(source ~ '.lsn', "'0'") }}
+        when {{ is_read(source) }} then {{ places(commit, own) }}
+        else {{ places(
+            'coalesce(' ~ commit ~ ', cast(greatest(cast(' ~ source ~ '.lsn as bigint), ' ~ snapshot_lsn ~ ') as string))',
+            source ~ '.lsn'
+        ) }}
+    end
+{%- endmacro %}
+
+
+{#- Files are numbered: `mariadb-bin.000012` is before `mariadb-bin.000100`, and before `mariadb-bin.1000000`. -#}
+{% macro mysql_position(source) -%}
+    {{ places(
+        "regexp_extract(" ~ source ~ ".file, '([0-9]+)$', 1)",
+        source ~ '.pos',
+        'coalesce(' ~ source ~ ".row, '0')"
+    ) }}
+{%- endmacro %}
+
+
+{#- Numbers as text that sorts like them, joined; NULL where the first is. -#}
+{% macro places() -%}
+    {%- for number in varargs %}{{ "concat(" if loop.first }}lpad(coalesce({{ number }}
+        {%- if not loop.first %}, '0'{% endif %}), 20, '0'){{ ", ':', " if not loop.last else ")" }}{% endfor -%}
+{%- endmacro %}
+
+
+{#- Whether a change is a snapshot read: the marker is a boolean or a text, and absent or null when streaming. -#}
+{% macro is_read(source) -%}
+    coalesce({{ source }}.snapshot, 'false') != 'false'
+{%- endmacro %}

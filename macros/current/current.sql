@@ -1,0 +1,61 @@
+{#-
+  The current state of one captured table: one row per living key, the open versions of its history.
+
+  Args:
+      history: the name of the table's history model
+-#}
+{% macro current(history) -%}
+    {%- do only_known_options('current', kwargs, ['history']) -%}
+    {%- do config(meta={'tidemark': {'history': history}}) -%}
+    {%- set versions = ref(history) -%}
+    {%- if execute -%}
+        {%- set declared = history_declaration(history) -%}
+        {%- set names = declared.column_names -%}
+        {%- set table = declaration_of(declared.changes) -%}
+        {%- set scope = history_scope(relation_of(declared.changes)) -%}
+{{ decision(scope) }}
+select
+    {%- for spec in table.columns %}
+    {{ quoted(spec.name) }},
+    {%- endfor %}
+    {%- for name in current_columns() %}
+    {{ own(name, names) }}{{ ',' if not loop.last }}
+    {%- endfor %}
+from {{ versions }} as stored
+where {{ own('is_current', names) }}
+    {%- if scope.case == 'keys' %}
+    and exists (
+        select 1 from {{ scope.log }} as log
+        where log.batch_id > {{ scope.after }} and log.key <=> {{ stored_key(table) }}
+    )
+    {%- elif scope.case == 'nothing' %}
+    and false
+    {%- endif %}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- The own columns of a current state: when the row's state began, and the change it is from. -#}
+{% macro current_columns() -%}
+    {{ return([
+        'valid_from', 'unresolved_columns', 'exact_values', 'position', 'transaction_id', 'topic', 'partition', 'offset',
+        'version_id'
+    ]) }}
+{%- endmacro %}
+
+
+{#- What the history model that this model is, or is built from, declared. -#}
+{% macro history_declaration(history) -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == history -%}
+        {{ return(node.config.meta.tidemark) }}
+    {%- endfor -%}
+    {{ exceptions.raise_compiler_error(model.name ~ ": there is no history model '" ~ history ~ "'.") }}
+{%- endmacro %}
+
+
+{#- The relation of a model that this one is built from by way of another. -#}
+{% macro relation_of(name) -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == name -%}
+        {{ return(api.Relation.create(schema=node.schema, identifier=node.alias)) }}
+    {%- endfor -%}
+{%- endmacro %}

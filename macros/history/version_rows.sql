@@ -1,0 +1,52 @@
+{#- Names of gold's own columns in their order; a source's columns come before them. -#}
+{% macro own_columns() -%}
+    {{ return([
+        'valid_from', 'valid_to', 'is_current', 'opened_by', 'closed_by', 'previous_key', 'next_key', 'is_start_known',
+        'unresolved_columns', 'exact_values', 'position', 'transaction_id', 'topic', 'partition', 'offset', 'version_id'
+    ]) }}
+{%- endmacro %}
+
+
+{#- The name that one of gold's own columns has in a table, quoted. -#}
+{% macro own(name, column_names={}) -%}
+    {{ quoted(column_names.get(name, name)) }}
+{%- endmacro %}
+
+
+{#- Query: the versions as gold's rows. -#}
+{% macro version_rows(table, column_names) -%}
+    {%- do only_known_options('column_names', column_names, own_columns()) -%}
+    select
+        {%- for spec in table.columns %}
+        {%- if spec.name in table.key %}
+        key.{{ quoted(spec.name) }} as {{ quoted(spec.name) }},
+        {%- else %}
+        state.{{ quoted(spec.name) }} as {{ quoted(spec.name) }},
+        {%- endif %}
+        {%- endfor %}
+        version_from as {{ own('valid_from', column_names) }},
+        version_to as {{ own('valid_to', column_names) }},
+        version_to is null as {{ own('is_current', column_names) }},
+        opened_by as {{ own('opened_by', column_names) }},
+        closed_by as {{ own('closed_by', column_names) }},
+        opened_from as {{ own('previous_key', column_names) }},
+        closed_into as {{ own('next_key', column_names) }},
+        opened_by not in ('snapshot', 'before') as {{ own('is_start_known', column_names) }},
+        unresolved_columns as {{ own('unresolved_columns', column_names) }},
+        exact_values as {{ own('exact_values', column_names) }},
+        position as {{ own('position', column_names) }},
+        transaction_id as {{ own('transaction_id', column_names) }},
+        topic as {{ own('topic', column_names) }},
+        `partition` as {{ own('partition', column_names) }},
+        `offset` as {{ own('offset', column_names) }},
+        {{ version_id(table) }} as {{ own('version_id', column_names) }}
+    from versions
+{%- endmacro %}
+
+
+{#- Expression: a stable name of a version: a hash of table, key, opening position and opened_by (R3). -#}
+{% macro version_id(table) -%}
+    sha2(to_json(named_struct(
+        'table', {{ text_literal(table.name) }}, 'key', key, 'position', position, 'opened_by', opened_by
+    )), 256)
+{%- endmacro %}

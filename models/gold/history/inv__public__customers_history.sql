@@ -1,0 +1,1 @@
+{{ history('inv__public__customers_changes') }}

@@ -1,0 +1,1 @@
+{{ current('inv__public__customers_history') }}

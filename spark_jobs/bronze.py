@@ -1,0 +1,101 @@
+"""Bronze's tables: what arrived (R1), what could not be understood (R2), and the shapes that values came in."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+
+HEADERS = "array<struct<key: string, value: binary>>"
+DELIVERY = ("source_label", "topic", "partition", "offset", "content_hash")
+
+RECORDS = (
+    "feed string comment 'Folder-safe name of the captured table, or of the topic for records of no table; partition',"
+    " source_label string comment 'The Kafka cluster or set of files that the record was delivered by',"
+    " topic string comment 'Kafka topic',"
+    " `partition` int comment 'Kafka partition',"
+    " `offset` bigint comment 'Kafka offset',"
+    " timestamp timestamp comment 'Kafka timestamp, UTC; NULL where the record has none',"
+    " key binary comment 'The key, byte for byte',"
+    " value binary comment 'The value, byte for byte; NULL for a tombstone',"
+    f" headers {HEADERS} comment 'The headers in their order, values byte for byte',"
+    " content_hash string comment 'SHA-256 of key, value and headers: with topic, partition and offset one delivery (R1)',"
+    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change or notification',"
+    " op string comment 'op of the envelope',"
+    " connector string comment 'source.connector',"
+    " source_name string comment 'source.name, the topic prefix',"
+    " db string comment 'source.db',"
+    " schema string comment 'source.schema',"
+    " `table` string comment 'source.table, or source.collection',"
+    " shape_id bigint comment 'Which of the shapes in bronze the value has',"
+    " origin string comment 'File or cluster that it was read from',"
+    " batch_id bigint comment 'Number of the landing that brought it; rises by one',"
+    " run_id string comment 'The run that landed it',"
+    " landed_at timestamp comment 'When it was landed, UTC'"
+)
+
+QUARANTINE = (
+    "quarantine_id string comment 'Stable name of the entry: a hash of where it was and what it held',"
+    " code string comment 'Stable error code',"
+    " reason string comment 'The code in words',"
+    " source_label string, topic string, `partition` int, `offset` bigint, timestamp timestamp,"
+    f" key binary, value binary, headers {HEADERS}, content_hash string,"
+    " line string comment 'The line itself where it held no record',"
+    " occurrences bigint comment 'How often the same line stood in the file',"
+    " origin string, batch_id bigint, run_id string, landed_at timestamp,"
+    " released_in bigint comment 'The landing that released it; NULL while it is held'"
+)
+
+SHAPES = (
+    "feed string, shape_id bigint comment 'Hash of the shape',"
+    " shape string comment 'The embedded schema as JSON, or a JSON list of field names where there is none',"
+    " fields array<struct<name: string, encoding: string, spark_type: string, is_optional: boolean,"
+    " default_value: string>> comment 'The columns of the row in it, with how they are encoded and the type to give them',"
+    " connector string, source_name string, db string, schema string, `table` string, topic string,"
+    " key_fields string comment 'JSON list of the field names of the key; NULL where the records have no key',"
+    " batch_id bigint comment 'The landing that saw it first'"
+)
+
+TABLES = {"records": (RECORDS, ["feed"]), "quarantine": (QUARANTINE, []), "shapes": (SHAPES, [])}
+
+
+def ensure(spark: SparkSession, places: Places) -> None:
+    """Make bronze's tables where they are missing; touches nothing else."""
+    for name, (columns, partitions) in TABLES.items():
+        location = places.table("bronze", name)
+        if not is_table(spark, location):
+            partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
+            spark.sql(f"create table {table_at(location)} ({columns}) using delta {partitioned}")
+
+
+def is_table(spark: SparkSession, location: str) -> bool:
+    """Whether a Delta table is at the location."""
+    log = spark._jvm.org.apache.hadoop.fs.Path(f"{location}/_delta_log")
+    return bool(log.getFileSystem(spark._jsc.hadoopConfiguration()).exists(log))
+
+
+def read(spark: SparkSession, places: Places, name: str) -> DataFrame:
+    """A table of bronze."""
+    return spark.table(table_at(places.table("bronze", name)))
+
+
+def append(spark: SparkSession, places: Places, name: str, rows: DataFrame) -> None:
+    """Append rows in one commit, columns by name."""
+    columns = read(spark, places, name).columns
+    rows.select(*columns).write.format("delta").mode("append").save(places.table("bronze", name))
+
+
+def last_batch(spark: SparkSession, places: Places) -> int:
+    """The number of the last landing; 0 before the first."""
+    numbers = [
+        read(spark, places, name).agg(F.max("batch_id").alias("last")) for name in ("records", "quarantine")
+    ]
+    return int(numbers[0].unionByName(numbers[1]).agg(F.coalesce(F.max("last"), F.lit(0))).head()[0])
+
+
+def content_hash() -> Column:
+    """SHA-256 of a record's key, value and headers, taken from a structure so that parts can't run together."""
+    headers = F.transform("headers", lambda h: F.struct(h["key"].alias("key"), F.sha2(h["value"], 256).alias("value")))
+    return F.sha2(F.to_json(F.struct(F.sha2("key", 256), F.sha2("value", 256), headers)), 256)

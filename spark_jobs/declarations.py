@@ -1,0 +1,127 @@
+"""What the project's models declare: the captured tables, as dbt knows them, without a session or a catalog."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.cli.main import dbtRunner
+
+from spark_jobs.errors import UsageError
+from spark_jobs.places import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One table built by dbt: its relation in the catalog and its location in the lakehouse."""
+
+    name: str
+    relation: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTable:
+    """One captured table: what it is in the source, and the models that dbt builds for it.
+
+    `columns` are dicts of `name`, `type`, `field` and `sensitive`, as `macros/changes` reads the declaration;
+    `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` are None
+    for a table without a key (R18) or whose models were removed.
+    """
+
+    name: str
+    source_name: str
+    source_table: str
+    feed: str
+    key: tuple[str, ...]
+    columns: tuple[dict[str, Any], ...]
+    column_names: dict[str, str]
+    changes: Model
+    current: Model | None
+    history: Model | None
+    accounting: Model | None
+
+    @property
+    def sensitive(self) -> frozenset[str]:
+        """The columns whose values people may not see."""
+        return frozenset(column["name"] for column in self.columns if column["sensitive"])
+
+
+def run_dbt(places: Places, arguments: list[str]) -> Any:
+    """Run dbt in this process, in the session that it shares with us, and return its result."""
+    with _environment(places):
+        return dbtRunner().invoke(
+            [*arguments, "--project-dir", str(places.project), "--profiles-dir", str(places.project)]
+        )
+
+
+def captured_tables(places: Places) -> list[CapturedTable]:
+    """The tables that the project has changes models for, in the order of their names."""
+    with redirect_stdout(io.StringIO()) as said:
+        result = run_dbt(places, ["--quiet", "parse"])
+    if not result.success:
+        raise UsageError(f"The project's models can't be read: {result.exception or said.getvalue().strip()}")
+    manifest = result.result
+    models = {node.unique_id: node for node in manifest.nodes.values() if node.resource_type == "model"}
+    meta = {key: node.config.meta.get("tidemark", {}) for key, node in models.items()}
+    feeds = {
+        f"{node.source_name}.{node.name}": (node.meta or node.config.meta).get("feed")
+        for node in manifest.sources.values()
+    }
+
+    def built_from(field: str, name: str | None) -> Any:
+        return next((node for key, node in models.items() if name and meta[key].get(field) == name), None)
+
+    tables = []
+    for key, node in models.items():
+        declared = meta[key]
+        if "columns" not in declared:
+            continue
+        history = built_from("changes", node.name)
+        current = built_from("history", history.name if history else None)
+        accounting = built_from("accounts", history.name if history else None)
+        source_name, _, source_table = declared["source"].partition(".")
+        tables.append(
+            CapturedTable(
+                name=node.name.removesuffix("_changes"),
+                source_name=source_name,
+                source_table=source_table,
+                feed=feeds.get(declared["source"]) or "",
+                key=tuple(declared["key"]),
+                columns=tuple(declared["columns"]),
+                column_names=(meta[history.unique_id].get("column_names") or {}) if history else {},
+                changes=_model(places, node),
+                current=_model(places, current) if current else None,
+                history=_model(places, history) if history else None,
+                accounting=_model(places, accounting) if accounting else None,
+            )
+        )
+    return sorted(tables, key=lambda table: table.name)
+
+
+def _model(places: Places, node: Any) -> Model:
+    return Model(node.name, f"{node.schema}.{node.alias}", places.table(node.schema, node.alias))
+
+
+@contextmanager
+def _environment(places: Places) -> Iterator[None]:
+    wanted = {
+        "TIDEMARK_JARS": str(places.project / ".jars"),
+        "TIDEMARK_LOG4J": str(places.project / "conf" / "log4j2.properties"),
+        **{name: os.environ[name] for name in ("TIDEMARK_JARS", "TIDEMARK_LOG4J") if name in os.environ},
+        **places.environment(),
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,218 @@
+"""The landing job: one batch of record files into bronze, each delivery once (R1), what can't be understood aside (R2)."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.errors import Fault, UsageError
+from spark_jobs.landing.envelope import REASONS, routed
+from spark_jobs.landing.record_files import records_of
+from spark_jobs.landing.shapes import fields_of
+from spark_jobs.places import Places
+
+# More ranges than this make a filter that costs more than it prunes.
+_MOST_RANGES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One landing: what to call it and where its records come from."""
+
+    run_id: str
+    at: datetime
+    source_label: str = "default"
+
+
+@dataclass(slots=True)
+class Landed:
+    """What became of the records of one landing."""
+
+    read: int = 0
+    landed: int = 0
+    known: int = 0
+    quarantined: int = 0
+    batch_id: int | None = None
+    feeds: dict[str, int] = field(default_factory=dict)
+
+
+def record_files(arguments: Sequence[str]) -> list[str]:
+    """The files that files, folders and globs name; raises UsageError for one that names none."""
+    files: list[Path] = []
+    for argument in arguments:
+        found = [Path(argument)] if Path(argument).exists() else [Path(name) for name in glob.glob(argument)]
+        inside = [file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+        wanted = [file for file in inside if file.is_file() and not file.name.startswith((".", "_"))]
+        if not wanted:
+            raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
+        files += wanted
+    for file in files:
+        try:
+            file.open("rb").close()
+        except OSError as error:
+            raise UsageError(f"{file}: can't be read ({error.strerror}). Nothing was landed.") from error
+    return [str(file.resolve()) for file in dict.fromkeys(files)]
+
+
+def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], landing: Landing) -> Landed:
+    """Land record files; the same records again, from the same or another file, add nothing.
+
+    Raises:
+        UsageError: A file is missing, unreadable or holds no records at all; then nothing was landed.
+        Fault: Spark could not read or write.
+    """
+    files = record_files(arguments)
+    lines = spark.read.text([_escaped(file) for file in files]).select(
+        "value", F.col("_metadata.file_path").alias("origin")
+    )
+    rows = records_of(lines.where("trim(value) <> ''")).transform(routed)
+    rows = rows.withColumn("source_label", F.lit(landing.source_label)).withColumn(
+        "content_hash", bronze.content_hash()
+    )
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        _refuse_other_files(rows)
+        bronze.ensure(spark, places)
+        return _land(spark, places, rows, landing)
+    except PySparkException as error:
+        raise Fault(_cause(error)) from error
+    finally:
+        rows.unpersist()
+
+
+def _land(spark: SparkSession, places: Places, rows: DataFrame, landing: Landing) -> Landed:
+    batch_id = bronze.last_batch(spark, places) + 1
+    rows = (
+        rows.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
+        .withColumn("run_id", F.lit(landing.run_id))
+        .withColumn("landed_at", F.lit(landing.at).cast("timestamp"))
+    )
+    records = rows.where("topic is not null and partition is not null and offset is not null")
+    understood = _unknown(spark, places, "records", _once(records.where("reason is null")))
+    rejected = _unknown_rejects(spark, places, _rejects(rows.where("reason is not null")))
+    result = Landed(read=rows.count())
+    # Aside first: were landing killed here, the next one finds these known and the others still to come.
+    result.quarantined = _append(spark, places, "quarantine", rejected)
+    _append(spark, places, "shapes", _unknown_shapes(spark, places, understood))
+    result.landed = _append(spark, places, "records", understood)
+    held = rows.where("reason is not null").count()
+    result.known = result.read - result.landed - (held if result.quarantined else 0)
+    if result.landed:
+        mine = bronze.read(spark, places, "records").where(F.col("batch_id") == batch_id)
+        result.feeds = {row[0]: row[1] for row in mine.groupBy("feed").count().orderBy("feed").collect()}
+    result.batch_id = batch_id if result.landed or result.quarantined else None
+    return result
+
+
+def _append(spark: SparkSession, places: Places, name: str, rows: DataFrame) -> int:
+    """Append in one commit where there is something to append (G3); the number of rows."""
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        count = rows.count()
+        if count:
+            bronze.append(spark, places, name, rows)
+        return count
+    finally:
+        rows.unpersist()
+
+
+def _once(records: DataFrame) -> DataFrame:
+    return records.dropDuplicates(list(bronze.DELIVERY))
+
+
+def _unknown(spark: SparkSession, places: Places, name: str, records: DataFrame) -> DataFrame:
+    """The records whose delivery bronze does not hold; reads only stored files whose offsets overlap."""
+    ranges = (
+        records.groupBy("topic", "partition")
+        .agg(F.min("offset").alias("low"), F.max("offset").alias("high"))
+        .limit(_MOST_RANGES + 1)
+        .collect()
+    )
+    stored = bronze.read(spark, places, name)
+    if 0 < len(ranges) <= _MOST_RANGES:
+        stored = stored.where(reduce(Column.__or__, [_within(*row) for row in ranges]))
+    return records.join(stored.select(*bronze.DELIVERY), on=list(bronze.DELIVERY), how="left_anti")
+
+
+def _within(topic: str, partition: int, low: int, high: int) -> Column:
+    return (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").between(low, high)
+
+
+def _rejects(rows: DataFrame) -> DataFrame:
+    """One quarantine entry per thing that can't be understood: a record, or a line that holds none."""
+    is_record = F.col("topic").isNotNull() & F.col("partition").isNotNull() & F.col("offset").isNotNull()
+    place = F.when(
+        is_record, F.to_json(F.struct("source_label", "topic", "partition", "offset", "content_hash"))
+    ).otherwise(F.to_json(F.struct("source_label", "origin", "line")))
+    words = F.create_map(*[F.lit(word) for pair in REASONS.items() for word in pair])
+    entries = rows.withColumn("quarantine_id", F.substring(F.sha2(place, 256), 1, 16)).withColumn(
+        "line", F.when(~is_record, F.col("line"))
+    )
+    copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]
+    copied += ["line", "origin", "batch_id", "run_id", "landed_at"]
+    return (
+        entries.groupBy("quarantine_id")
+        .agg(
+            *[F.first(name).alias(name) for name in copied],
+            F.when(F.first("line").isNull(), 1).otherwise(F.count("*")).alias("occurrences"),
+            F.first(F.col("reason")).alias("code"),
+        )
+        .withColumn("reason", words[F.col("code")])
+        .withColumn("released_in", F.lit(None).cast("bigint"))
+    )
+
+
+def _unknown_rejects(spark: SparkSession, places: Places, rejects: DataFrame) -> DataFrame:
+    known = bronze.read(spark, places, "quarantine").select("quarantine_id")
+    return rejects.join(known, on="quarantine_id", how="left_anti")
+
+
+def _unknown_shapes(spark: SparkSession, places: Places, records: DataFrame) -> DataFrame:
+    """The shapes of values and keys that no earlier landing has seen."""
+    payload = F.coalesce(
+        F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8")
+    )
+    identity = ["feed", "topic", "shape_id", "key_fields"]
+    seen = (
+        records.where("shape is not null")
+        .withColumn("key_fields", F.to_json(F.json_object_keys(payload)))
+        .groupBy(*identity)
+        .agg(*[F.first(name).alias(name) for name in ("shape", "connector", "source_name", "db", "schema", "table", "batch_id")])
+    )
+    known = bronze.read(spark, places, "shapes").select(*[F.col(name).alias(f"known_{name}") for name in identity])
+    same = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"known_{name}")) for name in identity])
+    return seen.join(known, on=same, how="left_anti").withColumn("fields", fields_of(F.col("shape")))
+
+
+def _refuse_other_files(rows: DataFrame) -> None:
+    """Raise UsageError for a file in which no line even begins like a record."""
+    starts = F.max(F.when(F.col("line").startswith("{"), 1).otherwise(0))
+    strangers = rows.groupBy("origin").agg(starts.alias("looks"), F.first("line").alias("line")).where("looks = 0")
+    stranger = strangers.orderBy("origin").head()
+    if stranger is not None:
+        name = stranger["origin"].removeprefix("file://")
+        raise UsageError(
+            f"{name}: not a file of records. Expected JSON lines with topic, partition, offset, key and value"
+            f" (or what `kcat -J` prints); it begins with {stranger['line'][:60]!r}. Nothing was landed."
+        )
+
+
+def _escaped(file: str) -> str:
+    # Spark expands globs once more: a file's own brackets are meant literally.
+    return "".join(f"\\{letter}" if letter in "*?[]{}\\" else letter for letter in file)
+
+
+def _cause(error: PySparkException) -> str:
+    said = str(error).strip().splitlines()
+    told = next((line for line in said if "Caused by" in line), said[0] if said else type(error).__name__)
+    return f"Spark could not land the records: {told[:500]}"

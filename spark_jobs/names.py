@@ -1,0 +1,34 @@
+"""Names of feeds, files and SQL identifiers. The only place that turns a name from an event into one of ours."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_LONGEST = 100
+
+
+def quoted(identifier: str) -> str:
+    """An identifier as Spark SQL takes it, whatever is in it."""
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    """A text as a Spark SQL literal, whatever is in it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def table_at(location: str) -> str:
+    """A Delta table addressed by its location."""
+    return f"delta.{quoted(location)}"
+
+
+def feed(*parts: Column) -> Column:
+    """A folder-safe name of a feed: readable first, then eight digits of the hash of the full name.
+
+    Args:
+        parts: The columns that name the feed, NULL where a part doesn't apply; compared by exact text.
+    """
+    readable = F.regexp_replace(F.lower(F.concat_ws("__", *parts)), "[^a-z0-9_]", "_")
+    exact = F.to_json(F.array(*parts))
+    return F.concat_ws("_", F.substring(readable, 1, _LONGEST), F.substring(F.md5(exact), 1, 8))

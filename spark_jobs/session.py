@@ -1,0 +1,92 @@
+"""The one place that builds a Spark session: settings come from `profiles.yml`, so that dbt alone runs with the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import Fault, UsageError
+from spark_jobs.places import Places
+
+JAVA = 17
+
+
+def require_java() -> None:
+    """Raise a Fault unless a Java of at least version 17 would be started by Spark."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    install = f"Install it with `apt-get install openjdk-{JAVA}-jre-headless`, or point JAVA_HOME at it."
+    if java is None or not Path(java).exists():
+        raise Fault(f"Spark needs Java {JAVA}; {'JAVA_HOME holds none' if home else 'none was found'}. {install}")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None or int(version[1]) < JAVA:
+        found = said.splitlines()[0] if said else "no answer"
+        raise Fault(f"Spark needs Java {JAVA}; {java} says: {found}. {install}")
+
+
+def settings(places: Places, target: str = "local") -> dict[str, str]:
+    """Spark's settings of a target in `profiles.yml`, with the places of this project filled in."""
+    environ = os.environ | places.environment()
+    environ.setdefault("TIDEMARK_JARS", str(places.project / ".jars"))
+    environ.setdefault("TIDEMARK_LOG4J", str(places.project / "conf" / "log4j2.properties"))
+    template = jinja2.Template((places.project / "profiles.yml").read_text(), undefined=jinja2.StrictUndefined)
+    profile = yaml.safe_load(template.render(env_var=lambda name, default="": environ.get(name, default)))
+    outputs = profile["tidemark"]["outputs"]
+    if target not in outputs:
+        raise UsageError(f"--target {target}: profiles.yml has {', '.join(sorted(outputs))}.")
+    return {name: str(value) for name, value in outputs[target]["server_side_parameters"].items()}
+
+
+def build_session(places: Places, *, catalog: bool = False, target: str = "local") -> SparkSession:
+    """The process's Spark session. Only with `catalog` may it open the metastore: dbt takes it, nothing else does."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    require_java()
+    options = settings(places, target)
+    missing = [jar for jar in options["spark.jars"].split(",") if not Path(jar).exists()]
+    if missing:
+        raise Fault(f"Spark's jar {missing[0]} is missing. Run `make setup`, which fetches it.")
+    os.environ.update(places.environment())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder: Any = SparkSession.builder
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.sql.catalogImplementation", "hive" if catalog else "in-memory")
+    with _java_noise_aside():
+        session: SparkSession = builder.getOrCreate()
+    return session
+
+
+@contextmanager
+def _java_noise_aside() -> Iterator[None]:
+    """Keep the launching JVM's own words (incubator modules, native libraries) off the terminal.
+
+    The JVM inherits the descriptor, so it stays silent; what it says is shown if it dies while starting.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as aside:
+        terminal = os.dup(2)
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        except Exception as error:
+            aside.seek(0)
+            said = aside.read().decode(errors="replace").strip().splitlines()
+            raise Fault(f"Spark did not start: {said[-1] if said else error}") from error
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
