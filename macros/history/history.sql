@@ -18,7 +18,10 @@
     ) -%}
     {%- do only_known_values('history', 'granularity', granularity, ['transaction', 'event']) -%}
     {%- do only_known_values('history', 'snapshot_deletes', snapshot_deletes, ['report', 'close']) -%}
-    {%- do config(meta={'tidemark': {'changes': changes, 'column_names': column_names}}) -%}
+    {%- do config(meta={'tidemark': {
+        'changes': changes, 'granularity': granularity, 'track': track, 'ignore': ignore,
+        'snapshot_deletes': snapshot_deletes, 'column_names': column_names
+    }}) -%}
     {%- set log = ref(changes) -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes) -%}

@@ -18,3 +18,9 @@
         cast(array() as array<string>)
     {%- endif -%}
 {%- endmacro %}
+
+
+{#- Expression list: the columns of a key, quoted. -#}
+{% macro key_columns(key) -%}
+    {% for column in key %}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %}
+{%- endmacro %}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
@@ -75,13 +75,25 @@ def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], la
     lines = spark.read.text([_escaped(file) for file in files]).select(
         "value", F.col("_metadata.file_path").alias("origin")
     )
-    rows = records_of(lines.where("trim(value) <> ''")).transform(routed)
-    rows = rows.withColumn("source_label", F.lit(landing.source_label)).withColumn(
-        "content_hash", bronze.content_hash()
+    rows = (
+        records_of(lines.where("trim(value) <> ''"))
+        .withColumn("source_label", F.lit(landing.source_label))
+        .withColumn("content_hash", bronze.content_hash())
     )
-    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    return land_rows(spark, places, rows, landing, check=_refuse_other_files)
+
+
+def land_rows(
+    spark: SparkSession,
+    places: Places,
+    rows: DataFrame,
+    landing: Landing,
+    check: Callable[[DataFrame], None] = lambda rows: None,
+) -> Landed:
+    """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before anything is written."""
+    rows = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        _refuse_other_files(rows)
+        check(rows)
         bronze.ensure(spark, places)
         return _land(spark, places, rows, landing)
     except PySparkException as error:

@@ -1,1 +1,2 @@
 {{ history('inv__public__customers_changes') }}
+

@@ -1,4 +1,5 @@
 {{
+
     changes(
         'inv',
         'public__customers',
@@ -13,3 +14,4 @@
         },
     )
 }}
+

@@ -1,1 +1,2 @@
 {{ current('inv__public__customers_history') }}
+

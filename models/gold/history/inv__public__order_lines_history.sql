@@ -1,0 +1,2 @@
+{{ history('inv__public__order_lines_changes') }}
+

@@ -1,0 +1,2 @@
+{{ history('inv__public__scratch2_changes') }}
+

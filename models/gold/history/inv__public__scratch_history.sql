@@ -1,0 +1,2 @@
+{{ history('inv__public__scratch_changes') }}
+

@@ -1,0 +1,2 @@
+{{ history('inv__public__sync_marker_changes') }}
+

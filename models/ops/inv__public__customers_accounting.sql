@@ -1,0 +1,2 @@
+{{ accounting('inv__public__customers_history') }}
+

@@ -1,0 +1,2 @@
+{{ accounting('inv__public__order_lines_history') }}
+

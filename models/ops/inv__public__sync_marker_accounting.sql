@@ -1,0 +1,2 @@
+{{ accounting('inv__public__sync_marker_history') }}
+

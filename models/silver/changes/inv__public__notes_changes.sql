@@ -1,0 +1,12 @@
+{{
+
+    changes(
+        'inv',
+        'public__notes',
+        columns={
+            'note': 'string',
+            'n': 'int',
+        },
+    )
+}}
+

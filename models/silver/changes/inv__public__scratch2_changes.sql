@@ -1,0 +1,13 @@
+{{
+
+    changes(
+        'inv',
+        'public__scratch2',
+        key=['id'],
+        columns={
+            'id': 'int',
+            'v': 'string',
+        },
+    )
+}}
+

@@ -1,0 +1,13 @@
+{{
+
+    changes(
+        'inv',
+        'public__scratch',
+        key=['id'],
+        columns={
+            'id': 'int',
+            'v': 'string',
+        },
+    )
+}}
+

@@ -1,0 +1,13 @@
+{{
+
+    changes(
+        'inv',
+        'public__sync_marker',
+        key=['id'],
+        columns={
+            'id': 'int',
+            'token': 'string',
+        },
+    )
+}}
+

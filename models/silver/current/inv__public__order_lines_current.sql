@@ -1,0 +1,2 @@
+{{ current('inv__public__order_lines_history') }}
+

@@ -1,0 +1,2 @@
+{{ current('inv__public__scratch_history') }}
+

@@ -1,0 +1,2 @@
+{{ current('inv__public__sync_marker_history') }}
+

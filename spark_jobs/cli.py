@@ -1,0 +1,309 @@
+"""The command line: what people and schedulers type. Exit statuses: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spark_jobs import __version__
+from spark_jobs.errors import DataError, TidemarkError, UsageError
+from spark_jobs.logs import log
+from spark_jobs.places import Places
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
+    )(command)
+    return click.option(
+        "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log file's lines."
+    )(command)
+
+
+def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--wait", type=float, default=0, metavar="SECONDS", help="Wait so long for another writer to end."
+    )(_common(command))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="tidemark %(version)s")
+def tidemark() -> None:
+    """Turn a database's change stream into history that analysts can trust."""
+
+
+@tidemark.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
+@_writer
+def land(files: tuple[str, ...], source_label: str, project_dir: str, log_format: str, wait: float) -> None:
+    """Land record files in bronze: FILES are files, folders or patterns, plain or gzip.
+
+    Each line is a record as JSON (topic, partition, offset, timestamp, key, value, headers), or what `kcat -J` prints.
+    The same records again add nothing.
+    """
+    from spark_jobs import steps
+    from spark_jobs.landing.land import record_files
+    from spark_jobs.lock import writing
+
+    run = steps.Run(Places.of(project_dir), "land")
+    record_files(files)
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "land", wait):
+        landed = steps.land(run, run.session(), files, source_label)
+    _say_landed(landed)
+
+
+@tidemark.command()
+@click.option("--diff", is_flag=True, help="Print what would be written now against what is there, and write nothing.")
+@_common
+def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
+    """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
+    from spark_jobs import bronze, steps
+    from spark_jobs.declarations import captured_tables
+    from spark_jobs.scaffolding.tables import seen_tables
+    from spark_jobs.scaffolding.write import differences, missing, write
+
+    run = steps.Run(Places.of(project_dir), "scaffold")
+    run.begin(log_format)
+    spark = run.session()
+    if not bronze.is_table(spark, run.places.table("bronze", "shapes")):
+        raise UsageError(f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`.")
+    tables = seen_tables(spark, run.places)
+    if diff:
+        click.echo(differences(run.places.project, tables), nl=False)
+        return
+    declared = {table.feed for table in captured_tables(run.places)}
+    fresh = [table for table in tables if table.feed not in declared]
+    files = missing(run.places.project, fresh)
+    write(run.places.project, files)
+    for table in fresh:
+        for note in (*table.notes, *(f"{c.name}: {c.type}, guessed: {c.note}" for c in table.columns if c.note)):
+            click.echo(f"  {table.name}: {note}")
+        if not table.key:
+            click.echo(f"  {table.name}: no key, so changes only; declare a business key for a history (R18)")
+    click.echo(f"{len(tables)} tables seen, {len(fresh)} new, {len(files)} files written. Look through them, then `tidemark build`.")
+
+
+@tidemark.command(context_settings={"ignore_unknown_options": True})
+@click.argument("dbt_arguments", nargs=-1, type=click.UNPROCESSED)
+@_writer
+def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
+    """Build and test every model: `dbt build` in this process. Further arguments are dbt's (`--select`, `--full-refresh`)."""
+    from spark_jobs import steps
+    from spark_jobs.lock import writing
+
+    run = steps.Run(Places.of(project_dir), "build")
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "build", wait):
+        run.session(catalog=True)
+        steps.build(run, dbt_arguments)
+
+
+@tidemark.command()
+@click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
+@_writer
+def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> None:
+    """Check every table's expectations and the accounting, and write the report. Exit status 1 where one critical fails."""
+    from spark_jobs import steps
+    from spark_jobs.lock import writing
+
+    run = steps.Run(Places.of(project_dir), "check")
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "check", wait):
+        _say_checked(steps.check_and_report(run, run.session(), sample_rows=sample_rows))
+
+
+@tidemark.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
+@click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
+@_writer
+def run(
+    files: tuple[str, ...], source_label: str, sample_rows: bool, project_dir: str, log_format: str, wait: float
+) -> None:
+    """Land FILES, build and check, in one session."""
+    from spark_jobs import steps
+    from spark_jobs.landing.land import record_files
+    from spark_jobs.lock import writing
+
+    this = steps.Run(Places.of(project_dir), "run")
+    record_files(files)
+    this.begin(log_format)
+    with writing(this.places, this.run_id, "run", wait):
+        spark = this.session(catalog=True)
+        _say_landed(steps.land(this, spark, files, source_label))
+        failed: DataError | None = None
+        try:
+            steps.build(this, [])
+        except DataError as error:
+            failed = error
+        _say_checked(steps.check_and_report(this, spark, sample_rows=sample_rows))
+        if failed is not None:
+            raise failed
+
+
+@tidemark.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_common
+def tables(as_json: bool, project_dir: str, log_format: str) -> None:
+    """List the captured tables: relations, file locations and row counts."""
+    from spark_jobs import steps
+    from spark_jobs.listing import listed
+
+    this = steps.Run(Places.of(project_dir), "tables")
+    found = listed(this.session(), this.places)
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for table in found:
+        source = table["source"]
+        click.echo(f"{source['name']}.{source['schema'] or source['db']}.{source['table']}")
+        for kind in ("changes", "current", "history"):
+            if table[kind]:
+                rows = "not built" if table[kind]["rows"] is None else f"{table[kind]['rows']} rows"
+                click.echo(f"  {table[kind]['relation']}  {rows}  {table[kind]['location']}")
+
+
+@tidemark.command()
+@click.argument("statement", required=False)
+@click.option("--file", "file", type=click.Path(exists=True, dir_okay=False), help="Read the statement from a file.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON a row.")
+@_common
+def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str, log_format: str) -> None:
+    """Run a SQL statement over the tables, by their names, and print what it gives."""
+    from spark_jobs import steps
+    from spark_jobs.declarations import captured_tables
+    from spark_jobs.query import as_json as to_json
+    from spark_jobs.query import as_table, rows_of, show_tables
+
+    if (statement is None) == (file is None):
+        raise UsageError("tidemark sql takes one statement: as an argument, or in a file with --file.")
+    this = steps.Run(Places.of(project_dir), "sql")
+    spark = this.session()
+    show_tables(spark, this.places, captured_tables(this.places))
+    rows = rows_of(spark, (statement or Path(str(file)).read_text()).strip().rstrip(";"))
+    if as_json:
+        for row in rows:
+            click.echo(to_json(row))
+    elif rows:
+        click.echo(as_table(rows, rows[0].__fields__))
+    else:
+        click.echo("no rows")
+
+
+@tidemark.command()
+@_common
+def status(project_dir: str, log_format: str) -> None:
+    """Show the tables, their lag, the last run and who holds the lock."""
+    from spark_jobs import steps
+    from spark_jobs.listing import status_lines
+
+    this = steps.Run(Places.of(project_dir), "status")
+    for line in status_lines(this.session(), this.places):
+        click.echo(line)
+
+
+@tidemark.group()
+def quarantine() -> None:
+    """Look at what could not be understood, and release it after a fix (R2)."""
+
+
+@quarantine.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON an entry.")
+@_common
+def list_(as_json: bool, project_dir: str, log_format: str) -> None:
+    """List what is held: id, code, where it was."""
+    from spark_jobs import bronze, steps
+    from spark_jobs.quarantine import held
+    from spark_jobs.query import as_json as to_json
+    from spark_jobs.query import as_table
+
+    this = steps.Run(Places.of(project_dir), "quarantine list")
+    spark = this.session()
+    bronze.ensure(spark, this.places)
+    names = ["quarantine_id", "code", "reason", "topic", "partition", "offset", "occurrences", "origin"]
+    rows = held(spark, this.places).select(*names).orderBy("code", "topic", "partition", "offset").collect()
+    for row in rows if as_json else ():
+        click.echo(to_json(row))
+    if not as_json:
+        click.echo(as_table(rows, names) if rows else "The quarantine is empty.")
+
+
+@quarantine.command()
+@click.argument("quarantine_id")
+@_common
+def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
+    """Show one entry whole; QUARANTINE_ID is its id or the beginning of it."""
+    from spark_jobs import bronze, steps
+    from spark_jobs.quarantine import entry
+
+    this = steps.Run(Places.of(project_dir), "quarantine show")
+    spark = this.session()
+    bronze.ensure(spark, this.places)
+    for name, value in entry(spark, this.places, quarantine_id).items():
+        shown = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else value
+        click.echo(f"{name}: {_printable(str(shown))}")
+
+
+@quarantine.command()
+@click.argument("quarantine_ids", nargs=-1)
+@_writer
+def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
+    """Try entries again, all or those named: what is understood now goes to bronze, the rest stays."""
+    from spark_jobs import bronze, steps
+    from spark_jobs.lock import writing
+    from spark_jobs.quarantine import release as release_entries
+
+    this = steps.Run(Places.of(project_dir), "quarantine release")
+    this.begin(log_format)
+    with writing(this.places, this.run_id, "quarantine release", wait):
+        spark = this.session()
+        bronze.ensure(spark, this.places)
+        landed = release_entries(spark, this.places, quarantine_ids, this.run_id, this.started_at)
+    click.echo(f"{landed.read} entries tried, {landed.landed} released, {landed.read - landed.landed} still held.")
+
+
+def _say_landed(landed: Any) -> None:
+    known = f", {landed.known} known already" if landed.known else ""
+    aside = f", {landed.quarantined} quarantined (`tidemark quarantine list`)" if landed.quarantined else ""
+    click.echo(f"{landed.read} records read: {landed.landed} landed{known}{aside}.")
+    if not landed.landed and landed.known:
+        click.echo("Nothing was added: bronze holds these deliveries (R1).")
+
+
+def _say_checked(outcome: Any) -> None:
+    click.echo(f"{'good' if outcome.passed else 'BAD'}: {outcome.summary}")
+    click.echo(f"report: {outcome.report}")
+    if not outcome.passed:
+        raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status."""
+    try:
+        status = tidemark.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return UsageError.status
+    except TidemarkError as error:
+        log.error("%s", error)
+        click.echo(f"tidemark: {error}", err=True)
+        return error.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

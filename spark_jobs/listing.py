@@ -1,0 +1,89 @@
+"""What there is: the captured tables for scripts, and the state of the lakehouse for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable, Model, captured_tables
+from spark_jobs.lock import holder_of
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+
+
+def listed(spark: SparkSession, places: Places) -> list[dict[str, Any]]:
+    """The captured tables as `tidemark tables --json` prints them; rows are None where a table is not built yet."""
+    bronze.ensure(spark, places)
+    seen = {
+        row["feed"]: row
+        for row in bronze.read(spark, places, "shapes")
+        .groupBy("feed")
+        .agg(
+            F.array_sort(F.collect_set("topic")).alias("topics"),
+            *[F.max_by(name, "batch_id").alias(name) for name in ("connector", "source_name", "db", "schema", "table")],
+        )
+        .collect()
+    }
+    return [_listed(spark, table, seen.get(table.feed)) for table in captured_tables(places)]
+
+
+def _listed(spark: SparkSession, table: CapturedTable, seen: Any) -> dict[str, Any]:
+    return {
+        "source": {
+            "name": seen["source_name"] if seen else table.source_name,
+            "topics": seen["topics"] if seen else [],
+            **{name: seen[name] if seen else None for name in ("connector", "db", "schema", "table")},
+        },
+        "key": list(table.key),
+        "changes": _model(spark, table.changes),
+        "current": _model(spark, table.current),
+        "history": _model(spark, table.history),
+    }
+
+
+def _model(spark: SparkSession, model: Model | None) -> dict[str, Any] | None:
+    if model is None:
+        return None
+    built = bronze.is_table(spark, model.location)
+    rows = spark.table(table_at(model.location)).count() if built else None
+    return {"relation": model.relation, "location": model.location, "rows": rows}
+
+
+def status_lines(spark: SparkSession, places: Places) -> list[str]:
+    """The state of the lakehouse in a few lines: last run, lock, and each table's rows and newest change."""
+    holder = holder_of(places)
+    lines = [f"lakehouse  {places.lakehouse}"]
+    lines.append(
+        f"lock       held by process {holder.get('pid')} (tidemark {holder.get('command')}, since {holder.get('since')})"
+        if holder is not None
+        else "lock       free"
+    )
+    lines.append(f"last run   {_last_run(places)}")
+    for table in captured_tables(places):
+        if not bronze.is_table(spark, table.changes.location):
+            lines.append(f"{table.name}  not built yet: run `tidemark build`")
+            continue
+        newest = (
+            spark.table(table_at(table.changes.location))
+            .agg(
+                F.count("*").alias("changes"),
+                F.max("changed_at").alias("changed_at"),
+                F.max_by(F.expr("processed_at - changed_at"), "landed_at").alias("lag"),
+            )
+            .head()
+        )
+        lines.append(f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC, lag {newest['lag']}")
+    return lines
+
+
+def _last_run(places: Places) -> str:
+    report = Path(places.lakehouse) / "reports" / "latest" / "report.json"
+    if not report.exists():
+        return "none was checked yet"
+    said = json.loads(report.read_text())
+    return f"{said['run_id']}: {said['status']}"

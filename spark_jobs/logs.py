@@ -1,0 +1,35 @@
+"""Logs of a run: one file a run, each line with the run's id, as text or JSON. The terminal is for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+log = logging.getLogger("tidemark")
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat()
+        return json.dumps(
+            {"at": at, "run_id": getattr(record, "run_id", None), "level": record.levelname, "message": record.getMessage()}
+        )
+
+
+def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
+    """Begin the run's log file in `folder`; None where it can't be written."""
+    path = folder / f"{run_id}.log"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError:
+        return None
+    text = logging.Formatter(f"%(asctime)s {run_id} %(levelname)s %(message)s")
+    handler.setFormatter(_Json() if as_json else text)
+    handler.addFilter(lambda record: setattr(record, "run_id", run_id) or True)
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    return path

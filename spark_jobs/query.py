@@ -1,0 +1,72 @@
+"""`tidemark sql`: a look at the tables by their locations, without the catalog."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.errors import UsageError
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+
+
+def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> None:
+    """Make every table of the lakehouse a view under its own name, and under `layer.name` as the catalog has it."""
+    locations = {name: places.table("bronze", name) for name in bronze.TABLES}
+    for table in tables:
+        for model in (table.changes, table.current, table.history, table.accounting):
+            if model is not None:
+                locations[model.name] = model.location
+    for name, location in locations.items():
+        if bronze.is_table(spark, location):
+            spark.sql(f"select * from {table_at(location)}").createOrReplaceTempView(name)
+
+
+def rows_of(spark: SparkSession, statement: str) -> list[Row]:
+    """The rows of one SQL statement; raises UsageError where Spark can't read it."""
+    try:
+        rows: list[Row] = spark.sql(statement).collect()
+    except PySparkException as error:
+        raise UsageError(f"The statement can't be run: {str(error).splitlines()[0]}") from error
+    return rows
+
+
+def as_json(row: Row) -> str:
+    """A row as one line of JSON: decimals and times as text, so that nothing is rounded."""
+    return json.dumps(row.asDict(recursive=True), default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, (date, Decimal)):
+        return str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    raise TypeError(type(value).__name__)
+
+
+def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Rows as a table for a terminal, control characters shown as escapes."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(name), *(len(row[i]) for row in cells), 0) if cells else len(name) for i, name in enumerate(names)]
+    lines = ["  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))]
+    lines.append("  ".join("-" * width for width in widths))
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
+    text = text.strip('"') if isinstance(value, (datetime, date, Decimal)) else text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -1,0 +1,153 @@
+"""Write what scaffolding makes of a table: few lines a file, a declaration and a macro call. Edited files stay."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from expectations.template import suite_source
+from spark_jobs.scaffolding.tables import SeenColumn, SeenTable
+
+OWN_TYPES = {
+    "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
+    "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",
+    "unresolved_columns": "array<string>", "exact_values": "map<string,string>", "position": "string",
+    "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
+}  # fmt: skip
+CURRENT_COLUMNS = (
+    "valid_from", "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset",
+    "version_id",
+)  # fmt: skip
+LOG_COLUMNS = {
+    "position": "string", "transaction_id": "string", "changed_at": "timestamp", "processed_at": "timestamp",
+    "is_read": "boolean", "snapshot": "string", "unavailable_columns": "array<string>",
+    "absent_columns": "array<string>", "exact_values": "map<string,string>", "previous_key": "string",
+    "next_key": "string", "topic": "string", "partition": "int", "offset": "bigint", "source_label": "string",
+    "batch_id": "bigint", "landed_at": "timestamp",
+}  # fmt: skip
+LAWS = (
+    "versions_do_not_overlap", "at_most_one_open_version", "gaps_follow_a_close", "order_agrees_with_position",
+    "versions_are_traceable",
+)  # fmt: skip
+
+_KEYED = {
+    "models/silver/current/{name}_current.sql": "current.sql.j2",
+    "models/silver/current/{name}_current.yml": "current.yml.j2",
+    "models/gold/history/{name}_history.sql": "history.sql.j2",
+    "models/gold/history/{name}_history.yml": "history.yml.j2",
+    "models/ops/{name}_accounting.sql": "accounting.sql.j2",
+    "models/ops/{name}_accounting.yml": "accounting.yml.j2",
+}
+_EVERY = {
+    "models/bronze/{name}.yml": "source.yml.j2",
+    "models/silver/changes/{name}_changes.sql": "changes.sql.j2",
+    "models/silver/changes/{name}_changes.yml": "changes.yml.j2",
+}
+
+
+def files_of(table: SeenTable) -> dict[str, str]:
+    """Path in the project → text, of everything that scaffolding writes for a table."""
+    templates = _EVERY | (_KEYED if table.key else {})
+    values = {
+        "table": table,
+        "own_types": OWN_TYPES,
+        "current_columns": CURRENT_COLUMNS,
+        "log_columns": LOG_COLUMNS,
+        "laws": LAWS,
+        "key_type": _struct(column for column in table.columns if column.name in table.key),
+        "row_type": _struct(table.columns),
+    }
+    environment = _environment()
+    files = {
+        path.format(name=table.name): environment.get_template(template).render(values)
+        for path, template in templates.items()
+    }
+    files[f"expectations/suites/{table.name}.py"] = suite_source(table)
+    return files
+
+
+def missing(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
+    """The files that are not there yet."""
+    return {
+        path: text
+        for table in tables
+        for path, text in files_of(table).items()
+        if not (project / path).exists()
+    }
+
+
+def differences(project: Path, tables: Iterable[SeenTable]) -> str:
+    """What scaffolding would write now against what is there, as a unified diff."""
+    lines: list[str] = []
+    for table in tables:
+        for path, text in files_of(table).items():
+            there = (project / path).read_text() if (project / path).exists() else ""
+            lines += difflib.unified_diff(
+                there.splitlines(keepends=True), text.splitlines(keepends=True), path, f"{path} (seen)"
+            )
+    return "".join(lines)
+
+
+def write(project: Path, files: dict[str, str]) -> None:
+    """Write files that are not there; an existing one is never touched."""
+    for path, text in files.items():
+        place = project / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("x", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _struct(columns: Iterable[SeenColumn]) -> str:
+    fields = ", ".join(f"`{column.name.replace('`', '``')}`: {column.type}" for column in columns)
+    return f"struct<{fields or 'none: string'}>"
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(  # noqa: S701 - writes SQL and YAML; each value goes through a filter of its kind
+        loader=jinja2.PackageLoader("spark_jobs.scaffolding"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"yaml": _yaml, "literal": _literal, "block": _block, "described": _described, "tojson": _list}
+    return environment
+
+
+def _yaml(value: str) -> str:
+    """A value as one YAML scalar: JSON's strings are YAML's; Jinja in it is shown and not run."""
+    return json.dumps(_inert(value), ensure_ascii=False)
+
+
+def _literal(value: str) -> str:
+    """A text as a literal of Jinja."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _list(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_literal(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(name)}: {_literal(item)}" for name, item in value.items()) + "}"
+    return _literal(value)
+
+
+def _block(value: str) -> str:
+    """A text on one line within a YAML block."""
+    return _inert(" ".join(str(value).split()))
+
+
+def _inert(value: str) -> str:
+    return value.replace("{{", "{ {").replace("{%", "{ %").replace("{#", "{ #")
+
+
+def _described(column: SeenColumn) -> str:
+    words = [f"`{column.field}` as the source has it"]
+    words.append("may be NULL" if column.is_optional else "never NULL in the source")
+    if column.default is not None:
+        words.append(f"default {column.default}")
+    text = ", ".join(words) + "."
+    return f"{text} Type guessed from the values: {column.note}." if column.note else text

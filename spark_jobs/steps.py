@@ -1,0 +1,114 @@
+"""The steps that commands are made of, in one process and one Spark session: land, build, check."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import captured_tables, run_dbt
+from spark_jobs.errors import Busy, DataError, Fault, UsageError
+from spark_jobs.landing.land import Landed, Landing, land_files
+from spark_jobs.lock import open_lakehouse
+from spark_jobs.logs import log, start
+from spark_jobs.places import Places
+from spark_jobs.reporting.check import CheckOutcome, check
+from spark_jobs.reporting.report import RunSummary
+from spark_jobs.session import build_session
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a command: its id, its places, and what its stages took."""
+
+    places: Places
+    command: str
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    stages: dict[str, float] = field(default_factory=dict)
+    landed: Landed | None = None
+    run_id: str = ""
+
+    def __post_init__(self) -> None:
+        """Name the run after its start: ids sort as runs do."""
+        self.run_id = self.run_id or f"{self.started_at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+    def begin(self, log_format: str) -> Path | None:
+        """Open the lakehouse and the run's log."""
+        path = start(open_lakehouse(self.places) / "logs", self.run_id, log_format == "json")
+        log.info("%s started", self.command)
+        return path
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage and log its beginning and end."""
+        before = time.monotonic()
+        log.info("%s begins", name)
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0) + time.monotonic() - before
+            log.info("%s took %.1f s", name, self.stages[name])
+
+    def session(self, *, catalog: bool = False) -> SparkSession:
+        """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it."""
+        with self.stage("start"):
+            spark = build_session(self.places, catalog=catalog)
+            if catalog:
+                _take_catalog(spark, self.places)
+        return spark
+
+
+def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str) -> Landed:
+    """Land record files."""
+    with run.stage("land"):
+        run.landed = land_files(spark, run.places, files, Landing(run.run_id, run.started_at, source_label))
+    log.info("landed %s", run.landed)
+    return run.landed
+
+
+def build(run: Run, arguments: Sequence[str]) -> None:
+    """Run `dbt build` with more of dbt's arguments; raises DataError where a model or a test failed."""
+    with run.stage("build"):
+        result = run_dbt(run.places, ["build", *arguments])
+    if result.exception is not None:
+        raise UsageError(f"dbt build: {result.exception}")
+    if not result.success:
+        raise DataError("dbt build: a model or a test failed; dbt's lines above name it, `dbt retry` goes on from there.")
+
+
+def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:
+    """Accounting, expectations and the report of this run."""
+    summary = RunSummary(
+        run_id=run.run_id,
+        started_at=run.started_at,
+        stages=run.stages,
+        command=run.command,
+        landed={} if run.landed is None else {
+            "read": run.landed.read, "landed": run.landed.landed, "known": run.landed.known,
+            "quarantined": run.landed.quarantined,
+        },
+    )  # fmt: skip
+    with run.stage("check"):
+        return check(spark, run.places, captured_tables(run.places), summary, sample_rows=sample_rows)
+
+
+def _take_catalog(spark: SparkSession, places: Places) -> None:
+    try:
+        spark.sql("show databases").collect()
+    except Exception as error:
+        said = str(error)
+        if "Another instance of Derby" in said or "XSDB6" in said:
+            raise Busy(
+                f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
+                " Derby's admits one. Wait for it to end, or set TIDEMARK_CATALOG to another folder."
+            ) from error
+        raise Fault(
+            f"The catalog {places.catalog} can't be opened: {said.splitlines()[0][:300]} It holds nothing that the"
+            " lakehouse doesn't: remove the folder, and the next build makes it anew."
+        ) from error

@@ -1,0 +1,21 @@
+{#- Law: a version is followed at once by the next, but for a delete, a truncate or a change of key (R13). -#}
+{% test gaps_follow_a_close(model, key, column_names={}) %}
+select *
+from (
+    select
+        {{ key_columns(key) }},
+        {{ own('version_id', column_names) }} as version_id,
+        {{ own('valid_to', column_names) }} as valid_to,
+        {{ own('closed_by', column_names) }} as closed_by,
+        lead({{ own('valid_from', column_names) }}) over in_key as next_from,
+        lead({{ own('version_id', column_names) }}) over in_key as next_version
+    from {{ model }}
+    window in_key as (
+        partition by {{ key_columns(key) }}
+        order by {{ own('valid_from', column_names) }}, {{ own('position', column_names) }}
+    )
+) as bounds
+where closed_by in ('update', 'snapshot') and next_version is not null and not valid_to <=> next_from
+    or closed_by = 'update' and next_version is null
+    or (closed_by is null) != (valid_to is null)
+{% endtest %}
