@@ -1,7 +1,7 @@
 """The reference history builder: the history contract as one sequential program.
 
-It shares no code with the product and takes no batches: it sorts all records of a table, walks them once and
-emits the versions. Rules (R3 to R19) are those of the history contract; MySQL stands for MariaDB too.
+It shares no code with the product and knows no batches. It sorts the records of a table, walks them once and emits
+versions. R3 to R19 and G6 are the contract's; "MySQL" means MariaDB too.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO, cast
+from typing import Any, Final, TypeAlias
 
-type State = dict[str, Any]
-type Key = tuple[Any, ...]
-type Position = tuple[int, ...]
-type Schema = Mapping[str, Any]
+State: TypeAlias = dict[str, Any]
+Key: TypeAlias = tuple[Any, ...]
+Position: TypeAlias = tuple[int, ...]
+Schema: TypeAlias = Mapping[str, Any]
+
+_EFFECTS: Final = ("opened", "closed_only", "collapsed", "no_op")
+DISPOSITIONS: Final = (*_EFFECTS, "duplicate", "tombstone", "other", "unkeyed", "quarantined")
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,720 @@ class Record:
     key: str | None
     value: str | None
     headers: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """What decides which of two deliveries came first."""
+        return (self.topic, self.partition, self.offset)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a model declares about its table."""
+
+    key: tuple[str, ...] | None = None
+    granularity: str = "transaction"
+    track: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    placeholder: str = "__debezium_unavailable_value"
+    before_is_whole: bool | None = None
+    snapshot_deletes: str = "report"
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def watches(self, column: str) -> bool:
+        """R12: whether a change of this column makes a version."""
+        return (column in self.track or not self.track) and column not in self.ignore
+
+
+@dataclass
+class Version:
+    """One half-open interval in which a key had one committed state."""
+
+    key: Key
+    state: State
+    valid_from: int
+    opened_by: str
+    position: Position
+    transaction_id: str | None
+    topic: str
+    partition: int
+    offset: int
+    previous_key: Key | None = None
+    valid_to: int | None = None
+    closed_by: str | None = None
+    next_key: Key | None = None
+    unresolved_columns: tuple[str, ...] = ()
+
+    @property
+    def boundary(self) -> int:
+        """R10: the last time that this version holds."""
+        return self.valid_from if self.valid_to is None else self.valid_to
+
+    @property
+    def is_start_known(self) -> bool:
+        """R16, R19: a read and a `before` tell what the row was, not since when."""
+        return self.opened_by not in ("snapshot", "before")
+
+
+@dataclass
+class History:
+    """The versions of one table, and what became of its records."""
+
+    key_columns: tuple[str, ...] = ()
+    versions: dict[Key, list[Version]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DISPOSITIONS, 0))
+    clamped: int = 0
+    missed_changes: int = 0
+    missed_deletes: int = 0
+    unknown_deletes: int = 0
+    broken_chains: int = 0
+    unresolved: int = 0
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read the records of a capture, `.jsonl` or `.jsonl.gz`."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = map(json.loads, content.splitlines())
+    return [
+        Record(**{**line, "headers": tuple((header["key"], header["value"]) for header in line["headers"])})
+        for line in lines
+    ]
+
+
+# Decoding (R2, R6, R7)
+
+
+class _Unavailable:
+    """R7: differs from every known value, equals itself."""
+
+    def __repr__(self) -> str:
+        return "<unavailable>"
+
+
+UNAVAILABLE: Final = _Unavailable()
+_MIDNIGHT: Final = datetime(1970, 1, 1)
+
+
+def _bytes(raw: str) -> bytes:
+    return base64.b64decode(raw, validate=True)
+
+
+def _decimal(raw: Any, scale: int) -> Decimal:
+    if not isinstance(raw, str):
+        return Decimal(raw)
+    sign, digits, _ = Decimal(int.from_bytes(_bytes(raw), "big", signed=True)).as_tuple()
+    return Decimal((sign, digits, -scale))
+
+
+def _moment(raw: int, per_second: int) -> datetime:
+    return _MIDNIGHT + timedelta(microseconds=raw * 1_000_000 // per_second)
+
+
+def _instant(raw: str) -> datetime | str:
+    try:
+        return datetime.fromisoformat(raw).astimezone(UTC)
+    except ValueError:
+        return raw
+
+
+def _time(raw: int, per_second: int) -> time:
+    moment = _moment(raw, per_second)
+    if moment.date() != _MIDNIGHT.date():
+        raise OverflowError(raw)
+    return moment.time()
+
+
+_LOGICAL: Final[dict[str, Callable[[Any, Schema], Any]]] = {
+    "io.debezium.time.Date": lambda raw, _: date(1970, 1, 1) + timedelta(days=raw),
+    "io.debezium.time.Time": lambda raw, _: _time(raw, 1_000),
+    "io.debezium.time.MicroTime": lambda raw, _: _time(raw, 1_000_000),
+    "io.debezium.time.NanoTime": lambda raw, _: _time(raw, 1_000_000_000),
+    "io.debezium.time.Timestamp": lambda raw, _: _moment(raw, 1_000),
+    "io.debezium.time.MicroTimestamp": lambda raw, _: _moment(raw, 1_000_000),
+    "io.debezium.time.NanoTimestamp": lambda raw, _: _moment(raw, 1_000_000_000),
+    "io.debezium.time.ZonedTimestamp": lambda raw, _: _instant(raw),
+    "io.debezium.data.Bits": lambda raw, _: _bytes(raw),
+    "io.debezium.data.VariableScaleDecimal": lambda raw, _: _decimal(raw["value"], raw["scale"]),
+    "org.apache.kafka.connect.data.Date": lambda raw, _: date(1970, 1, 1) + timedelta(days=raw),
+    "org.apache.kafka.connect.data.Time": lambda raw, _: _time(raw, 1_000),
+    "org.apache.kafka.connect.data.Timestamp": lambda raw, _: _moment(raw, 1_000),
+    "org.apache.kafka.connect.data.Decimal": lambda raw, schema: _decimal(raw, int(schema["parameters"]["scale"])),
+}
+_JSON_TYPES: Final = {"string": str, "boolean": bool, "int8": int, "int16": int, "int32": int, "int64": int}
+
+
+def decode(raw: Any, schema: Schema) -> Any:
+    """R6: the exact Python value. A time that Python can't hold stays the literal that arrived."""
+    name, kind = schema.get("name", ""), schema.get("type", "")
+    if raw is None:
+        return None
+    if kind in _JSON_TYPES and type(raw) is not _JSON_TYPES[kind]:
+        raise ValueError(f"{raw!r} is no {kind}")
+    if name in _LOGICAL:
+        with suppress(OverflowError):
+            return _LOGICAL[name](raw, schema)
+    if kind == "bytes":
+        return _bytes(raw)
+    if kind in ("float", "double"):
+        return float(raw)
+    if kind == "array":
+        return [decode(item, schema["items"]) for item in raw]
+    if kind == "struct":
+        return {column["field"]: decode(raw.get(column["field"]), column) for column in schema["fields"]}
+    return raw
+
+
+def _declared(name: str) -> Schema:
+    """A schema from `TableOptions.types`: `bytes`, a semantic type, or `...Decimal(2)` with its scale."""
+    name, _, scale = name.removesuffix(")").partition("(")
+    return {"type": name, "name": name, "parameters": {"scale": scale or "0"}}
+
+
+class Decoder:
+    """Decodes the rows of one table."""
+
+    def __init__(self, options: TableOptions) -> None:
+        text = options.placeholder
+        blob = bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
+        encoded = base64.b64encode(blob).decode()
+        texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
+        hstore = {text: text}
+        self._placeholders = [*texts, *([one] for one in texts), list(blob), hstore, json.dumps(hstore)]
+        self._placeholders.append(json.dumps(hstore, separators=(",", ":")))
+        self._types = {column: _declared(name) for column, name in options.types.items()}
+
+    def row(self, raw: Mapping[str, Any] | None, schema: Schema | None) -> State | None:
+        """Decode `before`, `after` or a key."""
+        if raw is None:
+            return None
+        types = self._types if schema is None else {column["field"]: column for column in schema["fields"]}
+        return {
+            name: UNAVAILABLE if value in self._placeholders else decode(value, types.get(name, {}))
+            for name, value in raw.items()
+        }
+
+
+# Parsing (R2, R17)
+
+NOT_UNDERSTOOD: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+
+
+@dataclass
+class Change:
+    """One row-level event, or a truncate, of one table."""
+
+    record: Record
+    op: str
+    source: Mapping[str, Any]
+    transaction: str | None
+    total_order: str | int | None
+    time: int
+    before: State | None
+    after: State | None
+    content: str
+    record_key: State | None = None
+    old_key: State | None = None
+    new_key: State | None = None
+    position: Position = ()
+    disposition: str = "no_op"
+
+    @property
+    def is_mysql(self) -> bool:
+        """Whether positions are those of a binary log."""
+        return self.source["connector"] in ("mysql", "mariadb")
+
+    @property
+    def is_snapshot(self) -> bool:
+        """R16: whether this read belongs to a snapshot that can be complete."""
+        return self.op == "r" and self.source.get("snapshot") != "incremental"
+
+    def column(self, name: str) -> Any:
+        """A key column: from the record's key, else from the row."""
+        images = (self.record_key, self.after, self.before)
+        return next((image[name] for image in images if image and name in image), None)
+
+    def count_as(self, effect: str) -> None:
+        """G6: one disposition for each record, that of its greatest effect."""
+        self.disposition = min(self.disposition, effect, key=_EFFECTS.index)
+
+
+def _load(text: str | None) -> tuple[Any, Schema | None]:
+    """The payload of a JSON key or value, and its schema when it brings one."""
+    loaded = json.loads(text or "null", parse_float=Decimal)
+    if isinstance(loaded, dict) and loaded.keys() == {"schema", "payload"}:
+        return loaded["payload"], loaded["schema"]
+    return loaded, None
+
+
+def _image(schema: Schema | None, name: str) -> Schema | None:
+    return next((image for image in schema["fields"] if image["field"] == name), None) if schema else None
+
+
+def _is_other(payload: Mapping[str, Any]) -> bool:
+    """R17: heartbeats, transaction and schema-change events, logical messages."""
+    if "op" in payload:
+        return bool(payload["op"] == "m")
+    return payload.keys() == {"ts_ms"} or "ddl" in payload or payload.keys() >= {"status", "id"}
+
+
+def _table(source: Mapping[str, Any]) -> str:
+    return f"{source.get('schema') or source['db']}.{source['table']}"
+
+
+def _microseconds(*clocks: Mapping[str, Any]) -> int:
+    """R10: the source's time, else the envelope's; 0 is no time."""
+    for clock in clocks:
+        for name, nanoseconds in (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000)):
+            if int(clock.get(name) or 0):
+                return int(clock[name]) * nanoseconds // 1_000
+    raise ValueError("no time")
+
+
+def _transaction(payload: Mapping[str, Any]) -> str | None:
+    """R11: the transaction that a streamed change was committed in; a read is in none."""
+    source, metadata = payload["source"], payload.get("transaction") or {}
+    if payload["op"] == "r":
+        return None
+    name = source.get("txId") or source.get("gtid") or metadata.get("id")
+    is_postgresql = source["connector"] == "postgresql"
+    return str(name).partition(":")[0] if name and is_postgresql else name
+
+
+def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Change] | None:
+    """Read a record as a change of a table; None is one of the other kinds, an error of `NOT_UNDERSTOOD` is R2."""
+    payload, schema = _load(record.value)
+    if _is_other(payload):
+        return None
+    op, source = payload["op"], payload["source"]
+    if op not in ("c", "r", "u", "d", "t") or (op in ("c", "r", "u") and payload.get("after") is None):
+        raise ValueError(f"op {op} is unknown, or lacks its `after`")
+    table = _table(source)
+    decoder = Decoder(options.get(table, TableOptions()))
+    headers = dict(record.headers)
+    key, key_schema = _load(record.key)
+    old_key, old_schema = _load(headers.get("__debezium.oldkey"))
+    new_key, new_schema = _load(headers.get("__debezium.newkey"))
+    return table, Change(
+        record=record,
+        op=op,
+        source=source,
+        transaction=_transaction(payload),
+        total_order=(payload.get("transaction") or {}).get("total_order"),
+        time=_microseconds(source, payload),
+        before=decoder.row(payload.get("before"), _image(schema, "before")),
+        after=decoder.row(payload.get("after"), _image(schema, "after")),
+        content=json.dumps([payload.get("before"), payload.get("after")], default=str, sort_keys=True),
+        record_key=decoder.row(key, key_schema),
+        old_key=decoder.row(old_key, old_schema or key_schema),
+        new_key=decoder.row(new_key, new_schema or key_schema),
+    )
+
+
+# Identity and order (R3, R4, R5)
+
+
+def _sequence(source: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """PostgreSQL's last commit and own position."""
+    last, own = json.loads(source.get("sequence") or "[null, null]")
+    return last and int(last), own and int(own)
+
+
+def _place_in_log(change: Change) -> tuple[Any, ...]:
+    """R3: the position as the event gives it, the same in each delivery."""
+    source = change.source
+    if change.is_mysql:
+        return (source.get("server_id"), source["file"], source["pos"], source.get("row"))
+    return (source["lsn"],) if source.get("lsn") is not None else _sequence(source)
+
+
+def _binlog_file(source: Mapping[str, Any]) -> tuple[str, int]:
+    base, _, number = source["file"].rpartition(".")
+    return base, int(number)
+
+
+def _streamed_place(change: Change) -> Position:
+    """R4: the part of a streamed change's position that its own event tells."""
+    source = change.source
+    if change.is_mysql:
+        return (_binlog_file(source)[1], source["pos"], source.get("row") or 0)
+    return (_sequence(source)[0] or source["lsn"], source["lsn"])
+
+
+def _falls_back(change: Change, previous: Change) -> bool:
+    """R3: whether a run of deliveries ended before this change of an unkeyed table."""
+    now, then = _streamed_place(change), _streamed_place(previous)
+    if now != then or change.transaction != previous.transaction:
+        return now < then
+    return previous.total_order is not None and int(change.total_order or 0) <= int(previous.total_order)
+
+
+def _occurrences(changes: Iterable[Change]) -> Iterator[tuple[Change, int]]:
+    """R3: number the equal changes of an unkeyed table within their run of deliveries."""
+    for _, partition in groupby(changes, lambda change: change.record.place[:2]):
+        previous: Change | None = None
+        met: Counter[tuple[Any, ...]] = Counter()
+        for change in partition:
+            if change.op != "r":
+                if previous is not None and _falls_back(change, previous):
+                    met.clear()
+                previous = change
+            equal = (_place_in_log(change), change.op, change.content)
+            met[equal] += change.op != "r"
+            yield change, met[equal]
+
+
+def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
+    """R3: the first delivery of each change, by offset."""
+    numbered = ((change, 0) for change in changes) if key_columns else _occurrences(changes)
+    known: set[tuple[Any, ...]] = set()
+    counted = []
+    for change, occurrence in numbered:
+        key = tuple(change.column(name) for name in key_columns)
+        content = change.content if change.op == "r" or not key_columns else ""
+        identity = (key, _place_in_log(change), change.op, change.transaction, content, occurrence)
+        change.disposition = "duplicate" if identity in known else change.disposition
+        if identity not in known:
+            counted.append(change)
+        known.add(identity)
+    return counted
+
+
+@dataclass
+class Log:
+    """R4, R5: gives the changes of one partition, by offset, their positions."""
+
+    epoch: int = 0
+    base: str = ""
+    server: int = 0
+    snapshot_lsn: int = 0
+    greatest: Position = ()
+
+    def position(self, change: Change) -> Position:
+        """Where the source's own log has the change; a new log begins a new epoch."""
+        place = self._binlog_place(change) if change.is_mysql else self._wal_place(change)
+        if place < self.greatest:
+            self._begin()
+        self.greatest = max(self.greatest, place)
+        return (self.epoch, *place)
+
+    def _begin(self) -> None:
+        self.epoch += 1
+        self.greatest = ()
+
+    def _binlog_place(self, change: Change) -> Position:
+        base, server = _binlog_file(change.source)[0], change.source.get("server_id") or self.server
+        if (self.base and base != self.base) or (self.server and server != self.server):
+            self._begin()
+        self.base, self.server = base, server
+        return _streamed_place(change)
+
+    def _wal_place(self, change: Change) -> Position:
+        lsn, (last, own) = change.source.get("lsn"), _sequence(change.source)
+        if lsn is None:
+            known = [place for place in (last, own) if place is not None]
+            return (known[0], known[-1]) if known else self.greatest
+        if change.op == "r":
+            self.snapshot_lsn = lsn
+            return (lsn, 0)
+        return (max(lsn, self.snapshot_lsn) if last is None else last, lsn)
+
+
+def in_order(changes: list[Change]) -> list[Change]:
+    """R4: by position, then by place; `changes` come by place."""
+    for _, partition in groupby(changes, lambda change: change.record.place[:2]):
+        log = Log()
+        for change in partition:
+            change.position = log.position(change)
+    return sorted(changes, key=lambda change: (change.position, change.record.place))
+
+
+# What happened to each key (R7, R9, R14, R15, R16, R19)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change as one key saw it: a state, or its end."""
+
+    change: Change
+    label: str
+    state: State | None = None
+    link: Key | None = None
+    found: State | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """R10: whether the time is a clock's, not a commit's."""
+        return self.change.op == "r"
+
+
+def _complete_snapshots(ordered: Iterable[Change], key_of: Callable[[Change], Key]) -> dict[int, set[Key]]:
+    """R16: the keys that each complete snapshot read, by its last read."""
+    reads = defaultdict(list)
+    for change in ordered:
+        if change.is_snapshot:
+            reads[change.position].append(change)
+    return {
+        id(snapshot[-1]): {key_of(read) for read in snapshot}
+        for snapshot in reads.values()
+        if any(read.source["snapshot"] in ("last", "last_in_data_collection") for read in snapshot)
+    }
+
+
+class Walk:
+    """Walks the changes of a table in order, keeping its living rows, and notes each key's steps."""
+
+    def __init__(self, history: History, options: TableOptions) -> None:
+        self.history = history
+        self.options = options
+        self.steps: defaultdict[Key, list[Step]] = defaultdict(list)
+        self.rows: dict[Key, State] = {}
+        self.last_known: dict[Key, State] = {}
+
+    def key_of(self, change: Change) -> Key:
+        """The key of the row that the change is about."""
+        return tuple(change.column(name) for name in self.history.key_columns)
+
+    def _named(self, image: State | None) -> Key | None:
+        """The key that a header or a `before` names, if it has all its columns."""
+        columns = self.history.key_columns
+        return tuple(image[name] for name in columns) if image and image.keys() >= set(columns) else None
+
+    def run(self, ordered: list[Change]) -> None:
+        """Take every change of the table in order."""
+        snapshots = _complete_snapshots(ordered, self.key_of)
+        for change in ordered:
+            if change.op == "t":
+                for key in list(self.rows):
+                    self._note(key, Step(change, "truncate"))
+            else:
+                self._take(change)
+            if id(change) in snapshots:
+                self._missing(change, self.rows.keys() - snapshots[id(change)])
+
+    def _take(self, change: Change) -> None:
+        """R9, R14: insert, update and read give a state, delete ends it; a key change does both, each half alone."""
+        key, before = self.key_of(change), self._whole_before(change)
+        old, new = self._named(change.old_key), self._named(change.new_key)
+        moved = self._named(before) if change.op == "u" else None
+        if moved is not None and moved != key:
+            self._note(moved, Step(change, "key_change", link=key, found=self._found(moved, before)))
+            self._note(key, Step(change, "key_change", self._filled(change, key, moved), moved))
+        elif change.op == "d" and new != key:
+            found = self._found(key, before)
+            self._note(key, Step(change, "key_change" if new else "delete", link=new, found=found))
+        elif change.op != "d":
+            found = self._found(key, before) if change.op == "u" else None
+            label, link = self._label(change, key, old), old if old != key else None
+            self._note(key, Step(change, label, self._filled(change, key, old), link, found))
+
+    def _label(self, change: Change, key: Key, old: Key | None) -> str:
+        if change.op == "r":
+            return "snapshot"
+        if old is not None and old != key:
+            return "key_change"
+        return "insert" if change.op == "c" and key not in self.rows and old is None else "update"
+
+    def _whole_before(self, change: Change) -> State | None:
+        whole = self.options.before_is_whole
+        return change.before if (change.is_mysql if whole is None else whole) else None
+
+    def _found(self, key: Key, before: State | None) -> State | None:
+        """R19: the state that a key's first change found; a later one can only reveal a broken chain."""
+        if before is None:
+            return None
+        if key not in self.steps:
+            self.rows[key] = before
+            return before
+        row = self.rows.get(key)
+        if row is None or any(not same(row[name], before[name]) for name in row.keys() & before.keys()):
+            self.history.broken_chains += 1
+        return None
+
+    def _filled(self, change: Change, key: Key, old: Key | None) -> State:
+        """R7: unavailable values are those of the row before."""
+        row = self.rows.get(key, {})
+        if old is not None:
+            row = self.last_known.get(old) or self.last_known.get(key, {})
+        after = change.after or {}
+        return {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
+
+    def _note(self, key: Key, step: Step) -> None:
+        if step.state is not None:
+            self.rows[key] = self.last_known[key] = step.state
+        elif self.rows.pop(key, None) is None:
+            self.history.unknown_deletes += 1
+        self.steps[key].append(step)
+
+    def _missing(self, last_read: Change, keys: Iterable[Key]) -> None:
+        """R16: living keys that a complete snapshot did not read."""
+        for key in keys:
+            self.history.missed_deletes += 1
+            if self.options.snapshot_deletes == "close":
+                self._note(key, Step(last_read, "snapshot"))
+
+
+# Versions (R9 to R14)
+
+
+def same(one: Any, other: Any) -> bool:
+    """R12: equal by logical value; NULL is NULL, and NaN is NaN."""
+    return bool(one == other or (one != one and other != other))
+
+
+class Life:
+    """The versions of one key, unit by unit."""
+
+    def __init__(self, key: Key, history: History, options: TableOptions) -> None:
+        self.key = key
+        self.history = history
+        self.options = options
+        self.versions: list[Version] = []
+
+    @property
+    def current(self) -> Version | None:
+        """The open version."""
+        return self.versions[-1] if self.versions and self.versions[-1].valid_to is None else None
+
+    def take(self, unit: list[Step]) -> None:
+        """R11: the changes of one transaction, of which the last state counts."""
+        last = unit[-1]
+        for step in unit[:-1]:
+            step.change.count_as("collapsed")
+        if unit[0].found is not None:
+            self._open(last, unit[0].found, "before", last.change.time)
+        if last.state is not None and (self.current is None or self._differs(self.current.state, last.state)):
+            self._replace(last, last.state, self._opener(unit))
+        elif last.state is not None:
+            self._confirm(last, last.state)
+        elif self.current is not None:
+            self._close(last, self._boundary(last), last.label, last.link)
+            last.change.count_as("closed_only")
+
+    def _opener(self, unit: list[Step]) -> Step:
+        """R11: the step that began the row's stay in the transaction, else the last."""
+        is_alive, opener = self.current is not None, unit[-1]
+        for step in unit:
+            if step.state is not None and not is_alive:
+                opener = step
+            is_alive = step.state is not None
+        return opener
+
+    def _differs(self, old: State, new: State) -> bool:
+        """R12: a column that one of them lacks counts if the newer has it and not NULL."""
+        return any(
+            not same(old[name], value) if name in old else value is not None
+            for name, value in new.items()
+            if self.options.watches(name)
+        )
+
+    def _confirm(self, step: Step, state: State) -> None:
+        """R12: no version, though ignored columns take their newest value; R10: and a read's clock gives way."""
+        version = self.versions[-1]
+        version.state |= {name: value for name, value in state.items() if not self.options.watches(name)}
+        if not step.is_read:
+            self._move_read_back(step.change.time)
+
+    def _replace(self, step: Step, state: State, opener: Step) -> None:
+        moment = self._boundary(step)
+        if self.current is not None:
+            self._close(step, moment, "snapshot" if step.is_read else "update")
+            self.history.missed_changes += step.is_read
+        self._open(step, state, opener.label, moment, opener.link)
+
+    def _close(self, step: Step, moment: int, closed_by: str, next_key: Key | None = None) -> None:
+        version = self.versions[-1]
+        version.valid_to, version.closed_by, version.next_key = moment, closed_by, next_key
+
+    def _open(self, step: Step, state: State, opened_by: str, moment: int, previous_key: Key | None = None) -> None:
+        change, record = step.change, step.change.record
+        lineage = (change.position, change.transaction, *record.place)
+        self.versions.append(Version(self.key, {**state}, moment, opened_by, *lineage, previous_key))
+        change.count_as("opened")
+
+    def _boundary(self, step: Step) -> int:
+        """R10: the time of a change, which may not lie before the key's last boundary."""
+        moment = step.change.time
+        if not self.versions:
+            return moment
+        if not step.is_read:
+            self._move_read_back(moment)
+            self.history.clamped += moment < self.versions[-1].boundary
+        return max(moment, self.versions[-1].boundary)
+
+    def _move_read_back(self, moment: int) -> None:
+        """R10: a read's clock gives way to a commit, though not past the boundary before."""
+        last, before = self.versions[-1], self.versions[-2] if len(self.versions) > 1 else None
+        moment = min(moment, last.boundary)
+        if last.closed_by == "snapshot":
+            last.valid_to = max(moment, last.valid_from)
+        elif last.valid_to is None and last.opened_by == "snapshot":
+            if before is not None and before.closed_by == "snapshot" and before.valid_to == last.valid_from:
+                moment = before.valid_to = max(moment, before.valid_from)
+            last.valid_from = moment if before is None else max(moment, before.boundary)
+
+
+def units(steps: list[Step], granularity: str) -> Iterator[list[Step]]:
+    """R11: steps of one transaction stand together; a step of none stands alone."""
+    unit: list[Step] = []
+    for step in steps:
+        transaction = step.change.transaction if granularity == "transaction" else None
+        if unit and (transaction is None or transaction != unit[-1].change.transaction):
+            yield unit
+            unit = []
+        unit.append(step)
+    if unit:
+        yield unit
+
+
+def _settle(version: Version) -> bool:
+    """R7: what stayed unavailable is NULL and listed."""
+    unknown = [name for name, value in version.state.items() if value is UNAVAILABLE]
+    version.state = {name: None if value is UNAVAILABLE else value for name, value in version.state.items()}
+    version.unresolved_columns = tuple(unknown)
+    return bool(unknown)
+
+
+def _fold(changes: list[Change], options: TableOptions) -> History:
+    keyed = (tuple(change.record_key) for change in changes if change.record_key)
+    history = History(options.key or next(keyed, ()))
+    counted = counted_deliveries(changes, history.key_columns)
+    if history.key_columns:
+        walk = Walk(history, options)
+        walk.run(in_order(counted))
+        for key, steps in walk.steps.items():
+            life = Life(key, history, options)
+            for unit in units(steps, options.granularity):
+                life.take(unit)
+            if life.versions:
+                history.versions[key] = life.versions
+                history.unresolved += sum(map(_settle, life.versions))
+    else:
+        for change in counted:
+            change.disposition = "unkeyed"
+    for change in changes:
+        history.counts[change.disposition] += 1
+    return history
+
+
+def build(records: Iterable[Record], options_by_table: Mapping[str, TableOptions] | None = None) -> dict[str, History]:
+    """Build the history of each table; what belongs to none is counted under its topic (G6)."""
+    options = options_by_table or {}
+    changes: defaultdict[str, list[Change]] = defaultdict(list)
+    tables: defaultdict[str, set[str]] = defaultdict(set)
+    others: list[tuple[str, str]] = []
+    for record in sorted(set(records), key=lambda record: (record.place, record.value or "")):
+        try:
+            parsed = parse(record, options) if record.value is not None else None
+        except NOT_UNDERSTOOD:
+            others.append((record.topic, "quarantined"))
+            continue
+        if parsed is None:
+            others.append((record.topic, "tombstone" if record.value is None else "other"))
+        else:
+            changes[parsed[0]].append(parsed[1])
+            tables[record.topic].add(parsed[0])
+    histories = {table: _fold(found, options.get(table, TableOptions())) for table, found in changes.items()}
+    for topic, disposition in others:
+        name = next(iter(tables[topic])) if len(tables[topic]) == 1 else topic
+        histories.setdefault(name, History()).counts[disposition] += 1
+    return histories

@@ -1,0 +1,77 @@
+"""The laws of bronze: what arrived is there once and whole (R1, R17)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from expectations.rules.findings import as_json, breaking, broken_rows
+from expectations.rules.law import WARNING, Law
+
+
+class ExpectRecordsToHaveAPlace(Law):
+    """R1: topic, partition and offset."""
+
+    description: str = "Every record has its topic, partition and offset (R1)."
+    broken = "topic is null or `partition` is null or `offset` is null"
+
+
+class ExpectRecordKindsToBeKnown(Law):
+    """R17: the kinds of records."""
+
+    description: str = "Every record is of a known kind (R17)."
+    broken = (
+        "coalesce(kind, '') not in ('change', 'truncate', 'tombstone', 'transaction', 'heartbeat', 'message',"
+        " 'schema_change', 'notification')"
+    )
+
+
+class ExpectRowChangesToNameTheirTable(Law):
+    """R1: what is read per table names its table."""
+
+    description: str = "Every change and truncate names its source, its table and its op (R1)."
+    broken = "kind in ('change', 'truncate') and (source_name is null or `table` is null or op is null)"
+
+
+class ExpectDeliveriesToBeThereOnce(Law):
+    """R1: one delivery, one record."""
+
+    description: str = "One delivery (source, topic, partition, offset and equal bytes) is there once (R1)."
+
+
+class ExpectNoGapInOffsets(Law):
+    """Offsets that nobody delivered: a compacted topic, records not landed yet, or a transactional producer's marks."""
+
+    usual_severity = WARNING
+    description: str = "The offsets of a partition follow each other without a gap: no sign of log compaction."
+
+
+DELIVERY = ("source_label", "topic", "partition", "offset")
+LAWS = (
+    ExpectRecordsToHaveAPlace,
+    ExpectRecordKindsToBeKnown,
+    ExpectRowChangesToNameTheirTable,
+    ExpectDeliveriesToBeThereOnce,
+    ExpectNoGapInOffsets,
+)
+
+
+def findings(records: DataFrame, held: DataFrame) -> list[DataFrame]:
+    """`topic` (its feed for a record that has none), `law` and `key` of every record that breaks a law.
+
+    Args:
+        records: Bronze's records, all that are on the topics in question; the tables are judged together.
+        held: The quarantined records of the same topics: no gap is where one of them is.
+    """
+    place = as_json({name: F.col(name) for name in DELIVERY[1:]})
+    records = records.withColumn("subject", F.coalesce("topic", "feed"))
+    repeated = records.groupBy("subject", *DELIVERY, "content_hash").count().where("count > 1")
+    places = records.select("subject", *DELIVERY).unionByName(held.select(F.col("topic").alias("subject"), *DELIVERY))
+    by_offset = Window.partitionBy("source_label", "topic", "partition").orderBy("offset")
+    gaps = places.withColumn("next", F.lead("offset").over(by_offset)).where("next > `offset` + 1")
+    subject = F.col("subject").alias("topic")
+    return [
+        broken_rows(records, LAWS, place, subject),
+        breaking(ExpectDeliveriesToBeThereOnce, repeated, place, subject),
+        breaking(ExpectNoGapInOffsets, gaps, place, subject),
+    ]

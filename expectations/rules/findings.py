@@ -1,0 +1,74 @@
+"""From judged rows to findings: every row is looked at, and no more than a few keys leave Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from expectations.rules.law import Law
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.names import quoted
+from spark_jobs.reporting.masking import hashed
+
+SAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The silver and gold frames of one captured table that laws look at; None where the table isn't there."""
+
+    table: CapturedTable
+    changes: DataFrame | None = None
+    current: DataFrame | None = None
+    history: DataFrame | None = None
+
+    def own(self, name: str) -> Column:
+        """One of gold's own columns, under the name that it has in this table, as `name`."""
+        return F.col(quoted(self.table.column_names.get(name, name))).alias(name)
+
+    def identity(self) -> Column:
+        """The key of a row of current or history as a struct."""
+        return F.struct(*[F.col(quoted(name)).alias(name) for name in self.table.key])
+
+    def key_text(self, identity: Column) -> Column:
+        """A key as JSON text for people: columns declared sensitive as short hashes."""
+        fields = [identity.getField(name) for name in self.table.key]
+        shown = [
+            hashed(field) if name in self.table.sensitive else field
+            for name, field in zip(self.table.key, fields, strict=True)
+        ]
+        return as_json(dict(zip(self.table.key, shown, strict=True)))
+
+
+def as_json(fields: dict[str, Column]) -> Column:
+    """A struct as JSON text that names NULLs too."""
+    pairs = [part for name, value in fields.items() for part in (F.lit(name), value)]
+    return F.to_json(F.named_struct(*pairs), {"ignoreNullFields": "false"})
+
+
+def lacks(identity: Column, names: Iterable[str]) -> Column:
+    """Whether any column of a key is NULL."""
+    return reduce(Column.__or__, [identity.getField(name).isNull() for name in names], identity.isNull())
+
+
+def broken_rows(judged: DataFrame, laws: Sequence[type[Law]], key: Column, *more: Column) -> DataFrame:
+    """`law`, `key` and `more` of every judged row that breaks a law that is a condition on a row."""
+    named = [F.when(F.expr(law.broken), F.lit(law.expectation_type)) for law in laws if law.broken is not None]
+    return judged.select(F.explode(F.array_compact(F.array(*named))).alias("law"), key.alias("key"), *more)
+
+
+def breaking(law: type[Law], rows: DataFrame, key: Column, *more: Column) -> DataFrame:
+    """`law`, `key` and `more` of rows that were found to break one law."""
+    return rows.select(F.lit(law.expectation_type).alias("law"), key.alias("key"), *more)
+
+
+def summary(found: Sequence[DataFrame], samples: int = SAMPLES, by: Sequence[str] = ("law",)) -> DataFrame:
+    """One row per broken law, or per `by`: `broken` (how many rows) and `keys` (the first few, in order)."""
+    by_key = Window.partitionBy(*by).orderBy("key")
+    ranked = reduce(DataFrame.unionByName, found).withColumn("rank", F.dense_rank().over(by_key))
+    first = F.collect_set(F.when(F.col("rank") <= samples, F.col("key")))
+    return ranked.groupBy(*by).agg(F.count("*").alias("broken"), F.sort_array(first).alias("keys"))

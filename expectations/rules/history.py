@@ -1,0 +1,162 @@
+"""The laws of a history (R9 to R16).
+
+dbt's generic tests guard the same laws of the transformation, and of users' own models: they stop a build. Here the
+laws judge what is stored, whoever wrote it, and the report shows them with the keys. They are judged from gold's own
+columns, as a reader of the table would: the fold's order is not asked.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from expectations.rules.findings import Frames, breaking, broken_rows, lacks
+from expectations.rules.law import WARNING, Law
+
+_OWN = (
+    "valid_from", "valid_to", "is_current", "opened_by", "closed_by", "previous_key", "next_key", "unresolved_columns",
+    "exact_values", "position", "topic", "partition", "offset", "version_id",
+)  # fmt: skip
+
+
+class ExpectVersionsToHaveKeyAndStart(Law):
+    """The grain of history."""
+
+    description: str = "Every version has all columns of its key, and a time from which it is valid."
+    broken = "lacks_key or valid_from is null"
+
+
+class ExpectVersionsNotToEndBeforeTheyBegin(Law):
+    """R10: boundaries never run backwards. Empty intervals are common."""
+
+    description: str = "No version ends before it begins (R10)."
+    broken = "valid_to < valid_from"
+
+
+class ExpectVersionsNotToOverlap(Law):
+    """Half-open intervals."""
+
+    description: str = "Two versions of one key never cover the same instant."
+    broken = "valid_to > valid_from and next_from < valid_to and next_from >= valid_from"
+
+
+class ExpectOneOpenVersionAtMost(Law):
+    """The open version is the key's last."""
+
+    description: str = "A key has one open version at most, and it is the last by position."
+    broken = "valid_to is null and has_next"
+
+
+class ExpectOpenVersionsToBeMarkedSo(Law):
+    """`is_current`, `valid_to` and `closed_by` tell one thing."""
+
+    description: str = "is_current is true, and closed_by NULL, for open versions and for them alone."
+    broken = "not is_current <=> (valid_to is null) or (closed_by is null) <> (valid_to is null)"
+
+
+class ExpectNoGapButAfterAClose(Law):
+    """R13: a gap comes after a delete, truncate or key change, or a missed delete that a snapshot closed (R16)."""
+
+    description: str = "A version that an update closed is followed at once; gaps come after closes alone (R9, R13)."
+    broken = "closed_by = 'update' and (not has_next or next_from > valid_to)"
+
+
+class ExpectTimeToAgreeWithPosition(Law):
+    """R4, R10: the order of times is the order of positions."""
+
+    description: str = "In the order of positions, a key's versions never begin earlier than the one before (R4, R10)."
+    broken = "next_from < valid_from"
+
+
+class ExpectOpenedAndClosedByToBeKnown(Law):
+    """R9: the words of opened_by and closed_by."""
+
+    description: str = "opened_by and closed_by hold the words that R9 lists."
+    broken = (
+        "coalesce(opened_by, '') not in ('insert', 'update', 'snapshot', 'key_change', 'before')"
+        " or closed_by not in ('update', 'delete', 'truncate', 'key_change', 'snapshot')"
+    )
+
+
+class ExpectKeyChangesToNameTheOtherKey(Law):
+    """R14: a row's life can be followed across keys."""
+
+    description: str = "Versions that a key change opened or closed name the other key, and no others do (R14)."
+    broken = (
+        "(opened_by <=> 'key_change') <> (previous_key is not null)"
+        " or (closed_by <=> 'key_change') <> (next_key is not null)"
+    )
+
+
+class ExpectVersionIdsToBeUnique(Law):
+    """R3: version_id is a stable name."""
+
+    description: str = "Every version has a version_id of its own (R3)."
+
+
+class ExpectVersionsToBeTraceable(Law):
+    """Lineage: topic, partition and offset of the opening change."""
+
+    description: str = "The change that opened a version is in the changes log, at its topic, partition and offset."
+
+
+class ExpectValuesToBeResolved(Law):
+    """R7: no earlier state had the value."""
+
+    usual_severity = WARNING
+    description: str = "No version lacks a value that its change left out as unchanged (unresolved_columns, R7)."
+    broken = "size(unresolved_columns) > 0"
+
+
+class ExpectValuesToFitTheirTypes(Law):
+    """R6: the value is in exact_values as text."""
+
+    usual_severity = WARNING
+    description: str = "No version has a value that its column's type can't hold (exact_values, R6)."
+    broken = "size(exact_values) > 0"
+
+
+LAWS = (
+    ExpectVersionsToHaveKeyAndStart,
+    ExpectVersionsNotToEndBeforeTheyBegin,
+    ExpectVersionsNotToOverlap,
+    ExpectOneOpenVersionAtMost,
+    ExpectOpenVersionsToBeMarkedSo,
+    ExpectNoGapButAfterAClose,
+    ExpectTimeToAgreeWithPosition,
+    ExpectOpenedAndClosedByToBeKnown,
+    ExpectKeyChangesToNameTheOtherKey,
+    ExpectVersionIdsToBeUnique,
+    ExpectVersionsToBeTraceable,
+    ExpectValuesToBeResolved,
+    ExpectValuesToFitTheirTypes,
+)
+
+
+def findings(frames: Frames) -> list[DataFrame]:
+    """`law` and `key` of every version that breaks a law."""
+    if frames.history is None:
+        return []
+    identity = F.col("identity")
+    versions = frames.history.select(frames.identity().alias("identity"), *[frames.own(name) for name in _OWN])
+    # The state that a first change found (R19) stands at that change's own place, before what it made.
+    order = ["position", "partition", "offset", "topic", F.col("opened_by") != "before"]
+    by_place = Window.partitionBy("identity").orderBy(*order)
+    judged = versions.withColumns(
+        {
+            "lacks_key": lacks(identity, frames.table.key),
+            "next_from": F.lead("valid_from").over(by_place),
+            "has_next": F.lead(F.lit(True), 1, False).over(by_place),
+        }
+    )
+    key = frames.key_text(identity)
+    repeated = versions.groupBy("version_id").agg(F.count("*").alias("count"), F.min("identity").alias("identity"))
+    found = [
+        broken_rows(judged, LAWS, key),
+        breaking(ExpectVersionIdsToBeUnique, repeated.where("count > 1 or version_id is null"), key),
+    ]
+    if frames.changes is not None:
+        known = frames.changes.select("topic", "partition", "offset")
+        lost = versions.join(known, on=known.columns, how="left_anti")
+        found.append(breaking(ExpectVersionsToBeTraceable, lost, key))
+    return found

@@ -1,0 +1,81 @@
+"""Run every suite: one pass of Spark over each table for its laws, then checkpoints, then Data Docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import great_expectations as gx
+from pyspark.sql import SparkSession
+
+from expectations.checkpoint import new_context, run_checkpoint, write_docs
+from expectations.judge import Judged, judge
+from expectations.rules.findings import SAMPLES
+from expectations.rules.law import Law
+from expectations.suite_files import load_suites
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.places import Places
+from spark_jobs.reporting.bronze_contents import contents, topics_of
+from spark_jobs.reporting.run import ExpectationResult
+
+
+def validate(
+    spark: SparkSession,
+    places: Places,
+    tables: Sequence[CapturedTable],
+    run_folder: Path,
+    *,
+    topics: Mapping[str, Sequence[str]] | None = None,
+    sample_rows: bool = True,
+) -> list[ExpectationResult]:
+    """Run the suites of all tables, and write Data Docs into `run_folder`/data_docs.
+
+    Args:
+        spark: The session.
+        places: Whose project has the suites.
+        tables: The captured tables; layers that were never built are left out.
+        run_folder: A local folder.
+        topics: Feed → the topics that its records came by; looked up in bronze where not given.
+        sample_rows: Whether results name keys.
+
+    Returns:
+        A result per expectation, in the order of tables, layers and suites.
+
+    Raises:
+        UsageError: A suite can't be loaded, or is no suite.
+    """
+    suites = {table.name: load_suites(places, table) for table in tables}
+    samples = SAMPLES if sample_rows else 0
+    if topics is None:
+        topics = topics_of(contents(spark, places, {}))
+    judged = judge(spark, places, [table for table in tables if suites[table.name]], topics, samples)
+    context = new_context(run_folder)
+    results: list[ExpectationResult] = []
+    for table in tables:
+        if table.name in judged:
+            results += _check(context, judged[table.name], suites[table.name], samples)
+        else:
+            results.append(_unchecked(table))
+    if judged:
+        write_docs(context, run_folder)
+    return results
+
+
+def _check(
+    context: Any, judged: Judged, suites: dict[str, gx.ExpectationSuite], samples: int
+) -> list[ExpectationResult]:
+    results: list[ExpectationResult] = []
+    for layer, suite in suites.items():
+        if layer not in judged.frames:
+            continue
+        laws = [one for one in suite.expectations if isinstance(one, Law)]
+        others = [one for one in suite.expectations if not isinstance(one, Law)]
+        results += run_checkpoint(context, judged.table, layer, laws, judged.findings, samples)
+        results += run_checkpoint(context, judged.table, layer, others, judged.frames[layer], samples)
+    return results
+
+
+def _unchecked(table: CapturedTable) -> ExpectationResult:
+    said = f"There is no expectations/suites/{table.name}.py, so nothing was expected. `tidemark scaffold` writes it."
+    return ExpectationResult(table.name, "all", "suite_to_be_there", said, "warning", False, None, ())

@@ -1,0 +1,1 @@
+"""What people read about a run: the accounting (G6), the findings and the report."""

@@ -1,0 +1,185 @@
+"""The accounting of G6: what became of every record, table by table, and what a run changed of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, owners
+from spark_jobs.reporting.measures import Measures
+
+_STORED = "run_id string, subject string, `table` string, disposition string, records bigint, recorded_at timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the records of one subject, all records so far.
+
+    `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
+    table). `changed` is what differs from the run before, by disposition.
+    """
+
+    subject: str
+    name: str
+    records: int
+    dispositions: Mapping[str, int]
+    changed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def difference(self) -> int:
+        """Records that no disposition accounts for; below zero, records accounted for twice."""
+        return self.records - sum(self.dispositions.values())
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the account, in words; None where it is right."""
+        if self.dispositions.get("duplicates", 0) < 0:
+            return (
+                f"{self.name}: its changes log holds {-self.dispositions['duplicates']} more changes than bronze has"
+                " records of it. Was bronze replaced? `dbt build --full-refresh` makes the tables anew from bronze."
+            )
+        if self.difference:
+            return (
+                f"{self.name}: of {self.records} records {self.records - self.difference} are accounted for (G6)."
+                " `tidemark build` finishes what a broken build left; if the difference stays, please report it."
+            )
+        return None
+
+    @property
+    def pending(self) -> int:
+        """Records that no build has read yet."""
+        return self.dispositions.get("pending", 0)
+
+
+def built_through(
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], measured: Mapping[str, Measures]
+) -> dict[str, int]:
+    """Feed → the last landing that its changes table has read: as recorded, or as the table itself shows."""
+    recorded: dict[str, int] = {}
+    if bronze.is_table(spark, places.table("ops", "progress")):
+        progress = spark.table(table_at(places.table("ops", "progress")))
+        recorded = {
+            row[0].rpartition(".")[2]: row[1] for row in progress.groupBy("model").agg(F.max("batch_id")).collect()
+        }
+    return {
+        table.feed: max(recorded.get(table.changes.name, -1), measured[table.name].last_batch)
+        for table in tables
+        if measured[table.name].changes is not None
+    }
+
+
+def account(
+    spark: SparkSession,
+    tables: Sequence[CapturedTable],
+    found: Sequence[Content],
+    held: Sequence[Held],
+    measured: Mapping[str, Measures],
+) -> list[Account]:
+    """The accounts of all tables, then of feeds without models, then of topics of no table."""
+    folded = _folded(spark, tables)
+    feeds: dict[str, Counter[str]] = {table.feed: Counter() for table in tables}
+    topics: dict[str, Counter[str]] = {}
+    owner = owners(found)
+    for one in found:
+        if one.kind in ROW_KINDS:
+            feeds.setdefault(one.feed, Counter()).update(row_records=one.records, pending=one.pending)
+        elif one.topic in owner:
+            feeds[owner[one.topic]]["tombstones" if one.kind == "tombstone" else "other_kinds"] += one.records
+        else:
+            topics.setdefault(one.topic, Counter())[one.kind or "unknown_kind"] += one.records
+    for entry in held:
+        subject = feeds[owner[entry.topic]] if entry.topic in owner else topics.setdefault(entry.topic, Counter())
+        subject["quarantined"] += entry.records
+
+    accounts = [_of_table(table, feeds[table.feed], folded.get(table.name), measured[table.name]) for table in tables]
+    modelled = {table.feed for table in tables}
+    for feed, counted in sorted(feeds.items()):
+        if feed not in modelled:
+            counts = {"no_model": counted["row_records"], **_others(counted)}
+            accounts.append(Account("feed", feed, sum(counts.values()), counts))
+    for topic, counted in sorted(topics.items()):
+        accounts.append(Account("topic", topic or "(no topic)", counted.total(), dict(sorted(counted.items()))))
+    return accounts
+
+
+def _of_table(
+    table: CapturedTable, counted: Counter[str], folded: Mapping[str, int] | None, measured: Measures
+) -> Account:
+    changes = measured.changes or 0
+    read = counted["row_records"] - counted["pending"] if measured.changes is not None else 0
+    outcome = folded or {}
+    if table.accounting is None:
+        outcome = {"unkeyed" if not table.key else "no_history": changes}
+    dispositions = {**outcome, "duplicates": read - changes, **_others(counted)}
+    dispositions["pending"] = counted["row_records"] - read
+    total = counted["row_records"] + sum(_others(counted).values())
+    return Account("table", table.name, total, dispositions)
+
+
+def _others(counted: Counter[str]) -> dict[str, int]:
+    return {name: counted[name] for name in ("tombstones", "other_kinds", "quarantined")}
+
+
+def _folded(spark: SparkSession, tables: Sequence[CapturedTable]) -> dict[str, dict[str, int]]:
+    """Table → disposition → changes, as the build has counted them while folding."""
+    there = [
+        spark.table(table_at(table.accounting.location)).select(
+            F.lit(table.name).alias("table"), "disposition", "records"
+        )
+        for table in tables
+        if table.accounting is not None and bronze.is_table(spark, table.accounting.location)
+    ]
+    folded: dict[str, dict[str, int]] = {}
+    for row in reduce(DataFrame.unionByName, there).collect() if there else []:
+        folded.setdefault(row["table"], {})[row["disposition"]] = row["records"]
+    return folded
+
+
+def record(
+    spark: SparkSession, places: Places, accounts: Sequence[Account], run_id: str, at: datetime
+) -> list[Account]:
+    """Store a run's accounts in `ops/accounting`, and give them back with what changed since the run before.
+
+    Args:
+        spark: The session.
+        places: Where the lakehouse is.
+        accounts: The run's accounts.
+        run_id: The run.
+        at: The time of the run, with its zone.
+    """
+    location = places.table("ops", "accounting")
+    if not bronze.is_table(spark, location):
+        spark.sql(f"create table {table_at(location)} ({_STORED}) using delta")
+    # A run that is checked twice is stored twice: its rows of one check share their time.
+    before = spark.sql(
+        "with others as (select * from {stored} where run_id <> {run_id})"
+        " select * from others where recorded_at = (select max(recorded_at) from others)",
+        stored=spark.table(table_at(location)),
+        run_id=run_id,
+    )
+    was = {(row["subject"], row["table"], row["disposition"]): row["records"] for row in before.collect()}
+    rows = [
+        (run_id, one.subject, one.name, disposition, records, at)
+        for one in accounts
+        for disposition, records in one.dispositions.items()
+    ]
+    spark.createDataFrame(rows, _STORED).coalesce(1).write.format("delta").mode("append").save(location)
+    return [_with_changes(one, was) for one in accounts]
+
+
+def _with_changes(one: Account, before: Mapping[tuple[str, str, str], int]) -> Account:
+    was = {key[2]: records for key, records in before.items() if key[:2] == (one.subject, one.name)}
+    names = {**was, **one.dispositions}
+    moved = {name: one.dispositions.get(name, 0) - was.get(name, 0) for name in names}
+    changed = {name: by for name, by in moved.items() if by}
+    return Account(one.subject, one.name, one.records, one.dispositions, changed)

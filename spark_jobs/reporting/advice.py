@@ -1,0 +1,58 @@
+"""What to run next, in the order in which it helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_jobs.reporting.run import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command to run next, and why; `command` is empty where a person has to decide."""
+
+    why: str
+    command: str
+
+
+def next_steps(evidence: Evidence) -> list[Step]:
+    """What to run next after a check."""
+    steps = [Step(fault, "") for one in evidence.accounts if (fault := one.fault)]
+    stopped = [one for one in evidence.expectations if one.stops]
+    if stopped:
+        names = sorted({one.table for one in stopped})
+        steps.append(
+            Step(
+                f"{len(stopped)} critical expectations failed, in {_listed(names)}: see their keys below. A table"
+                " that was changed by hand is made anew from bronze by",
+                "dbt build --full-refresh --select " + " ".join(f"{name}_changes+" for name in names[:3]),
+            )
+        )
+    if evidence.dbt and evidence.dbt.failed:
+        steps.append(Step(f"{evidence.dbt.failed} nodes of dbt failed; once their cause is gone:", "dbt retry"))
+    pending = sum(one.pending for one in evidence.accounts)
+    if pending:
+        steps.append(Step(f"{pending} landed records are in no table yet.", "tidemark build"))
+    unknown = [one.name for one in evidence.accounts if one.subject == "feed"]
+    unchecked = [one.table for one in evidence.expectations if one.expectation == "suite_to_be_there"]
+    if unknown:
+        steps.append(Step(f"{len(unknown)} captured tables have no models: {_listed(unknown)}.", "tidemark scaffold"))
+    elif unchecked:
+        steps.append(Step(f"{len(unchecked)} tables have no suite: {_listed(unchecked)}.", "tidemark scaffold"))
+    held = sum(one.records for one in evidence.quarantine)
+    if held:
+        steps.append(Step(f"{held} records are held in quarantine.", "tidemark quarantine list"))
+    harmful = [one for one in evidence.settings if one.severity == "warning"]
+    if harmful:
+        steps.append(Step(f"{len(harmful)} settings of the source do harm: see what to set instead below.", ""))
+    if not evidence.accounts:
+        steps.append(Step("Nothing has landed yet.", "tidemark land FILES"))
+    histories = [table.history for table in evidence.tables if table.history is not None]
+    if not steps and histories:
+        steps.append(Step("Look at a history.", f'tidemark sql "select * from {histories[0].relation} limit 20"'))
+    return steps
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,80 @@
+"""What bronze holds, counted in one pass: of which feed, on which topic, of which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.places import Places
+
+ROW_KINDS = ("change", "truncate")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Records of one feed, topic and kind; `pending` of them came in landings that the feed's table hasn't read."""
+
+    feed: str
+    topic: str
+    kind: str
+    connector: str
+    source_name: str
+    records: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Entries of the quarantine that are held: how many on a topic (empty where a line had none) for a reason."""
+
+    code: str
+    reason: str
+    topic: str
+    records: int
+    samples: tuple[str, ...] = ()
+
+
+def contents(spark: SparkSession, places: Places, built_through: Mapping[str, int]) -> list[Content]:
+    """Bronze's records, counted.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        built_through: Feed → number of the last landing that its changes table has read.
+    """
+    if not bronze.is_table(spark, places.table("bronze", "records")):
+        return []
+    known = F.lit(-1)
+    for feed, batch in built_through.items():
+        known = F.when(F.col("feed") == feed, F.lit(batch)).otherwise(known)
+    names = ["feed", "topic", "kind", "connector", "source_name"]
+    counted = (
+        bronze.read(spark, places, "records")
+        .groupBy(*[F.coalesce(F.col(name), F.lit("")).alias(name) for name in names])
+        .agg(F.count("*").alias("records"), F.count_if(F.col("batch_id") > known).alias("pending"))
+    )
+    return sorted(
+        (Content(**row.asDict()) for row in counted.collect()), key=lambda one: (one.feed, one.topic, one.kind)
+    )
+
+
+def owners(found: Sequence[Content]) -> dict[str, str]:
+    """Topic → the feed whose records alone are on it, so that its tombstones and its like are the feed's."""
+    feeds: dict[str, set[str]] = {}
+    for one in found:
+        if one.kind in ROW_KINDS:
+            feeds.setdefault(one.topic, set()).add(one.feed)
+    return {topic: next(iter(those)) for topic, those in feeds.items() if len(those) == 1}
+
+
+def topics_of(found: Sequence[Content]) -> dict[str, list[str]]:
+    """Feed → the topics that its changes and truncates came by."""
+    topics: dict[str, set[str]] = {}
+    for one in found:
+        if one.kind in ROW_KINDS and one.topic:
+            topics.setdefault(one.feed, set()).add(one.topic)
+    return {feed: sorted(those) for feed, those in topics.items()}

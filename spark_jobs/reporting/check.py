@@ -1,0 +1,108 @@
+"""The check of a lakehouse: accounting, expectations, report. `tidemark check` is this, and so is the end of a run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from expectations.validate import validate
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.places import Places
+from spark_jobs.reporting import accounting, bronze_contents, measures, quarantine, settings
+from spark_jobs.reporting.dbt_results import dbt_run
+from spark_jobs.reporting.report import write_report
+from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
+
+_GAPS = "expect_no_gap_in_offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What a check came to. `failures` are sentences, one for each thing that fails the run; `report` is its page."""
+
+    failures: tuple[str, ...]
+    warnings: tuple[str, ...]
+    report: str
+    evidence: Evidence
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing critical failed: the exit status is 1 otherwise."""
+        return not self.failures
+
+
+def check(
+    spark: SparkSession,
+    places: Places,
+    tables: Sequence[CapturedTable],
+    run: RunSummary,
+    *,
+    sample_rows: bool = True,
+) -> CheckOutcome:
+    """Check all layers of the captured tables, and write the report.
+
+    Args:
+        spark: The session; tables are read by location.
+        places: The project and its lakehouse.
+        tables: The captured tables, as `captured_tables` gives them.
+        run: The run that the check ends. Its dbt results count where they are later than its beginning.
+        sample_rows: Whether keys and quarantined records are shown.
+
+    Raises:
+        UsageError: A suite can't be loaded.
+        Fault: The report can't be written.
+    """
+    stages = dict(run.stages)
+    with _timed(stages, "accounting"):
+        described = settings.fields(spark, places, tables)
+        measured = measures.measure(spark, places, tables, {name: one.defaulted for name, one in described.items()})
+        through = accounting.built_through(spark, places, tables, measured)
+        found = bronze_contents.contents(spark, places, through)
+        held = quarantine.held(spark, places, _shown_topics(tables, found), sample_rows=sample_rows)
+        accounts = accounting.account(spark, tables, found, held, measured)
+        accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
+    with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:
+        folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
+        folder.mkdir()
+        with _timed(stages, "expectations"):
+            topics = bronze_contents.topics_of(found)
+            expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
+        evidence = Evidence(
+            tables=tables,
+            accounts=accounts,
+            expectations=expected,
+            measures=measured,
+            quarantine=held,
+            settings=settings.findings(tables, found, measured, described, _gaps(expected)),
+            dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
+        )
+        report = write_report(
+            spark, places, replace(run, stages=stages), evidence, folder, finished_at=datetime.now(UTC)
+        )
+    return CheckOutcome(tuple(evidence.failures), tuple(evidence.warnings), report, evidence)
+
+
+@contextmanager
+def _timed(stages: dict[str, float], name: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    stages[name] = time.monotonic() - began
+
+
+def _shown_topics(tables: Sequence[CapturedTable], found: Sequence[bronze_contents.Content]) -> frozenset[str] | None:
+    """The topics whose values people may see; None for all, where no table has a sensitive column."""
+    if not any(table.sensitive for table in tables):
+        return None
+    plain = {table.feed for table in tables if not table.sensitive}
+    return frozenset(topic for topic, feed in bronze_contents.owners(found).items() if feed in plain)
+
+
+def _gaps(expected: Sequence[ExpectationResult]) -> dict[str, int]:
+    return {one.table: one.unexpected_count or 0 for one in expected if one.expectation == _GAPS}

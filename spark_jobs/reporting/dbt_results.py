@@ -1,0 +1,84 @@
+"""What dbt said of its last run: `target/run_results.json`, read and not asked of dbt again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from spark_jobs.reporting.masking import redacted
+
+_GOOD = ("success", "pass", "no-op", "reused")
+_SKIPPED = ("skipped",)
+_WARNED = ("warn",)
+_TESTS = ("test", "unit_test")
+
+
+@dataclass(frozen=True, slots=True)
+class DbtResult:
+    """One node of a dbt run that did not just succeed; `kind` is `model`, `test`, `unit_test` and so on."""
+
+    kind: str
+    name: str
+    status: str
+    failures: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DbtRun:
+    """A run of dbt: counts of nodes by outcome, and those that did not succeed."""
+
+    command: str
+    at: datetime
+    is_of_this_run: bool
+    passed: int
+    warned: int
+    failed: int
+    skipped: int
+    tests: int
+    results: tuple[DbtResult, ...]
+
+
+def dbt_run(project: Path, since: datetime, *, redact: bool) -> DbtRun | None:
+    """The project's last run of dbt; None where there is none that can be read.
+
+    Args:
+        project: The project's folder.
+        since: When our run began, with its zone: a later dbt run is of this run.
+        redact: Whether to leave out what messages quote, because a table has sensitive columns.
+    """
+    try:
+        said = json.loads((project / "target" / "run_results.json").read_text())
+        at = datetime.fromisoformat(said["metadata"]["generated_at"])
+        results = said["results"]
+    except (OSError, ValueError, KeyError):
+        return None
+    nodes = [one for said_of in results if (one := _result(said_of, redact=redact)).kind != "operation"]
+    statuses = [one.status for one in nodes]
+    good, warned, skipped = (sum(status in those for status in statuses) for those in (_GOOD, _WARNED, _SKIPPED))
+    return DbtRun(
+        command=str(said.get("args", {}).get("which", "")),
+        at=at,
+        is_of_this_run=at >= since,
+        passed=good,
+        warned=warned,
+        failed=len(nodes) - good - warned - skipped,
+        skipped=skipped,
+        tests=sum(one.kind in _TESTS for one in nodes),
+        results=tuple(one for one in nodes if one.status not in _GOOD),
+    )
+
+
+def _result(said: dict[str, object], *, redact: bool) -> DbtResult:
+    kind, _, name = str(said.get("unique_id", "")).partition(".")
+    message = str(said.get("message") or "").strip()
+    failures = said.get("failures")
+    return DbtResult(
+        kind=kind,
+        name=name.partition(".")[2],
+        status=str(said.get("status", "")),
+        failures=failures if isinstance(failures, int) else None,
+        message=redacted(message) if redact else message,
+    )

@@ -1,0 +1,48 @@
+"""The report as a page: one file, no network, everything from events escaped."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+_TEMPLATE = "report.html.j2"
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """The page of a report's data."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(visible=visible, duration=duration)
+    return environment.get_template(_TEMPLATE).render(r=document)
+
+
+def visible(value: object) -> str:
+    """A text with its invisible letters spelled: marks of direction could make a name read as another."""
+    return "".join(_spelled(letter) for letter in str(value))
+
+
+def duration(milliseconds: int) -> str:
+    """Milliseconds in the unit that people would say."""
+    for limit, size, unit in (
+        (1_000, 1, "ms"),
+        (60_000, 1_000, "s"),
+        (3_600_000, 60_000, "min"),
+        (172_800_000, 3_600_000, "h"),
+    ):
+        if abs(milliseconds) < limit:
+            return f"{milliseconds / size:.3g} {unit}"
+    return f"{milliseconds / 86_400_000:,.0f} d"
+
+
+def _spelled(letter: str) -> str:
+    is_hidden = unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") and letter not in "\n\t"
+    return f"\\u{ord(letter):04x}" if is_hidden else letter

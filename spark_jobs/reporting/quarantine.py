@@ -1,0 +1,46 @@
+"""What the quarantine holds (R2), by reason and topic, with a few samples that people may see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.places import Places
+from spark_jobs.reporting.bronze_contents import Held
+from spark_jobs.reporting.masking import hashed
+
+_SAMPLES = 3
+_LETTERS = 300
+
+
+def held(spark: SparkSession, places: Places, shown_topics: Collection[str] | None, *, sample_rows: bool) -> list[Held]:
+    """The held entries, counted by code and topic.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        shown_topics: The topics whose values people may see, None for all; other samples are hashes and lengths.
+        sample_rows: Whether to give samples at all.
+    """
+    if not bronze.is_table(spark, places.table("bronze", "quarantine")):
+        return []
+    entries = bronze.read(spark, places, "quarantine").where("released_in is null")
+    # A value that is no UTF-8 can be why it is here, so it isn't decoded but shown with replacement characters.
+    text = F.make_valid_utf8(F.coalesce(F.col("line"), F.col("value").cast("string")))
+    may_see = F.lit(True) if shown_topics is None else F.coalesce(F.col("topic").isin(*shown_topics), F.lit(False))
+    shown = F.when(may_see, F.substring(text, 1, _LETTERS)).otherwise(
+        F.concat(hashed(text), F.lit(" ("), F.length(text), F.lit(" letters)"))
+    )
+    place = F.when(F.col("topic").isNotNull(), F.concat_ws("/", "topic", "partition", "offset"))
+    sample = F.concat_ws(": ", place, shown)
+    by_place = Window.partitionBy("code", "topic").orderBy("partition", "offset", "quarantine_id")
+    ranked = entries.withColumn("rank", F.row_number().over(by_place))
+    wanted = F.col("rank") <= (_SAMPLES if sample_rows else 0)
+    counted = ranked.groupBy("code", "reason", F.coalesce("topic", F.lit("")).alias("topic")).agg(
+        F.sum("occurrences").alias("records"), F.sort_array(F.collect_list(F.when(wanted, sample))).alias("samples")
+    )
+    rows = [row.asDict() for row in counted.orderBy("code", "topic").collect()]
+    return [Held(**{**row, "samples": tuple(row["samples"])}) for row in rows]

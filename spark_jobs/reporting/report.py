@@ -1,0 +1,100 @@
+"""Write a run's report into the lakehouse: a folder per run, and `latest`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import Fault
+from spark_jobs.places import Places
+from spark_jobs.reporting.document import SCHEMA_FILE, document
+from spark_jobs.reporting.page import page
+from spark_jobs.reporting.run import Evidence, RunSummary
+
+LATEST = "latest"
+_DATA_DOCS = "data_docs/index.html"
+
+
+def write_report(
+    spark: SparkSession, places: Places, run: RunSummary, evidence: Evidence, folder: Path, finished_at: datetime
+) -> str:
+    """Write `report.html`, `report.json` and its schema, and publish them with all that is in `folder`.
+
+    Args:
+        spark: The session, for lakehouses that aren't folders.
+        places: Where the lakehouse is.
+        run: The run.
+        evidence: What was found out about it.
+        folder: A local folder of the run; what is in it (Data Docs) is published too.
+        finished_at: When the check ended, with its zone.
+
+    Returns:
+        Where the page is, in the run's own folder.
+
+    Raises:
+        Fault: The lakehouse can't be written.
+    """
+    data_docs = _DATA_DOCS if (folder / _DATA_DOCS).is_file() else None
+    said = document(run, evidence, finished_at, _previous(spark, places), data_docs)
+    (folder / "report.json").write_text(json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / "report.html").write_text(page(said), encoding="utf-8")
+    shutil.copy(Path(__file__).with_name(SCHEMA_FILE), folder / SCHEMA_FILE)
+    for name in (run.run_id, LATEST):
+        _publish(spark, folder, _reports(places, name))
+    return f"{_reports(places, run.run_id)}/report.html"
+
+
+def _reports(places: Places, name: str) -> str:
+    return f"{places.lakehouse}/reports/{name}"
+
+
+def _is_folder(place: str) -> bool:
+    return "://" not in place
+
+
+def _publish(spark: SparkSession, folder: Path, target: str) -> None:
+    """Put a copy of a folder in the place of what is at the target."""
+    try:
+        if _is_folder(target):
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=Path(target).parent, prefix=".") as aside:
+                shutil.copytree(folder, Path(aside) / "new")
+                if Path(target).exists():
+                    Path(target).rename(Path(aside) / "old")
+                (Path(aside) / "new").rename(target)
+        else:
+            path, files = _hadoop(spark, target)
+            files.delete(path, True)
+            files.copyFromLocalFile(_path(spark, str(folder)), path)
+    except Exception as error:
+        raise Fault(f"The report can't be written to {target}: {error}. The check itself ran to its end.") from error
+
+
+def _previous(spark: SparkSession, places: Places) -> Mapping[str, Any] | None:
+    """The last report's data; None where there is none that can be read: then the trend begins anew."""
+    place = f"{_reports(places, LATEST)}/report.json"
+    try:
+        if _is_folder(place):
+            return dict(json.loads(Path(place).read_text(encoding="utf-8")))
+        path, files = _hadoop(spark, place)
+        if not files.exists(path):
+            return None
+        return dict(json.loads(spark.read.text(place, wholetext=True).collect()[0][0]))
+    except (OSError, ValueError):
+        return None
+
+
+def _path(spark: SparkSession, place: str) -> Any:
+    return spark._jvm.org.apache.hadoop.fs.Path(place)
+
+
+def _hadoop(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    path = _path(spark, place)
+    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

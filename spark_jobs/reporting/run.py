@@ -1,0 +1,90 @@
+"""A run, and all that was found out about it: what the report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.reporting.accounting import Account
+from spark_jobs.reporting.bronze_contents import Held
+from spark_jobs.reporting.dbt_results import DbtRun
+from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.settings import SettingFinding
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run as its command saw it.
+
+    `command` is what was typed, `started_at` has its zone, `stages` are seconds by stage, and `landed` what became of
+    the records of a landing in it: `read`, `landed`, `known`, `quarantined`.
+    """
+
+    run_id: str
+    command: str
+    started_at: datetime
+    stages: Mapping[str, float] = field(default_factory=dict)
+    landed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationResult:
+    """One expectation on one layer of a captured table.
+
+    `unexpected_count` is the number of rows that break it, None where it doesn't count rows; `sample_keys` are keys of
+    some of them as JSON text, columns declared sensitive as short hashes.
+    """
+
+    table: str
+    layer: str
+    expectation: str
+    description: str
+    severity: str
+    passed: bool
+    unexpected_count: int | None
+    sample_keys: tuple[str, ...]
+
+    @property
+    def stops(self) -> bool:
+        """Whether the run fails by it."""
+        return not self.passed and self.severity == "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a check found out."""
+
+    tables: Sequence[CapturedTable]
+    accounts: Sequence[Account]
+    expectations: Sequence[ExpectationResult]
+    measures: Mapping[str, Measures]
+    quarantine: Sequence[Held]
+    settings: Sequence[SettingFinding]
+    dbt: DbtRun | None
+
+    @property
+    def failures(self) -> list[str]:
+        """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
+        said = [fault for one in self.accounts if (fault := one.fault)]
+        said += [_broken(one) for one in self.expectations if one.stops]
+        if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
+            failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]
+            said.append(f"dbt {self.dbt.command}: {self.dbt.failed} failed: {', '.join(failed)}.")
+        return said
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know and the run doesn't fail by."""
+        said = [_broken(one) for one in self.expectations if not one.passed and not one.stops]
+        if self.dbt and self.dbt.failed and not self.dbt.is_of_this_run:
+            at = f"{self.dbt.at:%Y-%m-%d %H:%M} UTC"
+            said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
+        return said
+
+
+def _broken(one: ExpectationResult) -> str:
+    rows = "" if one.unexpected_count is None else f" Rows that break it: {one.unexpected_count}"
+    keys = f", for example {', '.join(one.sample_keys[:3])}" if one.sample_keys else ""
+    return f"{one.table}, {one.layer}: {one.description}{rows}{keys}{'.' if rows else ''}"

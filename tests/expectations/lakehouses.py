@@ -1,0 +1,200 @@
+"""Small tables of every layer, written as their columns are, with sane defaults: a test shows only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from expectations.template import suite_source
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.names import quoted
+from spark_jobs.places import Places
+
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+OWN = {
+    "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
+    "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",
+    "unresolved_columns": "array<string>", "exact_values": "map<string,string>", "position": "string",
+    "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
+}  # fmt: skip
+OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN)[10:])
+CHANGE = (
+    "change_id string, op string, key {row}, position string, transaction_id string, changed_at timestamp,"
+    " processed_at timestamp, is_read boolean, after {row}, before {row}, unavailable_columns array<string>,"
+    " absent_columns array<string>, topic string, `partition` int, `offset` bigint, batch_id bigint,"
+    " landed_at timestamp"
+)
+
+
+def at(minute: float | None) -> datetime | None:
+    """A minute after the start of every test's story."""
+    return None if minute is None else START + timedelta(minutes=minute)
+
+
+@dataclass
+class Story:
+    """What one captured table holds, layer by layer: columns `key` and `value`, both text, under the names given."""
+
+    name: str
+    key: str = "id"
+    is_keyed: bool = True
+    value: str = "v"
+    names: Mapping[str, str] = field(default_factory=dict)
+    sensitive: Sequence[str] = ()
+    records: list[dict[str, Any]] = field(default_factory=list)
+    held: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    versions: list[dict[str, Any]] = field(default_factory=list)
+    current: list[dict[str, Any]] = field(default_factory=list)
+    outcomes: Mapping[str, int] | None = None
+
+    @property
+    def topic(self) -> str:
+        """The table's one topic."""
+        return f"{self.name}.topic"
+
+    def record(self, offset: int | None, **own: Any) -> None:
+        """Bronze gets a record."""
+        usual: dict[str, Any] = {
+            "feed": self.name,
+            "source_label": "default",
+            "topic": self.topic,
+            "partition": 0,
+            "offset": offset,
+            "content_hash": f"h{offset}",
+            "kind": "change",
+            "op": "c",
+            "connector": "postgresql",
+            "source_name": "src",
+            "table": self.name,
+            "batch_id": 1,
+        }
+        self.records.append(usual | own)
+
+    def change(self, key: str | None, **own: Any) -> int:
+        """The log gets a change, and bronze its record; returns the offset."""
+        offset = len(self.changes)
+        row = None if key is None else {self.key: key, self.value: f"value of {key}"}
+        usual: dict[str, Any] = {
+            "change_id": f"{self.name}-{offset}",
+            "op": "c",
+            "key": row,
+            "position": f"{offset:020}",
+            "transaction_id": str(offset),
+            "changed_at": at(offset),
+            "processed_at": at(offset + 0.01),
+            "is_read": False,
+            "after": row,
+            "unavailable_columns": [],
+            "absent_columns": [],
+            "topic": self.topic,
+            "partition": 0,
+            "offset": offset,
+            "batch_id": 1,
+            "landed_at": at(10_000),
+        }
+        self.changes.append(usual | own)
+        return offset
+
+    def version(self, key: str | None, begin: float | None, end: float | None = None, **own: Any) -> None:
+        """History gets a version, the log its change, current its row where it is open."""
+        traced = own.pop("traced", True)
+        in_current = own.pop("in_current", end is None)
+        offset = self.change(key) if traced else 900_000
+        is_open = end is None
+        usual: dict[str, Any] = {
+            self.key: key,
+            self.value: f"value of {key}",
+            "valid_from": at(begin),
+            "valid_to": at(end),
+            "is_current": is_open,
+            "opened_by": "insert",
+            "closed_by": None if is_open else "delete",
+            "is_start_known": True,
+            "unresolved_columns": [],
+            "exact_values": {},
+            "position": f"{offset:020}",
+            "transaction_id": str(offset),
+            "topic": self.topic,
+            "partition": 0,
+            "offset": offset,
+            "version_id": f"{self.name}-{key}-{offset}",
+        }
+        row = usual | own
+        self.versions.append(row)
+        if in_current:
+            self.current.append({name: row.get(name) for name in (self.key, self.value, *OF_CURRENT)})
+
+    def table(self, places: Places) -> CapturedTable:
+        """The captured table as the project's models would declare it."""
+        columns = ({"name": name, "type": "string", "field": name} for name in (self.key, self.value))
+        return CapturedTable(
+            name=self.name,
+            source_name="src",
+            source_table=self.name,
+            feed=self.name,
+            key=(self.key,) if self.is_keyed else (),
+            columns=tuple({**one, "sensitive": one["name"] in self.sensitive} for one in columns),
+            column_names=dict(self.names),
+            changes=self._model(places, "silver", "changes"),
+            current=self._model(places, "silver", "current") if self.is_keyed else None,
+            history=self._model(places, "gold", "history") if self.is_keyed else None,
+            accounting=self._model(places, "ops", "accounting") if self.outcomes is not None else None,
+        )
+
+    def _model(self, places: Places, layer: str, kind: str) -> Model:
+        name = f"{self.name}_{kind}"
+        return Model(name, f"{layer}.{name}", places.table(layer, name))
+
+    def write(self, spark: SparkSession, places: Places) -> CapturedTable:
+        """Write silver, gold, the outcomes and the suite; bronze is written for all stories together."""
+        table = self.table(places)
+        row = f"struct<{quoted(self.key)}: string, {quoted(self.value)}: string>"
+        renamed = {name: self.names.get(name, name) for name in OWN}
+        source = f"{quoted(self.key)} string, {quoted(self.value)} string, "
+        history = source + ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN.items())
+        current = source + ", ".join(f"{quoted(renamed[name])} {OWN[name]}" for name in OF_CURRENT)
+        write_table(spark, table.changes, CHANGE.format(row=row), self.changes)
+        write_table(spark, table.current, current, [_renamed(one, renamed) for one in self.current])
+        write_table(spark, table.history, history, [_renamed(one, renamed) for one in self.versions])
+        outcomes = [{"disposition": name, "records": count} for name, count in (self.outcomes or {}).items()]
+        write_table(spark, table.accounting, "disposition string, records bigint", outcomes)
+        suites = places.project / "expectations" / "suites"
+        suites.mkdir(parents=True, exist_ok=True)
+        (suites / f"{self.name}.py").write_text(suite_source(table), encoding="utf-8")
+        return table
+
+
+def write_bronze(spark: SparkSession, places: Places, stories: Iterable[Story]) -> None:
+    """Write bronze as all stories have it."""
+    stories = list(stories)
+    _write(
+        spark, places.table("bronze", "records"), bronze.RECORDS, [one for story in stories for one in story.records]
+    )
+    held = [{"source_label": "default", "code": "no-envelope", "reason": "no envelope", "topic": story.topic,
+             "partition": 0, "occurrences": 1} | one for story in stories for one in story.held]  # fmt: skip
+    _write(spark, places.table("bronze", "quarantine"), bronze.QUARANTINE, held)
+    _write(spark, places.table("bronze", "shapes"), bronze.SHAPES, [])
+
+
+def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in row.items()}
+
+
+def write_table(spark: SparkSession, model: Model | None, columns: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table anew in one commit; nothing where the story has no such model."""
+    if model is not None:
+        _write(spark, model.location, columns, rows)
+
+
+def _write(spark: SparkSession, location: str, columns: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    schema = StructType.fromDDL(columns)
+    data = [tuple(one.get(name) for name in schema.names) for one in rows]
+    frame = spark.createDataFrame(data, schema).coalesce(1).write.format("delta").mode("overwrite")
+    frame.option("delta.columnMapping.mode", "name").save(location)

@@ -1,0 +1,90 @@
+"""The tables that the suites are tried on: one good, one with a fault per key, two with expectations of a user."""
+
+from __future__ import annotations
+
+from tests.expectations.lakehouses import Story, at
+
+SCRIPT = "<script>alert(1)</script>"
+PRIVATE = "ada@example.org"
+
+
+def good_story() -> Story:
+    """A table with names that aren't plain: an update, a delete and a re-insert, a key change, a state found before."""
+    story = Story("good", key="Odd `Name`", value="a.b", names={"valid_from": "began", "position": "log position"})
+    story.version("one", 0, 5, closed_by="update")
+    story.version("one", 5, 5, opened_by="update")
+    story.version("one", 7)
+    story.version("two", 0, 3, closed_by="key_change", next_key='{"id":"three"}')
+    story.version("three", 3, opened_by="key_change", previous_key='{"id":"two"}')
+    story.version("four", 4, 4, opened_by="before", closed_by="update")
+    story.version("four", 4, opened_by="update", position=f"{5:020}", offset=5)
+    story.change(None, op="t", after=None)
+    story.change("five", op="r", transaction_id=None)
+    for offset in (0, 1, 3):
+        story.record(offset)
+    story.record(4, kind="tombstone", op=None, table=None, source_name=None)
+    story.held.append({"offset": 2, "quarantine_id": "q"})
+    return story
+
+
+def bad_story() -> Story:
+    """One fault per key."""
+    story = Story("bad")
+    story.version("no start", None)
+    story.version("ends early", 10, 5)
+    story.version("overlaps", 0, 10)
+    story.version("overlaps", 5)
+    story.version("open and not last", 0)
+    story.version("open and not last", 5, 7)
+    story.version("closed and current", 0, 5, is_current=True)
+    story.version("gap", 0, 5, closed_by="update")
+    story.version("gap", 8)
+    story.version("time runs back", 10, 20)
+    story.version("time runs back", 2, 4)
+    story.version("closed by what", 0, 5, closed_by="magic")
+    story.version("no previous key", 0, opened_by="key_change")
+    story.version("same id twice", 0, 5, closed_by="update", version_id="same")
+    story.version("same id twice", 5, version_id="same")
+    story.version("from nowhere", 0, traced=False)
+    story.version(SCRIPT, 0, unresolved_columns=["v"], v=None)
+    story.version("infinite", 0, exact_values={"v": "infinity"})
+    story.version("twice in current", 0)
+    story.current.append(story.current[-1])
+    story.version("other value", 0)
+    story.current[-1] = story.current[-1] | {"v": "another"}
+    story.version("not in current", 0, in_current=False)
+    story.version("not in history", 0)
+    story.versions.pop()
+    story.change(None, offset=500, after={"id": None, "v": "v"})
+    story.change("no position", position=None)
+    story.change("odd op", op="x")
+    story.change("no state", op="u", after=None)
+    story.change("twice in the log")
+    story.changes.append(story.changes[-1] | {"offset": 600})
+    story.change("from the future", changed_at=at(20_000))
+    story.change("no transaction", transaction_id=None)
+    story.change("placeholder", unavailable_columns=["v"])
+    for offset in (0, 4, 5, 9):
+        story.record(offset)
+    story.record(4)
+    story.record(1, kind="riddle")
+    story.record(2, table=None)
+    story.record(None)
+    story.held.append({"offset": 3, "quarantine_id": "q"})
+    return story
+
+
+def secret_story() -> Story:
+    """A table whose key people may not see."""
+    story = Story("secret", sensitive=("id",))
+    story.version(PRIVATE, 0, exact_values={"v": PRIVATE}, v=None)
+    story.record(0)
+    return story
+
+
+def shown_story() -> Story:
+    """A table with the same expectations, whose values people may see."""
+    story = Story("shown")
+    story.version(f"{SCRIPT}@", 0, v=None)
+    story.record(0)
+    return story

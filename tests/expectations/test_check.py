@@ -1,0 +1,139 @@
+"""A check from end to end: the accounting of G6, the report in its place, and what fails it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.places import Places
+from spark_jobs.reporting.accounting import Account
+from spark_jobs.reporting.check import CheckOutcome, check
+from spark_jobs.reporting.run import RunSummary
+from tests.expectations.lakehouses import Story, write_bronze, write_table
+
+PRIVATE = "ada@example.org"
+
+
+@dataclass
+class Lakehouse:
+    """Two captured tables, one without a key, what came beside them, and a record that no build has read."""
+
+    spark: SparkSession
+    places: Places
+    orders: Story = field(default_factory=lambda: Story("orders", outcomes={"opened": 2, "no_op": 1}))
+    notes: Story = field(default_factory=lambda: Story("notes", is_keyed=False, sensitive=("v",)))
+    beside: Story = field(default_factory=lambda: Story("beside"))
+    tables: list[CapturedTable] = field(default_factory=list)
+
+    def build(self) -> None:
+        """Write all layers."""
+        self.orders.version("one", 0, 5, closed_by="update")
+        self.orders.version("one", 5, opened_by="update")
+        self.orders.change("one", op="u")
+        self.notes.change("a")
+        for offset in (0, 1, 2, 4):
+            self.orders.record(offset)
+        self.orders.record(6, batch_id=2)
+        self.orders.record(3, kind="tombstone", feed="topic__orders")
+        self.orders.held.append({"offset": 5, "quarantine_id": "q1", "value": b"half"})
+        self.notes.record(0)
+        self.notes.held.append({"offset": 1, "quarantine_id": "q2", "value": f"{{{PRIVATE}".encode()})
+        self.beside.record(0, feed="src__new", topic="src.new", table="new")
+        self.beside.record(0, feed="topic__src_transaction", topic="src.transaction", kind="transaction", op=None)
+        write_bronze(self.spark, self.places, [self.orders, self.notes, self.beside])
+        self.tables = [story.write(self.spark, self.places) for story in (self.orders, self.notes)]
+
+    def check(self, run_id: str) -> CheckOutcome:
+        """Run the check."""
+        return check(self.spark, self.places, self.tables, RunSummary(run_id, "tidemark check", datetime.now(UTC)))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Two checks: of a good lakehouse, and with an outcome lost."""
+
+    good: CheckOutcome
+    lost: CheckOutcome
+    reports: Path
+
+
+@pytest.fixture(scope="module")
+def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    home = tmp_path_factory.mktemp("check")
+    lakehouse = Lakehouse(spark, Places(home / "project", str(home / "lakehouse"), str(home / "catalog")))
+    lakehouse.build()
+    good = lakehouse.check("run-1")
+    outcomes = [{"disposition": "opened", "records": 2}]
+    write_table(spark, lakehouse.tables[0].accounting, "disposition string, records bigint", outcomes)
+    return Checked(good, lakehouse.check("run-2"), home / "lakehouse" / "reports")
+
+
+def _account(outcome: CheckOutcome, name: str) -> Account:
+    [account] = [one for one in outcome.evidence.accounts if one.name == name]
+    return account
+
+
+def _some(account: Account) -> dict[str, int]:
+    return {name: count for name, count in account.dispositions.items() if count}
+
+
+def test_every_record_is_accounted_for(checked: Checked) -> None:
+    orders = _account(checked.good, "orders")
+    assert orders.records == 7
+    assert _some(orders) == {
+        "opened": 2, "no_op": 1, "duplicates": 1, "tombstones": 1, "quarantined": 1, "pending": 1,
+    }  # fmt: skip
+    assert _some(_account(checked.good, "notes")) == {"unkeyed": 1, "quarantined": 1}
+    assert _some(_account(checked.good, "src__new")) == {"no_model": 1}
+    assert _some(_account(checked.good, "src.transaction")) == {"transaction": 1}
+    assert [one.difference for one in checked.good.evidence.accounts] == [0, 0, 0, 0]
+    assert checked.good.passed
+
+
+def test_what_a_run_changed_is_told(checked: Checked) -> None:
+    assert _account(checked.good, "orders").changed == _some(_account(checked.good, "orders"))
+    assert _account(checked.lost, "orders").changed == {"no_op": -1}
+    assert _account(checked.lost, "notes").changed == {}
+
+
+def test_records_not_built_yet_are_pending_and_no_difference(checked: Checked) -> None:
+    assert checked.good.passed
+    report = json.loads((checked.reports / "run-1" / "report.json").read_text())
+    assert "tidemark build" in [step["command"] for step in report["next"]]
+
+
+def test_a_difference_fails_the_run(checked: Checked) -> None:
+    assert _account(checked.lost, "orders").difference == 1
+    [failure] = checked.lost.failures
+    assert "of 7 records 6 are accounted for" in failure
+
+
+def test_the_report_stands_in_its_run_and_in_latest(checked: Checked) -> None:
+    assert Path(checked.lost.report) == checked.reports / "run-2" / "report.html"
+    latest = checked.reports / "latest"
+    for name in ("report.html", "report.json", "report.schema.json", "data_docs/index.html"):
+        assert (latest / name).read_bytes() == (checked.reports / "run-2" / name).read_bytes()
+    assert sorted(one.name for one in checked.reports.iterdir()) == ["latest", "run-1", "run-2"]
+    said = json.loads((latest / "report.json").read_text())
+    jsonschema.Draft202012Validator(json.loads((latest / "report.schema.json").read_text())).validate(said)
+    assert [(one["run_id"], one["status"]) for one in said["trend"]] == [
+        ("run-1", "passed"), ("run-2", "failed"),
+    ]  # fmt: skip
+    assert {one["stage"] for one in said["stages"]} == {"accounting", "expectations"}
+    assert said["tables"][0]["lag_ms"]["all"] == {"p50": 600, "p95": 600, "max": 600}
+
+
+def test_quarantined_values_of_sensitive_tables_are_hashed(checked: Checked) -> None:
+    samples = {one.topic: one.samples for one in checked.good.evidence.quarantine}
+    assert samples["orders.topic"] == ("orders.topic/0/5: half",)
+    assert "#" in samples["notes.topic"][0]
+    assert not any(
+        PRIVATE in page.read_text() for page in checked.reports.rglob("*") if page.suffix in (".html", ".json")
+    )

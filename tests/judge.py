@@ -1,0 +1,254 @@
+"""Compares a history with the database's own account of it (G5).
+
+The account is a capture's `history.jsonl.gz`, written by triggers, and `truth.jsonl.gz`, its rows at the end. A history
+is a list of plain versions of each table, from wherever: the oracle, or rows of a gold table.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+Row: TypeAlias = Mapping[str, Any]
+Key: TypeAlias = tuple[Any, ...]
+
+_GAPS: Final = ("delete", "truncate", "key_change")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = 1_000_000
+_MILLISECOND: Final = 1_000
+_LONGEST_WAIT: Final = 5 * _SECOND  # a statement that waits for a lock has its event's time before its trigger's
+
+
+@dataclass(frozen=True)
+class PlainVersion:
+    """A version as any history has it; times are microseconds, UTC."""
+
+    key: Key
+    state: Row
+    valid_from: int
+    valid_to: int | None
+    closed_by: str | None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A key whose history is not the database's, and the columns (`*`: its versions or times) that tell."""
+
+    table: str
+    key: Key
+    columns: frozenset[str]
+    what: str
+
+
+@dataclass(frozen=True)
+class KnownFact:
+    """A line of the exceptions: something that the events of a capture don't carry."""
+
+    capture: str
+    table: str
+    key: str
+    columns: frozenset[str]
+
+    def covers(self, capture: str, found: Disagreement) -> bool:
+        """Whether this fact explains the disagreement."""
+        key = json.dumps([int(part) if isinstance(part, Decimal) else part for part in found.key], default=str)
+        is_same_key = (self.capture, self.table, self.key) == (capture, found.table, key)
+        return is_same_key and ("*" in self.columns or found.columns <= self.columns)
+
+
+@dataclass
+class Interval:
+    """A state that was committed, as the database tells it; times are those of commits, or else of statements."""
+
+    state: Row
+    start: int | None
+    is_commit: bool
+    end: int | None = None
+    is_gap_next: bool = False
+
+
+def load_exceptions(path: Path) -> list[KnownFact]:
+    """Read the known facts: capture, table, key (JSON), columns (`*` or names)."""
+    with path.open(newline="", encoding="utf-8") as lines:
+        return [
+            KnownFact(line["capture"], line["table"], line["key"], frozenset(line["columns"].split(", ")))
+            for line in csv.DictReader(lines)
+        ]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from (json.loads(line, parse_float=Decimal) for line in lines)
+
+
+# Values: what the database spells as text, number or hexadecimal, and a history holds as a value
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+
+
+def _microseconds(text: str) -> int:
+    return (_moment(text) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _blob(recorded: Any, length: int) -> bytes:
+    if isinstance(recorded, int):
+        return recorded.to_bytes(length, "little")
+    return bytes.fromhex(str(recorded).removeprefix("\\x"))
+
+
+def _read_as(recorded: Any, like: Any) -> Any:
+    """The recorded value in the type of the value that a history holds."""
+    if recorded is None or like is None:
+        return recorded
+    if isinstance(like, bool | int | Decimal):
+        return Decimal(str(int(recorded) if isinstance(recorded, bool) else recorded))
+    if isinstance(like, float):
+        return float(recorded)
+    if isinstance(like, datetime):
+        return _moment(recorded) if like.tzinfo else _moment(recorded).replace(tzinfo=None)
+    if isinstance(like, date):
+        return date.fromisoformat(recorded)
+    if isinstance(like, time):
+        return time.fromisoformat(recorded)
+    if isinstance(like, bytes):
+        return _blob(recorded, len(like))
+    return recorded
+
+
+def _agree(held: Any, recorded: Any) -> bool:
+    """Whether both are one logical value."""
+    if held is None or recorded is None:
+        return held is recorded
+    try:
+        if isinstance(held, str) and not isinstance(recorded, str):
+            return bool(json.loads(held, parse_float=Decimal) == recorded)
+        if held == _read_as(recorded, held):
+            return True
+        return isinstance(held, str) and _moment(held) == _moment(recorded)
+    except (ValueError, TypeError, ArithmeticError):
+        return False
+
+
+def _differing(held: Row, recorded: Row) -> frozenset[str]:
+    """The columns that disagree; a column that one of them lacks is NULL there."""
+    columns = held.keys() | recorded.keys()
+    return frozenset(name for name in columns if not _agree(held.get(name), recorded.get(name)))
+
+
+# The account: committed states of each key (R11, R12)
+
+
+class Account:
+    """What the triggers recorded of one table."""
+
+    def __init__(self, key_columns: Sequence[str], samples: Key | None) -> None:
+        self.key_columns = key_columns
+        self.samples = samples or (None,) * len(key_columns)
+        self.intervals: defaultdict[Key, list[Interval]] = defaultdict(list)
+
+    def key_of(self, row: Row) -> Key:
+        """The key, in the types of the history that is judged."""
+        values = (row.get(name) for name in self.key_columns)
+        return tuple(_read_as(value, like) for value, like in zip(values, self.samples, strict=True))
+
+    def living(self) -> set[Key]:
+        """The keys that have a row now."""
+        return {key for key, intervals in self.intervals.items() if intervals and intervals[-1].end is None}
+
+    def take(self, transaction: Iterable[Row]) -> None:
+        """Add what a transaction left of each key that it touched."""
+        left: dict[Key, tuple[Row, Row | None]] = {}
+        for change in transaction:
+            if change["op"] == "t":
+                left.update(dict.fromkeys(self.living() | left.keys(), (change, None)))
+            if change["before"] is not None:
+                left[self.key_of(change["before"])] = (change, None)
+            if change["after"] is not None:
+                left[self.key_of(change["after"])] = (change, change["after"])
+        for key, (change, state) in left.items():
+            self._note(self.intervals[key], change, state)
+
+    def _note(self, intervals: list[Interval], change: Row, state: Row | None) -> None:
+        is_commit = change["commit_ts"] is not None
+        moment = _microseconds(change["commit_ts" if is_commit else "clock_ts"])
+        current = intervals[-1] if intervals and intervals[-1].end is None else None
+        if intervals:
+            moment = max(moment, intervals[-1].end or intervals[-1].start or moment)
+        if change["phase"] == "before_start":
+            intervals[:] = [Interval(state, None, is_commit)] if state is not None else []
+            return
+        if current is not None and (state is None or _changed(current.state, state)):
+            current.end, current.is_gap_next = moment, state is None
+        if state is not None and (current is None or current.end is not None):
+            intervals.append(Interval(state, moment, is_commit))
+
+
+def _changed(old: Row, new: Row) -> bool:
+    return any(old[name] != value if name in old else value is not None for name, value in new.items())
+
+
+# The comparison
+
+
+def _is_time(held: int | None, recorded: int | None, is_commit: bool) -> bool:
+    """Whether an event shows the recorded time, a commit's in micro- or milliseconds, a statement's in seconds."""
+    if held is None or recorded is None:
+        return held is recorded
+    if is_commit:
+        return held in (recorded, recorded - recorded % _MILLISECOND)
+    return held % _SECOND == 0 and recorded - _LONGEST_WAIT <= held <= recorded
+
+
+def _whole(table: str, key: Key, what: str) -> Disagreement:
+    return Disagreement(table, key, frozenset("*"), what)
+
+
+def _compare(table: str, key: Key, held: Sequence[PlainVersion], recorded: Sequence[Interval]) -> Disagreement | None:
+    """Compare states, then their order, gaps and times (G5)."""
+    if len(held) != len(recorded):
+        return _whole(table, key, f"{len(held)} versions, recorded {len(recorded)}")
+    pairs = list(zip(held, recorded, strict=True))
+    columns = frozenset[str]().union(*(_differing(version.state, interval.state) for version, interval in pairs))
+    if columns:
+        return Disagreement(table, key, columns, "values")
+    for version, interval in pairs:
+        if (version.valid_to is None) != (interval.end is None) or (version.closed_by in _GAPS) != interval.is_gap_next:
+            return _whole(table, key, f"closed by {version.closed_by}, recorded {interval}")
+        starts = interval.start is None or _is_time(version.valid_from, interval.start, interval.is_commit)
+        if not (starts and _is_time(version.valid_to, interval.end, interval.is_commit)):
+            return _whole(table, key, f"[{version.valid_from}, {version.valid_to}), recorded {interval}")
+    return None
+
+
+def disagreements(
+    capture: Path, versions_by_table: Mapping[str, Iterable[PlainVersion]], keys: Mapping[str, Sequence[str]]
+) -> list[Disagreement]:
+    """What the database does not confirm, of the tables that `keys` names with their key columns."""
+    history, truth = list(_lines(capture / "history.jsonl.gz")), list(_lines(capture / "truth.jsonl.gz"))
+    found = []
+    for table, key_columns in keys.items():
+        held: defaultdict[Key, list[PlainVersion]] = defaultdict(list)
+        for version in versions_by_table.get(table, ()):
+            held[version.key].append(version)
+        account = Account(key_columns, next(iter(held), None))
+        of_table = (change for change in history if change["table"] == table)
+        for _, transaction in groupby(of_table, lambda change: change["commit_seq"]):
+            account.take(transaction)
+        compared = (_compare(table, key, held[key], account.intervals[key]) for key in held | account.intervals)
+        found += [one for one in compared if one is not None]
+        living = {key for key, versions in held.items() if versions and versions[-1].valid_to is None}
+        rows = {account.key_of(line["row"]) for line in truth if line["table"] == table}
+        found += [_whole(table, key, "living, or not, against the truth") for key in living ^ rows]
+    return found

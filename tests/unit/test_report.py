@@ -1,0 +1,244 @@
+"""The report without Spark: what it says, that it is one page, and that nothing from an event gets out of its place."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import spark_jobs.reporting
+from expectations.template import suite_source
+from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.reporting.accounting import Account
+from spark_jobs.reporting.bronze_contents import Content, Held
+from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
+from spark_jobs.reporting.document import SCHEMA_FILE, document
+from spark_jobs.reporting.masking import redacted, short_hash
+from spark_jobs.reporting.measures import Lag, Measures
+from spark_jobs.reporting.page import duration, page, visible
+from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
+from spark_jobs.reporting.settings import Fields, SettingFinding, findings
+
+AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
+HOSTILE = "<script>alert('x')</script>\u202e{{ 7 * 7 }}\"><img src=x>"
+SCHEMA = json.loads(Path(spark_jobs.reporting.__path__[0], SCHEMA_FILE).read_text())
+
+
+def captured(name: str = "src__t", key: tuple[str, ...] = ("id",), **own: Any) -> CapturedTable:
+    columns = tuple({"name": one, "type": "string", "field": one, "sensitive": False} for one in (*key, "v"))
+    changes = Model(f"{name}_changes", f"silver.{name}_changes", "nowhere")
+    usual: dict[str, Any] = {"name": name, "source_name": "src", "source_table": "t", "feed": name, "key": key,
+                             "columns": columns, "column_names": {}, "changes": changes, "current": None,
+                             "history": None, "accounting": None}  # fmt: skip
+    return CapturedTable(**(usual | own))
+
+
+def evidence(**own: Any) -> Evidence:
+    usual: dict[str, Any] = {
+        "tables": [captured()],
+        "accounts": [Account("table", "src__t", 10, {"opened": 7, "tombstones": 3}, {"opened": 7})],
+        "expectations": [ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "critical", True, 0, ())],
+        "measures": {"src__t": Measures(10, 5, 7, lag=Lag(80, 250, 90_000), counters={"unresolved": 1})},
+        "quarantine": [],
+        "settings": [],
+        "dbt": None,
+    }
+    return Evidence(**(usual | own))
+
+
+def report(found: Evidence, previous: dict[str, Any] | None = None, run_id: str = "r1", **own: Any) -> dict[str, Any]:
+    run = RunSummary(run_id, "tidemark check", AT, {"land": 1.5, "build": 12.0}, **own)
+    said = document(run, found, AT + timedelta(seconds=20), previous)
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(said)))
+    return said
+
+
+def hostile() -> Evidence:
+    one = ExpectationResult(HOSTILE, "gold_history", HOSTILE, HOSTILE, "critical", False, 3, (HOSTILE,))
+    dbt = DbtRun("build", AT, True, 4, 0, 1, 0, 4, (DbtResult("test", HOSTILE, "fail", 3, HOSTILE),))
+    return evidence(
+        tables=[captured(HOSTILE, key=(HOSTILE,))],
+        accounts=[Account("topic", HOSTILE, 4, {HOSTILE: 3})],
+        expectations=[one],
+        quarantine=[Held("no-envelope", HOSTILE, HOSTILE, 1, (HOSTILE,))],
+        settings=[SettingFinding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "warning")],
+        measures={HOSTILE: Measures(counters={HOSTILE: 1})},
+        dbt=dbt,
+    )
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and whatever would be fetched."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.fetched: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called for each tag."""
+        self.seen.add(tag)
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href") or name.startswith("on")]
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_a_good_run_says_good_and_what_to_run_next() -> None:
+    said = report(evidence())
+    assert said["status"] == "passed"
+    assert "Good:" in page(said)
+    history = Model("src__t_history", "gold.src__t_history", "nowhere")
+    assert "gold.src__t_history" in report(evidence(tables=[captured(history=history)]))["next"][0]["command"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"accounts": [Account("table", "src__t", 10, {"opened": 9})]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 12, "duplicates": -2})]},
+        {
+            "expectations": [
+                ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "critical", False, 1, ("k",))
+            ]
+        },
+        {"dbt": DbtRun("build", AT, True, 1, 0, 1, 0, 2, (DbtResult("test", "t", "fail", 1, ""),))},
+    ],
+)
+def test_what_is_critical_fails_the_run(bad: dict[str, Any]) -> None:
+    said = report(evidence(**bad))
+    assert said["status"] == "failed"
+    assert len(said["failures"]) == 1
+    assert said["next"]
+    assert "Bad:" in page(said)
+
+
+def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
+    warned = ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "warning", False, 1, ())
+    older = DbtRun("build", AT, False, 1, 0, 1, 0, 2, (DbtResult("test", "t", "fail", 1, ""),))
+    said = report(evidence(expectations=[warned], dbt=older))
+    assert said["status"] == "passed"
+    assert len(said["warnings"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "command"),
+    [
+        (evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})]), "tidemark build"),
+        (evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3})]), "tidemark scaffold"),
+        (evidence(accounts=[], tables=[]), "tidemark land FILES"),
+        (evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)]), "tidemark quarantine list"),
+    ],
+)
+def test_the_first_screen_names_the_command_that_helps(found: Evidence, command: str) -> None:
+    assert [step["command"] for step in report(found)["next"]] == [command]
+
+
+def test_nothing_from_an_event_gets_out_of_its_place() -> None:
+    said = report(hostile(), landed={HOSTILE: 1})
+    text = page(said)
+    tags = Tags(text)
+    assert not tags.seen & {"script", "img", "iframe", "link", "object"}
+    assert tags.fetched == ["report.json", "report.schema.json"]
+    assert "\u202e" not in text
+    assert "\\u202e" in text
+    assert "{{ 7 * 7 }}" in text
+    assert json.loads(json.dumps(said))["accounting"][0]["name"] == HOSTILE
+
+
+def test_the_page_needs_no_network() -> None:
+    text = page(report(evidence()))
+    assert "default-src 'none'" in text
+    assert not any(word in text for word in ("http://", "https://", "@import", "url("))
+
+
+def test_the_trend_goes_on_and_is_bounded() -> None:
+    said: dict[str, Any] | None = None
+    for number in range(25):
+        said = report(evidence(), said, run_id=f"r{number}")
+    assert said is not None
+    assert [one["run_id"] for one in said["trend"]] == [f"r{number}" for number in range(5, 25)]
+    again = report(evidence(), said, run_id="r24")
+    assert [one["run_id"] for one in again["trend"]].count("r24") == 1
+
+
+def test_each_harmful_setting_is_named_with_what_to_set() -> None:
+    table = captured()
+    found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
+    measured = {
+        "src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0},
+                           counters={"unresolved": 1})
+    }  # fmt: skip
+    told = findings([table], found, measured, {"src__t": Fields(("v",), ("id",))}, {"src__t": 2})
+    assert {one.setting: one.severity for one in told} == {
+        "provide.transaction.metadata": "warning",
+        "skipped.operations": "info",
+        "REPLICA IDENTITY": "warning",
+        "replace.null.with.default": "warning",
+        "unavailable.value.placeholder": "warning",
+        "time.precision.mode": "warning",
+        "cleanup.policy (topic)": "warning",
+    }
+    assert all(one.set_instead and one.shows for one in told)
+
+
+def test_a_healthy_source_is_told_nothing() -> None:
+    found = [
+        Content("src__t", "src.t", "change", "postgresql", "src", 10, 0),
+        Content("src__t", "src.t", "truncate", "postgresql", "src", 1, 0),
+        Content("topic__x", "src.transaction", "transaction", "", "", 4, 0),
+    ]
+    measured = {"src__t": Measures(10, streamed=8, updates=4, nulls={"v": 3})}
+    assert findings([captured()], found, measured, {"src__t": Fields(("v",))}, {}) == []
+
+
+def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:
+    assert dbt_run(tmp_path, AT, redact=False) is None
+    target = tmp_path / "target"
+    target.mkdir()
+    nodes = [
+        {"unique_id": "model.tidemark.m", "status": "success"},
+        {"unique_id": "test.tidemark.t.abc", "status": "fail", "failures": 2, "message": "got 'secret'"},
+        {"unique_id": "operation.tidemark.hook", "status": "success"},
+    ]
+    said = {"metadata": {"generated_at": AT.isoformat()}, "args": {"which": "build"}, "results": nodes}
+    (target / "run_results.json").write_text(json.dumps(said))
+    run = dbt_run(tmp_path, AT - timedelta(minutes=1), redact=True)
+    assert run is not None
+    assert (run.passed, run.failed, run.tests, run.is_of_this_run) == (1, 1, 1, True)
+    assert run.results[0].message == "got …"
+    older = dbt_run(tmp_path, AT + timedelta(minutes=1), redact=False)
+    assert older is not None
+    assert not older.is_of_this_run
+    (target / "run_results.json").write_text("half a fi")
+    assert dbt_run(tmp_path, AT, redact=False) is None
+
+
+def test_values_are_masked_alike_wherever_they_stand() -> None:
+    assert short_hash("ada") == short_hash(b"ada")
+    assert short_hash("ada") != short_hash("bob")
+    assert redacted("Cast of 'ada' to \"int\" failed") == "Cast of … to … failed"
+
+
+def test_hidden_letters_and_lengths_of_time_are_spelled() -> None:
+    assert visible("a\u200fb\x00\n") == "a\\u200fb\\u0000\n"
+    assert [duration(one) for one in (7, 1_500, 90_000, 7_200_000, 864_000_000)] == [
+        "7 ms", "1.5 s", "1.5 min", "2 h", "10 d",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["name", "a.b", "select", "Odd Name", "ü", 'quo"te', "back\\slash", '"""', "\u202e"])
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_a_suite_is_python_whatever_the_names_are(column: str, key: tuple[str, ...]) -> None:
+    columns = tuple({"name": one, "type": "string", "field": one, "sensitive": False} for one in (*key, column))
+    source = suite_source(captured(key=key, columns=columns))
+    names = compile(source, "suite", "exec").co_names
+    assert ("gold_history" in names) == bool(key)
+    assert 'TABLE = "src__t"' in source
