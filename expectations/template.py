@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-
-from spark_jobs.declarations import CapturedTable
+from typing import Protocol
 
 _HEAD = '''"""What the captured table must hold, layer by layer. `tidemark check` runs it; it is yours to edit.
 
@@ -39,10 +38,26 @@ _KEYED = {
 _UNKEYED = ("bronze", "silver_changes")
 
 
-def suite_source(table: CapturedTable) -> str:
+class Described(Protocol):
+    """A captured table as far as its suite names it: declared already, or only seen in bronze."""
+
+    @property
+    def name(self) -> str:
+        """Name of the table's models, without their kind."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the key."""
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The names of all columns."""
+
+
+def suite_source(table: Described) -> str:
     """The module `expectations/suites/<name>.py` of a captured table; one without a key has no history (R18)."""
     layers = _KEYED if table.key else _UNKEYED
-    columns = [spec["name"] for spec in table.columns if spec["name"] not in table.key]
+    columns = [name for name in table.row if name not in table.key]
     layer, column = ("gold_history", [*columns, *table.key][0]) if table.key else ("silver_changes", "changed_at")
     head = _HEAD.format(table=_literal(table.name), column=_literal(column), layer=_literal(layer))
     return head + "".join(_SUITE.format(layer=name, what=_KEYED[name]) for name in layers)

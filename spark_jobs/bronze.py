@@ -21,8 +21,8 @@ RECORDS = (
     " key binary comment 'The key, byte for byte',"
     " value binary comment 'The value, byte for byte; NULL for a tombstone',"
     f" headers {HEADERS} comment 'The headers in their order, values byte for byte',"
-    " content_hash string comment 'SHA-256 of key, value and headers: with topic, partition and offset one delivery (R1)',"
-    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change or notification',"
+    " content_hash string comment 'SHA-256 of key, value and headers; with its place one delivery (R1)',"
+    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change, notification',"
     " op string comment 'op of the envelope',"
     " connector string comment 'source.connector',"
     " source_name string comment 'source.name, the topic prefix',"
@@ -52,7 +52,7 @@ SHAPES = (
     "feed string, shape_id bigint comment 'Hash of the shape',"
     " shape string comment 'The embedded schema as JSON, or a JSON list of field names where there is none',"
     " fields array<struct<name: string, encoding: string, spark_type: string, is_optional: boolean,"
-    " default_value: string>> comment 'The columns of the row in it, with how they are encoded and the type to give them',"
+    " default_value: string>> comment 'The columns of the row in it, how they are encoded, their types',"
     " connector string, source_name string, db string, schema string, `table` string, topic string,"
     " key_fields string comment 'JSON list of the field names of the key; NULL where the records have no key',"
     " batch_id bigint comment 'The landing that saw it first'"
@@ -89,9 +89,7 @@ def append(spark: SparkSession, places: Places, name: str, rows: DataFrame) -> N
 
 def last_batch(spark: SparkSession, places: Places) -> int:
     """The number of the last landing; 0 before the first."""
-    numbers = [
-        read(spark, places, name).agg(F.max("batch_id").alias("last")) for name in ("records", "quarantine")
-    ]
+    numbers = [read(spark, places, name).agg(F.max("batch_id").alias("last")) for name in ("records", "quarantine")]
     return int(numbers[0].unionByName(numbers[1]).agg(F.coalesce(F.max("last"), F.lit(0))).head()[0])
 
 

@@ -1,4 +1,4 @@
-"""The command line: what people and schedulers type. Exit statuses: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy."""
+"""What people and schedulers type. Exit statuses: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     run.begin(log_format)
     spark = run.session()
     if not bronze.is_table(spark, run.places.table("bronze", "shapes")):
-        raise UsageError(f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`.")
+        raise UsageError(
+            f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
+        )
     tables = seen_tables(spark, run.places)
     if diff:
         click.echo(differences(run.places.project, tables), nl=False)
@@ -87,14 +89,16 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
             click.echo(f"  {table.name}: {note}")
         if not table.key:
             click.echo(f"  {table.name}: no key, so changes only; declare a business key for a history (R18)")
-    click.echo(f"{len(tables)} tables seen, {len(fresh)} new, {len(files)} files written. Look through them, then `tidemark build`.")
+    click.echo(
+        f"{len(tables)} tables seen, {len(fresh)} new, {len(files)} files written. Read them, then `tidemark build`."
+    )
 
 
 @tidemark.command(context_settings={"ignore_unknown_options": True})
 @click.argument("dbt_arguments", nargs=-1, type=click.UNPROCESSED)
 @_writer
 def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
-    """Build and test every model: `dbt build` in this process. Further arguments are dbt's (`--select`, `--full-refresh`)."""
+    """Build and test every model: `dbt build` in this process. Further arguments are dbt's (`--select`)."""
     from spark_jobs import steps
     from spark_jobs.lock import writing
 
@@ -109,7 +113,7 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
 def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> None:
-    """Check every table's expectations and the accounting, and write the report. Exit status 1 where one critical fails."""
+    """Check expectations and the accounting, and write the report. Exit status 1 where a critical one fails."""
     from spark_jobs import steps
     from spark_jobs.lock import writing
 
@@ -278,7 +282,11 @@ def _say_landed(landed: Any) -> None:
 
 
 def _say_checked(outcome: Any) -> None:
-    click.echo(f"{'good' if outcome.passed else 'BAD'}: {outcome.summary}")
+    for sentence in outcome.failures:
+        click.echo(f"failed: {sentence}")
+    for sentence in outcome.warnings:
+        click.echo(f"warning: {sentence}")
+    click.echo("good: every critical check passed." if outcome.passed else "BAD: a critical check failed.")
     click.echo(f"report: {outcome.report}")
     if not outcome.passed:
         raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")

@@ -46,6 +46,11 @@ class CapturedTable:
     accounting: Model | None
 
     @property
+    def row(self) -> tuple[str, ...]:
+        """The names of the declared columns."""
+        return tuple(column["name"] for column in self.columns)
+
+    @property
     def sensitive(self) -> frozenset[str]:
         """The columns whose values people may not see."""
         return frozenset(column["name"] for column in self.columns if column["sensitive"])

@@ -59,7 +59,7 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
     holder = holder_of(places)
     lines = [f"lakehouse  {places.lakehouse}"]
     lines.append(
-        f"lock       held by process {holder.get('pid')} (tidemark {holder.get('command')}, since {holder.get('since')})"
+        f"lock       process {holder.get('pid')} (tidemark {holder.get('command')}, since {holder.get('since')})"
         if holder is not None
         else "lock       free"
     )
@@ -77,7 +77,9 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
             )
             .head()
         )
-        lines.append(f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC, lag {newest['lag']}")
+        lines.append(
+            f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC, lag {newest['lag']}"
+        )
     return lines
 
 

@@ -39,7 +39,7 @@ def open_lakehouse(places: Places) -> Path:
             " or set TIDEMARK_LAKEHOUSE to another folder."
         ) from error
     except ValueError as error:
-        raise Fault(f"{marker} is damaged: it should say {{\"layout\": {LAYOUT}}}.") from error
+        raise Fault(f'{marker} is damaged: it should say {{"layout": {LAYOUT}}}.') from error
     if layout != LAYOUT:
         raise UsageError(
             f"The lakehouse {folder} has layout {layout}; this version of Tidemark knows layout {LAYOUT}."

@@ -14,8 +14,25 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat()
         return json.dumps(
-            {"at": at, "run_id": getattr(record, "run_id", None), "level": record.levelname, "message": record.getMessage()}
+            {
+                "at": at,
+                "run_id": getattr(record, "run_id", None),
+                "level": record.levelname,
+                "message": record.getMessage(),
+            }
         )
+
+
+class _Named(logging.Filter):
+    """Give each line the run's id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.run_id = self.run_id
+        return True
 
 
 def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
@@ -28,7 +45,7 @@ def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
         return None
     text = logging.Formatter(f"%(asctime)s {run_id} %(levelname)s %(message)s")
     handler.setFormatter(_Json() if as_json else text)
-    handler.addFilter(lambda record: setattr(record, "run_id", run_id) or True)
+    handler.addFilter(_Named(run_id))
     log.handlers = [handler]
     log.setLevel(logging.INFO)
     log.propagate = False

@@ -32,9 +32,7 @@ def entry(spark: SparkSession, places: Places, quarantine_id: str) -> dict[str, 
     return found
 
 
-def release(
-    spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime
-) -> Landed:
+def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime) -> Landed:
     """Try the entries again, all of them or those named: what is understood now goes to bronze's records.
 
     An entry that is still not understood stays, with the reason it has now.

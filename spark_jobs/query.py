@@ -57,7 +57,9 @@ def _plain(value: Any) -> str:
 def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Rows as a table for a terminal, control characters shown as escapes."""
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(name), *(len(row[i]) for row in cells), 0) if cells else len(name) for i, name in enumerate(names)]
+    widths = [
+        max(len(name), *(len(row[i]) for row in cells), 0) if cells else len(name) for i, name in enumerate(names)
+    ]
     lines = ["  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))]
     lines.append("  ".join("-" * width for width in widths))
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]

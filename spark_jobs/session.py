@@ -1,4 +1,4 @@
-"""The one place that builds a Spark session: settings come from `profiles.yml`, so that dbt alone runs with the same."""
+"""The one place that builds a Spark session: its settings are `profiles.yml`'s, as for dbt alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from spark_jobs.lock import open_lakehouse
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.reporting.check import CheckOutcome, check
-from spark_jobs.reporting.report import RunSummary
+from spark_jobs.reporting.run import RunSummary
 from spark_jobs.session import build_session
 
 
@@ -79,7 +79,9 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     if result.exception is not None:
         raise UsageError(f"dbt build: {result.exception}")
     if not result.success:
-        raise DataError("dbt build: a model or a test failed; dbt's lines above name it, `dbt retry` goes on from there.")
+        raise DataError(
+            "dbt build: a model or a test failed; dbt's lines above name it, `dbt retry` goes on from there."
+        )
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:

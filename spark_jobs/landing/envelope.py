@@ -42,7 +42,7 @@ def routed(records: DataFrame) -> DataFrame:
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
         schema_change, notification; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
-        `table`, `feed`, `shape_id` and `shape` (of a change with a state: the schema's text, or the names of its fields).
+        `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields).
     """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
     value = F.decode("value", "utf-8")

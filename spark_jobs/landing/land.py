@@ -1,4 +1,4 @@
-"""The landing job: one batch of record files into bronze, each delivery once (R1), what can't be understood aside (R2)."""
+"""The landing job: record files into bronze, each delivery once (R1), what can't be understood aside (R2)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def record_files(arguments: Sequence[str]) -> list[str]:
     """The files that files, folders and globs name; raises UsageError for one that names none."""
     files: list[Path] = []
     for argument in arguments:
-        found = [Path(argument)] if Path(argument).exists() else [Path(name) for name in glob.glob(argument)]
+        found = [Path(argument)] if Path(argument).exists() else [Path(name) for name in glob.glob(argument)]  # noqa: PTH207 - absolute patterns too
         inside = [file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
         wanted = [file for file in inside if file.is_file() and not file.name.startswith((".", "_"))]
         if not wanted:
@@ -90,7 +90,7 @@ def land_rows(
     landing: Landing,
     check: Callable[[DataFrame], None] = lambda rows: None,
 ) -> Landed:
-    """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before anything is written."""
+    """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before a write."""
     rows = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         check(rows)
@@ -191,15 +191,18 @@ def _unknown_rejects(spark: SparkSession, places: Places, rejects: DataFrame) ->
 
 def _unknown_shapes(spark: SparkSession, places: Places, records: DataFrame) -> DataFrame:
     """The shapes of values and keys that no earlier landing has seen."""
-    payload = F.coalesce(
-        F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8")
-    )
+    payload = F.coalesce(F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8"))
     identity = ["feed", "topic", "shape_id", "key_fields"]
     seen = (
         records.where("shape is not null")
         .withColumn("key_fields", F.to_json(F.json_object_keys(payload)))
         .groupBy(*identity)
-        .agg(*[F.first(name).alias(name) for name in ("shape", "connector", "source_name", "db", "schema", "table", "batch_id")])
+        .agg(
+            *[
+                F.first(name).alias(name)
+                for name in ("shape", "connector", "source_name", "db", "schema", "table", "batch_id")
+            ]
+        )
     )
     known = bronze.read(spark, places, "shapes").select(*[F.col(name).alias(f"known_{name}") for name in identity])
     same = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"known_{name}")) for name in identity])

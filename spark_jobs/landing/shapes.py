@@ -15,9 +15,7 @@ _COLUMN = (
     " parameters: map<string,string>, items: struct<type: string, name: string, parameters: map<string,string>>,"
     " keys: struct<type: string>, `values`: struct<type: string>"
 )
-_VALUE_SCHEMA = (
-    f"struct<fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
-)
+_VALUE_SCHEMA = f"struct<fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
 
 SEMANTIC_TYPES = {
     "io.debezium.time.Date": "date",
@@ -84,7 +82,9 @@ def _encoding(column: Column) -> Column:
     items = F.coalesce(column["items"]["name"], column["items"]["type"])
     return (
         F.when(column["name"] == DECIMAL, F.concat_ws(":", name, column["parameters"]["scale"]))
-        .when(column["type"] == "array", F.concat_ws(":", F.lit("array"), items, column["items"]["parameters"]["scale"]))
+        .when(
+            column["type"] == "array", F.concat_ws(":", F.lit("array"), items, column["items"]["parameters"]["scale"])
+        )
         .otherwise(name)
     )
 
@@ -104,9 +104,7 @@ def _spark_type(column: Column) -> Column:
         .when(column["name"].isin(*_TEXT), "string")
         .when(is_plain_array, F.concat(F.lit("array<"), items, F.lit(">")))
         .otherwise(
-            F.coalesce(
-                _lookup(SEMANTIC_TYPES, column["name"]), _lookup(LITERAL_TYPES, column["type"]), F.lit("string")
-            )
+            F.coalesce(_lookup(SEMANTIC_TYPES, column["name"]), _lookup(LITERAL_TYPES, column["type"]), F.lit("string"))
         )
     )
 

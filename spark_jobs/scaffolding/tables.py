@@ -58,6 +58,11 @@ class SeenTable:
     column_names: dict[str, str] = field(default_factory=dict)
 
     @property
+    def row(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
     def names(self) -> dict[str, str]:
         """Gold's own columns → their names in this table."""
         return {own: self.column_names.get(own, own) for own in OWN_COLUMNS}
@@ -103,9 +108,7 @@ def _seen_table(feed: str, shapes: list[Row], name: str, guesses: dict[str, tupl
     for shape in shapes:
         # A described field says more than a named one, whichever came last.
         fields |= {
-            field["name"]: field
-            for field in shape["fields"] or ()
-            if field["encoding"] or field["name"] not in fields
+            field["name"]: field for field in shape["fields"] or () if field["encoding"] or field["name"] not in fields
         }
     lowered = Counter(field.lower() for field in fields)
     columns = tuple(
@@ -187,4 +190,3 @@ def _guess(seen: Row) -> tuple[str, str]:
     if re.fullmatch(r"ARRAY<(BIGINT|STRING|BOOLEAN|DOUBLE)>", kind):
         return kind.lower(), "from the values"
     return "string", "values of several forms, kept as JSON text"
-

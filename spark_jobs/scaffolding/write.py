@@ -73,12 +73,7 @@ def files_of(table: SeenTable) -> dict[str, str]:
 
 def missing(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
     """The files that are not there yet."""
-    return {
-        path: text
-        for table in tables
-        for path, text in files_of(table).items()
-        if not (project / path).exists()
-    }
+    return {path: text for table in tables for path, text in files_of(table).items() if not (project / path).exists()}
 
 
 def differences(project: Path, tables: Iterable[SeenTable]) -> str:
@@ -113,7 +108,13 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"yaml": _yaml, "literal": _literal, "block": _block, "described": _described, "tojson": _list}
+    environment.filters |= {
+        "yaml": _yaml,
+        "literal": _literal,
+        "block": _block,
+        "described": _described,
+        "tojson": _list,
+    }
     return environment
 
 

@@ -1,0 +1,51 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv/bin
+LINT := .venv-lint/bin
+
+.PHONY: help
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: setup
+setup: .venv/ready .jars/ready ## Make .venv with the runtime and fetch Spark's jars; a second time does nothing
+
+.PHONY: require
+require:
+	@command -v $(PYTHON) > /dev/null || { echo "Tidemark needs Python 3.11: apt-get install python3.11 python3.11-venv, or PYTHON=/path/to/python3.11"; exit 3; }
+	@command -v java > /dev/null || test -n "$$JAVA_HOME" || { echo "Tidemark needs Java 17: apt-get install openjdk-17-jre-headless"; exit 3; }
+
+.venv/ready: requirements/runtime.txt requirements/test.txt pyproject.toml | require
+	$(PYTHON) -m venv .venv
+	$(VENV)/python -m pip install --quiet --require-hashes -r requirements/runtime.txt -r requirements/test.txt
+	$(VENV)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.jars/ready: conf/jars.txt .venv/ready
+	$(VENV)/python -m spark_jobs.fetch_jars
+	@touch $@
+
+.venv-lint/ready: requirements/lint.txt | require
+	$(PYTHON) -m venv .venv-lint
+	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
+	@touch $@
+
+.PHONY: test
+test: setup ## Set up everything and run every test
+	$(VENV)/python -m pytest
+
+.PHONY: demo
+demo: setup ## Set up everything, land real events, build, check, report
+	$(VENV)/python examples/demo.py
+
+.PHONY: check
+check: .venv-lint/ready ## Format, lint and types
+	$(LINT)/ruff format --check .
+	$(LINT)/ruff check .
+	$(LINT)/mypy
+
+.PHONY: format
+format: .venv-lint/ready ## Put the code in form
+	$(LINT)/ruff format .
+	$(LINT)/ruff check --fix .

@@ -1,0 +1,27 @@
+"""What tests share: one Spark session for the whole run, in folders of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.places import Places
+from spark_jobs.session import build_session
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session that every test uses; dbt in this process uses it too."""
+    home = tmp_path_factory.mktemp("spark")
+    os.environ["TIDEMARK_LAKEHOUSE"] = str(home / "lakehouse")
+    os.environ["TIDEMARK_CATALOG"] = str(home / "catalog")
+    session = build_session(Places.of(PROJECT), catalog=True)
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
