@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 log = logging.getLogger("tidemark")
+log.addHandler(logging.NullHandler())
+log.propagate = False
 
 
 class _Json(logging.Formatter):
@@ -48,5 +50,4 @@ def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
     handler.addFilter(_Named(run_id))
     log.handlers = [handler]
     log.setLevel(logging.INFO)
-    log.propagate = False
     return path

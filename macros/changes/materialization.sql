@@ -9,16 +9,14 @@
     {%- if decision.case == 'nothing' -%}
         {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
     {%- elif is_first_build() -%}
-        {%- do create_as(target, compiled_code, 'silver', []) -%}
+        {%- do create_as(target, compiled_code, 'silver', [], config.get('meta').tidemark.columns) -%}
         {%- do say('built', decision.batch_id) -%}
     {%- else -%}
         {%- set staged = stage(compiled_code) -%}
         {%- set counted = run_query(revisions(staged, target, decision.case, 'count(*), count_if(is_known)'))[0] -%}
         {%- if counted[1] -%}
-            {%- do add_new_fields(staged, target) -%}
             {%- do run_query(merge_revisions(staged, target, decision)) -%}
         {%- elif counted[0] -%}
-            {%- do add_new_fields(staged, target) -%}
             {%- do run_query(
                 'insert into ' ~ target ~ ' by name ' ~ revisions(staged, target, decision.case, 'staged.*')
             ) -%}

@@ -24,7 +24,7 @@
     {%- if decision.case == 'nothing' -%}
         {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
     {%- elif is_first_build() -%}
-        {%- do create_as(target, compiled_code, layer, partitions) -%}
+        {%- do create_as(target, compiled_code, layer, partitions, declaration_of(declared.changes).columns) -%}
         {%- do say('built', decision.batch_id) -%}
     {%- else -%}
         {%- set staged = stage(difference(target, decision, declared, partitions)) -%}

@@ -2,7 +2,7 @@
   Make or remake a table as a query says, in one commit: readers see the old one until the new one is there.
   Descriptions are written here alone, so that a run with nothing new writes nothing (G3).
 -#}
-{% macro create_as(target, sql, layer, partitions) -%}
+{% macro create_as(target, sql, layer, partitions, columns=[]) -%}
     {%- set location = lakehouse(layer) ~ '/' ~ target.identifier -%}
     {%- call statement('main') %}
         create or replace table {{ target }}
@@ -11,11 +11,26 @@
         partitioned by ({{ partitions | join(', ') }})
         {%- endif %}
         location {{ text_literal(location) }}
+        {%- if needs_column_mapping(columns) %}
         tblproperties ('delta.columnMapping.mode' = 'name')
+        {%- endif %}
         comment {{ text_literal(model.description) }}
         as
         {{ sql }}
     {% endcall -%}
+{%- endmacro %}
+
+
+{#-
+  Whether a name can't stand in a Parquet file as it is. Only then are columns mapped: readers such as deltalake's
+  `to_pyarrow_table` see nothing but NULL in mapped tables.
+-#}
+{% macro needs_column_mapping(columns) -%}
+    {%- set odd = [] -%}
+    {%- for column in columns if modules.re.search('[ ,;{}()\n\t=]', column.name) -%}
+        {%- do odd.append(column.name) -%}
+    {%- endfor -%}
+    {{ return(odd | length > 0) }}
 {%- endmacro %}
 
 
@@ -36,12 +51,4 @@
 {#- Tell dbt, and through it the progress table, what a model did. -#}
 {% macro say(message, batch_id) -%}
     {%- do store_raw_result(name='main', message=message, code=batch_id | string, rows_affected=none) -%}
-{%- endmacro %}
-
-
-{#- Give a table the columns, also inside its structs, that a staged query has and it lacks (R8). -#}
-{% macro add_new_fields(staged, target) -%}
-    {%- do run_query(
-        'alter table ' ~ target ~ ' add columns (x int)'
-    ) if false -%}
 {%- endmacro %}

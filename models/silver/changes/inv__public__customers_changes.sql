@@ -1,5 +1,4 @@
 {{
-
     changes(
         'inv',
         'public__customers',
@@ -14,4 +13,3 @@
         },
     )
 }}
-

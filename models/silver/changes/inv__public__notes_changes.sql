@@ -1,5 +1,4 @@
 {{
-
     changes(
         'inv',
         'public__notes',
@@ -9,4 +8,3 @@
         },
     )
 }}
-

@@ -1,5 +1,4 @@
 {{
-
     changes(
         'inv',
         'public__order_lines',
@@ -12,4 +11,3 @@
         },
     )
 }}
-

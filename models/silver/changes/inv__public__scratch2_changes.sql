@@ -1,5 +1,4 @@
 {{
-
     changes(
         'inv',
         'public__scratch2',
@@ -10,4 +9,3 @@
         },
     )
 }}
-

@@ -1,5 +1,4 @@
 {{
-
     changes(
         'inv',
         'public__sync_marker',
@@ -10,4 +9,3 @@
         },
     )
 }}
-

@@ -1,0 +1,35 @@
+"""The demo: real events of a small shop, from record file to report, and what to look at next. Run by `make demo`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from spark_jobs.cli import main
+from spark_jobs.places import Places
+
+ONE_LIFE = """
+select id, name, tier, balance, valid_from, valid_to, opened_by, closed_by, previous_key, next_key
+from inv__public__customers_history
+where id = 101
+order by position
+"""
+
+
+def demo() -> int:
+    """Land, build and check the example records; the exit status of the run."""
+    records = Path(__file__).parent / "records"
+    status = main(["run", str(records)])
+    if status:
+        return status
+    print("\nCustomer 101: inserted, changed, deleted and born again, each version with its interval (UTC):\n")
+    main(["sql", ONE_LIFE])
+    report = json.loads((Path(Places.of().lakehouse) / "reports" / "latest" / "report.json").read_text())
+    print(f"\nReport of run {report['run_id']}: {Places.of().lakehouse}/reports/latest/report.html")
+    print("Next: .venv/bin/tidemark tables, .venv/bin/tidemark status, .venv/bin/dbt docs generate")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(demo())

@@ -1,0 +1,114 @@
+"""Real captures, from records to gold, judged by what the databases' own triggers recorded (G5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import missing, write
+from tests.judge import Disagreement, PlainVersion, disagreements, load_exceptions
+from tests.projects import empty_project, renamed
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+JUDGED = {
+    "c1": "postgres-2.5.4-core-default",
+    "c2": "postgres-2.5.4-core-full",
+    "c3": "postgres-2.5.4-bulk",
+    "c4": "postgres-2.5.4-restart",
+    "c5": "postgres-3.5.0-core-default",
+}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A lakehouse with every judged capture in it, each under a prefix of its own."""
+
+    places: Places
+    tables: list[CapturedTable]
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    home = tmp_path_factory.mktemp("captures")
+    places = Places.of(empty_project(home / "project"))
+    files = [str(renamed(CAPTURES / capture, prefix, home / f"{prefix}.jsonl")) for prefix, capture in JUDGED.items()]
+    land_files(spark, places, files, Landing("captures", datetime.now(UTC)))
+    write(places.project, missing(places.project, seen_tables(spark, places)))
+    result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops"])
+    assert result.success, result.exception
+    return Built(places, captured_tables(places))
+
+
+def rows_of(location: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = DeltaTable(location).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def versions_of(table: CapturedTable) -> list[PlainVersion]:
+    assert table.history is not None
+    versions = [
+        PlainVersion(
+            tuple(row[column] for column in table.key),
+            {column: row[column] for column in table.row},
+            microseconds(row["valid_from"]) or 0,
+            microseconds(row["valid_to"]),
+            row["closed_by"],
+        )
+        for row in sorted(
+            rows_of(table.history.location), key=lambda row: (row["position"], row["partition"], row["offset"])
+        )
+    ]
+    return versions
+
+
+def judged(built: Built, prefix: str) -> list[Disagreement]:
+    tables = {
+        table.source_table.replace("__", ".", 1): table
+        for table in built.tables
+        if table.source_name == prefix and table.history is not None
+    }
+    assert tables
+    return disagreements(
+        CAPTURES / JUDGED[prefix],
+        {name: versions_of(table) for name, table in tables.items()},
+        {name: table.key for name, table in tables.items()},
+    )
+
+
+@pytest.mark.parametrize("prefix", JUDGED)
+def test_gold_is_what_the_triggers_recorded(built: Built, prefix: str) -> None:
+    capture = JUDGED[prefix]
+    facts = [fact for fact in load_exceptions(CAPTURES / "exceptions.csv") if fact.capture == capture]
+    found = judged(built, prefix)
+
+    assert [one for one in found if not any(fact.covers(capture, one) for fact in facts)] == []
+    assert [fact for fact in facts if not any(fact.covers(capture, one) for one in found)] == [], "no longer needed"
+
+
+def test_building_again_writes_no_new_version_of_any_table(built: Built) -> None:
+    locations = [
+        model.location
+        for table in built.tables
+        for model in (table.changes, table.current, table.history)
+        if model is not None
+    ]
+    before = {location: DeltaTable(location).version() for location in locations}
+
+    assert run_dbt(built.places, ["--quiet", "run", "--exclude", "tag:layer:ops"]).success
+
+    assert {location: DeltaTable(location).version() for location in locations} == before

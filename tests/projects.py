@@ -1,0 +1,40 @@
+"""Projects for pipeline tests: this one without its models, in a folder of the test's own."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+_SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
+
+
+def empty_project(folder: Path) -> Path:
+    """A project with Tidemark's macros and no models but the shared column texts."""
+    folder.mkdir(parents=True)
+    for name in _SHARED:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(PROJECT / name)
+    shutil.copy(PROJECT / "dbt_project.yml", folder)
+    shutil.copytree(PROJECT / "models/docs", folder / "models/docs")
+    (folder / "expectations/suites").mkdir(parents=True)
+    return folder
+
+
+def renamed(capture: Path, prefix: str, target: Path) -> Path:
+    """A capture's records under another topic prefix, so that several share one lakehouse."""
+    with gzip.open(capture / "records.jsonl.gz", "rt", encoding="utf-8") as lines, target.open("w") as out:
+        out.writelines(_renamed(lines, prefix))
+    return target
+
+
+def _renamed(lines: Iterable[str], prefix: str) -> Iterator[str]:
+    for line in lines:
+        yield (
+            line.replace('"topic":"inv.', f'"topic":"{prefix}.')
+            .replace('"topic": "inv.', f'"topic": "{prefix}.')
+            .replace('\\"name\\":\\"inv\\"', f'\\"name\\":\\"{prefix}\\"')
+        )
