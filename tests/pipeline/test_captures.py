@@ -61,7 +61,7 @@ def microseconds(moment: datetime | None) -> int | None:
 
 def versions_of(table: CapturedTable) -> list[PlainVersion]:
     assert table.history is not None
-    versions = [
+    return [
         PlainVersion(
             tuple(row[column] for column in table.key),
             {column: row[column] for column in table.row},
@@ -73,7 +73,6 @@ def versions_of(table: CapturedTable) -> list[PlainVersion]:
             rows_of(table.history.location), key=lambda row: (row["position"], row["partition"], row["offset"])
         )
     ]
-    return versions
 
 
 def judged(built: Built, prefix: str) -> list[Disagreement]:
