@@ -39,6 +39,10 @@ test: setup ## Set up everything and run every test
 demo: setup ## Set up everything, land real events, build, check, report
 	$(VENV)/python examples/demo.py
 
+.PHONY: docs
+docs: .venv/ready ## Write the generated references in docs/
+	$(VENV)/python -m docs.generate
+
 .PHONY: check
 check: .venv-lint/ready ## Format, lint and types
 	$(LINT)/ruff format --check .

@@ -1,16 +1,143 @@
+{#-
+  Every option, with what it takes: the one schema that checks models and `vars:`, and that docs/configuration.md is
+  generated from (`make docs`). An option without a default must be given.
+
+  Returns: scope → option → {takes, default, about, rule}; `takes` is a kind that `is_taken` knows, or a list of the
+  only values.
+-#}
+{% macro option_schema() -%}
+    {{ return({
+        'changes': {
+            'source_name': {'takes': 'text', 'about': 'The dbt source, named after the topic prefix.'},
+            'table': {'takes': 'text', 'about': 'The table of that source; its `meta: feed` names its records in bronze.'},
+            'columns': {
+                'takes': 'mapping', 'rule': 'R6, R8',
+                'about': 'Column → Spark type, or → the options of a column below. A column that is seen and not'
+                    ~ ' declared is carried with the type that its schema gives, and hidden as sensitive.',
+            },
+            'key': {
+                'takes': 'names', 'default': none, 'rule': 'R18',
+                'about': "The key's columns; a table without a key has changes and no history.",
+            },
+        },
+        'column': {
+            'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},
+            'field': {
+                'takes': 'text', 'default': none,
+                'about': "The column's name in the events, where it differs.",
+            },
+            'sensitive': {
+                'takes': 'boolean', 'default': false,
+                'about': 'Show values as hashes in reports, quarantine, logs and messages.',
+            },
+        },
+        'history': {
+            'changes': {'takes': 'text', 'about': 'The changes model, which declares key and columns.'},
+            'granularity': {
+                'takes': ['transaction', 'event'], 'default': 'transaction', 'rule': 'R11',
+                'about': "Whether a transaction's last state of a key is the version, or every change is one.",
+            },
+            'track': {
+                'takes': 'names', 'default': none, 'rule': 'R12',
+                'about': 'The columns whose change makes a version; all where not said.',
+            },
+            'ignore': {
+                'takes': 'names', 'default': none, 'rule': 'R12',
+                'about': 'Columns whose change makes none; the open version takes their newest value.',
+            },
+            'snapshot_deletes': {
+                'takes': ['report', 'close'], 'default': 'report', 'rule': 'R16',
+                'about': 'What becomes of living rows that a complete later snapshot lacks.',
+            },
+            'column_names': {
+                'takes': 'mapping', 'default': {},
+                'about': "Tidemark's own column → another name for it, where the source has a column of that name.",
+            },
+        },
+        'current': {
+            'history': {'takes': 'text', 'about': 'The history model, whose open versions it shows.'},
+        },
+        'accounting': {
+            'history': {'takes': 'text', 'about': 'The history model, whose changes it accounts for.'},
+        },
+        'source': {
+            'placeholder': {
+                'takes': 'text', 'default': '__debezium_unavailable_value', 'rule': 'R7',
+                'about': 'The connector\'s `unavailable.value.placeholder`: the text that stands for an unchanged value.',
+            },
+            'before_is_whole': {
+                'takes': 'boolean', 'default': none, 'rule': 'R19',
+                'about': 'Whether `before` holds the whole row. By connector where not said; for PostgreSQL say true only'
+                    ~ ' where every table has REPLICA IDENTITY FULL, since DEFAULT invents columns.',
+            },
+        },
+    }) }}
+{%- endmacro %}
+
+
+{#- The names of a scope's options. -#}
+{% macro known_options(scope) -%}
+    {{ return(option_schema()[scope].keys() | list) }}
+{%- endmacro %}
+
+
+{#- Stop where an option is unknown to its scope, missing, or has a value that it doesn't take. -#}
+{% macro check_options(scope, given, what=none) -%}
+    {%- set what = what or scope -%}
+    {%- do only_known_options(what, given, known_options(scope)) -%}
+    {%- for name, option in option_schema()[scope].items() -%}
+        {%- if name not in given and 'default' not in option -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ': ' ~ what ~ " needs '" ~ name ~ "': " ~ takes_in_words(option.takes) ~ '. ' ~ option.about
+            ) }}
+        {%- elif name in given and given[name] != option.get('default') and not is_taken(option.takes, given[name]) -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ': ' ~ what ~ ': ' ~ name ~ ' is ' ~ tojson(given[name]) ~ '; it takes '
+                ~ takes_in_words(option.takes) ~ '.'
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  What dbt_project.yml says of a source under `vars: tidemark: sources:`, with defaults for what it doesn't say. All
+  sources there are checked, so that a misspelled name is found by the first model that is read.
+-#}
+{% macro source_options(source_name) -%}
+    {%- set what = 'vars: tidemark: sources' -%}
+    {%- set sources = var('sources', none) or {} -%}
+    {%- if execute -%}
+        {%- set known = graph.sources.values() | map(attribute='source_name') | unique | list -%}
+        {%- for name in sources if name not in known -%}
+            {{ exceptions.raise_compiler_error(
+                what ~ ": there is no source '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, known) ~ "'? Known: "
+                ~ known | join(', ') ~ '.'
+            ) }}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- for name, given in sources.items() -%}
+        {%- if given is not mapping -%}
+            {{ exceptions.raise_compiler_error(
+                what ~ ': ' ~ name ~ ' is ' ~ tojson(given) ~ '; it takes options: '
+                ~ known_options('source') | join(', ') ~ '.'
+            ) }}
+        {%- endif -%}
+        {%- do check_options('source', given, what ~ ': ' ~ name) -%}
+    {%- endfor -%}
+    {%- set options = {} -%}
+    {%- for name, option in option_schema()['source'].items() -%}
+        {%- do options.update({name: (sources.get(source_name) or {}).get(name, option.default)}) -%}
+    {%- endfor -%}
+    {{ return(options) }}
+{%- endmacro %}
+
+
 {#- Stop with the nearest known name where an option is not one of those known. -#}
 {% macro only_known_options(what, given, known) -%}
     {%- for name in given if name not in known -%}
-        {%- set scores = [] -%}
-        {%- for candidate in known -%}
-            {%- set shared = namespace(count=0) -%}
-            {%- for i in range(name | length - 1) if name[i:i + 2] in candidate -%}
-                {%- set shared.count = shared.count + 1 -%}
-            {%- endfor -%}
-            {%- do scores.append([shared.count, candidate]) -%}
-        {%- endfor -%}
         {{ exceptions.raise_compiler_error(
-            model.name ~ ': ' ~ what ~ " has no option '" ~ name ~ "'. Did you mean '" ~ (scores | sort | last)[1]
+            model.name ~ ': ' ~ what ~ " has no option '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, known)
             ~ "'? Known: " ~ known | join(', ') ~ '.'
         ) }}
     {%- endfor -%}
@@ -21,7 +148,43 @@
 {% macro only_known_values(what, option, value, known) -%}
     {%- if value not in known -%}
         {{ exceptions.raise_compiler_error(
-            model.name ~ ': ' ~ what ~ ': ' ~ option ~ " is '" ~ value ~ "'; it takes " ~ known | join(' or ') ~ '.'
+            model.name ~ ': ' ~ what ~ ': ' ~ option ~ ' is ' ~ tojson(value) ~ '; it takes ' ~ takes_in_words(known) ~ '.'
         ) }}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- The known name that shares the most pairs of letters with a name. -#}
+{% macro nearest_name(name, known) -%}
+    {%- set scores = [] -%}
+    {%- for candidate in known -%}
+        {%- set shared = namespace(count=0) -%}
+        {%- for i in range(name | length - 1) if name[i:i + 2] | lower in candidate | lower -%}
+            {%- set shared.count = shared.count + 1 -%}
+        {%- endfor -%}
+        {%- do scores.append([shared.count, candidate]) -%}
+    {%- endfor -%}
+    {{ return((scores | sort | last)[1] if scores else '') }}
+{%- endmacro %}
+
+
+{% macro is_taken(takes, value) -%}
+    {%- if takes is not string -%}
+        {{ return(value in takes) }}
+    {%- elif takes == 'names' -%}
+        {{ return(value is iterable and value is not string and value is not mapping
+            and value | reject('string') | list | length == 0) }}
+    {%- elif takes == 'mapping' -%}
+        {{ return(value is mapping) }}
+    {%- elif takes == 'boolean' -%}
+        {{ return(value is boolean) }}
+    {%- endif -%}
+    {{ return(value is string and value != '') }}
+{%- endmacro %}
+
+
+{% macro takes_in_words(takes) -%}
+    {{ return(takes | join(' or ') if takes is not string else {
+        'text': 'a text', 'names': 'a list of column names', 'mapping': 'a mapping', 'boolean': 'true or false'
+    }[takes]) }}
 {%- endmacro %}

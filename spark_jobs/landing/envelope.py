@@ -1,4 +1,4 @@
-"""What a record is: the routing columns of bronze, and the reasons for which a record is quarantined (R2, R17).
+"""What a record is: the routing columns of bronze, and the reasons for which a record is quarantined (R2). Owns R17.
 
 Pure: frames in, frames out. Only what routes a record is read here; values are decoded once, in silver.
 """

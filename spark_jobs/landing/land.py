@@ -1,4 +1,4 @@
-"""The landing job: record files into bronze, each delivery once (R1), what can't be understood aside (R2)."""
+"""The landing job: record files into bronze, each delivery once, what can't be understood aside. Owns R1 and R2."""
 
 from __future__ import annotations
 

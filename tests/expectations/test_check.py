@@ -1,4 +1,4 @@
-"""A check from end to end: the accounting of G6, the report in its place, and what fails it."""
+"""A check from end to end: the accounting, the report in its place, and what fails it. Owns G6."""
 
 from __future__ import annotations
 

@@ -1,0 +1,116 @@
+"""One schema for every option: what it refuses, what it says, and that macros and documents agree with it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from jinja2 import nodes
+
+from docs.generate import GENERATED, PLACES, PROJECT, option_schema
+from spark_jobs.declarations import run_dbt
+from spark_jobs.places import Places
+from tests.projects import empty_project
+
+ENTRY_POINTS = {
+    "changes": "macros/changes/changes.sql",
+    "history": "macros/history/history.sql",
+    "current": "macros/current/current.sql",
+    "accounting": "macros/accounting/accounting.sql",
+}
+CHANGES = "{{ changes('shop', 'orders', key=['id'], columns={'id': 'int', 'state': 'string'}) }}"
+SOURCE = """
+sources:
+  - name: shop
+    schema: bronze
+    tables: [{name: orders, identifier: records, config: {meta: {feed: shop__orders}}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = empty_project(tmp_path_factory.mktemp("options") / "project")
+    (folder / "models/shop.yml").write_text(SOURCE)
+    return folder
+
+
+def parsed(project: Path, model: str, sources: str = "{}") -> Any:
+    """What dbt parses of one model, with what is said of sources in dbt_project.yml."""
+    settings = (PROJECT / "dbt_project.yml").read_text()
+    assert "sources: {}" in settings
+    (project / "dbt_project.yml").write_text(settings.replace("sources: {}", f"sources: {sources}"))
+    (project / "models/shop__orders_changes.sql").write_text(model)
+    result = run_dbt(Places.of(project), ["--quiet", "parse"])
+    if not result.success:
+        return str(result.exception)
+    return result.result.nodes["model.tidemark.shop__orders_changes"].config.meta
+
+
+OPTIONS_OF_SOURCE = "{{ config(meta={'options': source_options('shop')}) }} select 1 as one"
+CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict(changes='log', $)) %} select 1 as one"
+
+
+@pytest.mark.parametrize(
+    ("model", "sources", "says"),
+    [
+        (
+            CHANGES.replace("key=", "keys="),
+            "{}",
+            "shop__orders_changes: changes has no option 'keys'. Did you mean 'key'?",
+        ),
+        (CHANGES.replace("'string'", "{'typ': 'string'}"), "{}", "columns: state has no option 'typ'. Did you mean 'type'?"),
+        (CHECKED.replace("$", "granularity='row'"), "{}", 'granularity is "row"; it takes transaction or event.'),
+        (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of column names.'),
+        (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
+        (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "sources: shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
+        (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
+        (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: placeholder, before_is_whole.'),
+    ],
+)  # fmt: skip
+def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sources: str, says: str) -> None:
+    assert says in parsed(project, model, sources)
+
+
+def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None:
+    said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
+
+    assert said["options"] == {"placeholder": "__debezium_unavailable_value", "before_is_whole": True}
+
+
+def signature(scope: str) -> dict[str, Any]:
+    """The arguments of an entry point's macro, with their defaults; `...` where there is none."""
+    # dbt's own block: its body is Jinja, its tag is not.
+    text = re.sub(r"{%-? *(end)?materialization.*?%}", "", (PROJECT / ENTRY_POINTS[scope]).read_text())
+    tree = jinja2.Environment(extensions=["jinja2.ext.do"]).parse(text)  # noqa: S701 - parses, renders nothing
+    [macro] = [one for one in tree.find_all(nodes.Macro) if one.name == scope]
+    required = len(macro.args) - len(macro.defaults)
+    return {
+        one.name: ... if i < required else macro.defaults[i - required].as_const() for i, one in enumerate(macro.args)
+    }
+
+
+@pytest.mark.parametrize("scope", ENTRY_POINTS)
+def test_a_macro_takes_what_the_schema_says(scope: str) -> None:
+    takes = signature(scope)
+
+    for name, option in option_schema()[scope].items():
+        assert takes[name] == option.get("default", ...), name
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_documents_are_fresh(name: str) -> None:
+    assert (PROJECT / name).read_text() == GENERATED[name](), "stale: run `make docs`"
+
+
+def test_every_place_is_documented() -> None:
+    files = [
+        PROJECT / "profiles.yml",
+        PROJECT / "Makefile",
+        *(PROJECT / "macros").rglob("*.sql"),
+        *(PROJECT / "spark_jobs").rglob("*.py"),
+    ]
+
+    assert {name for file in files for name in re.findall(r"TIDEMARK_[A-Z0-9_]+", file.read_text())} == set(PLACES)
