@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,8 @@ from typing import Any
 import click
 
 from spark_jobs import __version__
-from spark_jobs.errors import DataError, TidemarkError, UsageError
-from spark_jobs.logs import log
+from spark_jobs.errors import DataError, Fault, TidemarkError, UsageError
+from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
 
 
@@ -31,7 +33,21 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
     )(_common(command))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _Commands(click.Group):
+    """Commands that are named back where they are misspelled."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=0.5)
+            error.message += (
+                f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(self.commands))}."
+            )
+            raise
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="tidemark %(version)s")
 def tidemark() -> None:
     """Turn a database's change stream into history that analysts can trust."""
@@ -213,7 +229,7 @@ def status(project_dir: str, log_format: str) -> None:
         click.echo(line)
 
 
-@tidemark.group()
+@tidemark.group(cls=_Commands)
 def quarantine() -> None:
     """Look at what could not be understood, and release it after a fix (R2)."""
 
@@ -245,14 +261,21 @@ def list_(as_json: bool, project_dir: str, log_format: str) -> None:
 def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
     """Show one entry whole; QUARANTINE_ID is its id or the beginning of it."""
     from spark_jobs import bronze, steps
-    from spark_jobs.quarantine import entry
+    from spark_jobs.declarations import captured_tables
+    from spark_jobs.quarantine import VALUES, entry, is_shown
+    from spark_jobs.reporting.masking import short_hash
 
     this = steps.Run(Places.of(project_dir), "quarantine show")
     spark = this.session()
     bronze.ensure(spark, this.places)
-    for name, value in entry(spark, this.places, quarantine_id).items():
-        shown = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else value
-        click.echo(f"{name}: {_printable(str(shown))}")
+    found = entry(spark, this.places, quarantine_id)
+    hidden = () if is_shown(spark, this.places, captured_tables(this.places), found["topic"]) else VALUES
+    for name, value in found.items():
+        text = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else str(value)
+        shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"
+        click.echo(f"{name}: {_printable(shown)}")
+    if hidden:
+        click.echo("Values are hashes, since a table has sensitive columns; `tidemark sql` shows bronze's quarantine.")
 
 
 @quarantine.command()
@@ -277,6 +300,11 @@ def _say_landed(landed: Any) -> None:
     known = f", {landed.known} known already" if landed.known else ""
     aside = f", {landed.quarantined} quarantined (`tidemark quarantine list`)" if landed.quarantined else ""
     click.echo(f"{landed.read} records read: {landed.landed} landed{known}{aside}.")
+    for table in landed.rekeyed:
+        click.echo(
+            f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now. The key that"
+            " its model declares stays; to follow the source, declare the new one and rebuild (R8)."
+        )
     if not landed.landed and landed.known:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
 
@@ -292,6 +320,18 @@ def _say_checked(outcome: Any) -> None:
         raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
 
 
+def _unforeseen(error: Exception) -> int:
+    """Say in one line what no one foresaw; the frames go to the log, without the values that a message may quote."""
+    from spark_jobs.reporting.masking import redacted
+
+    said = f"{type(error).__name__}: {redacted((str(error).splitlines() or [''])[0])[:300]}"
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    log.critical("%s\n%s", said, frames)
+    where = log_file()
+    click.echo(f"tidemark: unforeseen: {said} {f'The log has more: {where}' if where else frames}", err=True)
+    return Fault.status
+
+
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
@@ -299,7 +339,9 @@ def _printable(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     try:
-        status = tidemark.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        status = tidemark.main(
+            args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="tidemark"
+        )
         return status if isinstance(status, int) else 0
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
@@ -311,6 +353,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("%s", error)
         click.echo(f"tidemark: {error}", err=True)
         return error.status
+    except Exception as error:
+        return _unforeseen(error)
 
 
 if __name__ == "__main__":

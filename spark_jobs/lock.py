@@ -15,6 +15,7 @@ from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.places import Places
 
 LAYOUT = 1
+MARKER = "tidemark.json"
 
 
 def open_lakehouse(places: Places) -> Path:
@@ -27,25 +28,41 @@ def open_lakehouse(places: Places) -> Path:
     if "://" in places.lakehouse:
         raise UsageError(f"TIDEMARK_LAKEHOUSE={places.lakehouse}: this version keeps lakehouses in folders only.")
     folder = Path(places.lakehouse)
-    marker = folder / "tidemark.json"
+    check_layout(places)
+    marker = folder / MARKER
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not marker.exists():
             marker.write_text(json.dumps({"layout": LAYOUT}) + "\n")
-        layout = json.loads(marker.read_text()).get("layout")
     except OSError as error:
         raise Fault(
             f"The lakehouse {folder} can't be written ({error.strerror}). Give this user the right to write there,"
             " or set TIDEMARK_LAKEHOUSE to another folder."
         ) from error
-    except ValueError as error:
+    return folder
+
+
+def check_layout(places: Places) -> None:
+    """Refuse a lakehouse with a layout that this version doesn't know; one that isn't there yet has none.
+
+    Raises:
+        UsageError: The layout is of another version.
+        Fault: The marker can't be read.
+    """
+    marker = Path(places.lakehouse) / MARKER
+    try:
+        layout = json.loads(marker.read_text())["layout"]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise Fault(f"{marker} can't be read ({error.strerror}). Give this user the right to.") from error
+    except (ValueError, LookupError, TypeError) as error:
         raise Fault(f'{marker} is damaged: it should say {{"layout": {LAYOUT}}}.') from error
     if layout != LAYOUT:
         raise UsageError(
-            f"The lakehouse {folder} has layout {layout}; this version of Tidemark knows layout {LAYOUT}."
+            f"The lakehouse {places.lakehouse} has layout {layout}; this version of Tidemark knows layout {LAYOUT}."
             " Use the version that made it, or land into another folder."
         )
-    return folder
 
 
 @contextmanager

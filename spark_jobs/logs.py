@@ -37,6 +37,11 @@ class _Named(logging.Filter):
         return True
 
 
+def log_file() -> str | None:
+    """Where the run's log is; None where there is none."""
+    return next((one.baseFilename for one in log.handlers if isinstance(one, logging.FileHandler)), None)
+
+
 def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
     """Begin the run's log file in `folder`; None where it can't be written."""
     path = folder / f"{run_id}.log"

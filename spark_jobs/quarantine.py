@@ -9,10 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.land import Landed, Landing, land_rows
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+
+VALUES = ("key", "value", "headers", "line")
 
 
 def held(spark: SparkSession, places: Places) -> DataFrame:
@@ -30,6 +33,18 @@ def entry(spark: SparkSession, places: Places, quarantine_id: str) -> dict[str, 
         )
     found: dict[str, object] = rows[0].asDict(recursive=True)
     return found
+
+
+def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable], topic: object) -> bool:
+    """Whether people may see the values of a topic's entries.
+
+    Where any captured table has a sensitive column, only those of topics whose every table is declared without one.
+    """
+    if not any(table.sensitive for table in tables):
+        return True
+    shapes = bronze.read(spark, places, "shapes").where(F.col("topic") == F.lit(topic))
+    feeds = {row["feed"] for row in shapes.select("feed").distinct().collect()}
+    return bool(feeds) and feeds <= {table.feed for table in tables if not table.sensitive}
 
 
 def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime) -> Landed:

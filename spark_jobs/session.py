@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ import jinja2
 import yaml
 from pyspark.sql import SparkSession
 
-from spark_jobs.errors import Fault, UsageError
+from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.places import Places
 
 JAVA = 17
@@ -42,7 +43,14 @@ def settings(places: Places, target: str = "local") -> dict[str, str]:
     environ = os.environ | places.environment()
     environ.setdefault("TIDEMARK_JARS", str(places.project / ".jars"))
     environ.setdefault("TIDEMARK_LOG4J", str(places.project / "conf" / "log4j2.properties"))
-    template = jinja2.Template((places.project / "profiles.yml").read_text(), undefined=jinja2.StrictUndefined)
+    try:
+        text = (places.project / "profiles.yml").read_text()
+    except OSError as error:
+        raise UsageError(
+            f"{places.project}: no profiles.yml that can be read, so it is no project of Tidemark's."
+            " Run in Tidemark's project, or name its folder with --project-dir."
+        ) from error
+    template = jinja2.Template(text, undefined=jinja2.StrictUndefined)
     profile = yaml.safe_load(template.render(env_var=lambda name, default="": environ.get(name, default)))
     outputs = profile["tidemark"]["outputs"]
     if target not in outputs:
@@ -69,6 +77,29 @@ def build_session(places: Places, *, catalog: bool = False, target: str = "local
     with _java_noise_aside():
         session: SparkSession = builder.getOrCreate()
     return session
+
+
+def require_free_catalog(places: Places) -> None:
+    """Raise Busy where another process holds the embedded metastore, by the lock that Derby takes on a file of it.
+
+    Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
+    """
+    lock = Path(places.catalog) / "metastore" / "dbex.lck"
+    if SparkSession.getActiveSession() is not None or not lock.exists():
+        return
+    try:
+        with lock.open("r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise Busy(
+            f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and an"
+            " embedded one admits one at a time. Wait for it to end, or set TIDEMARK_CATALOG to another folder."
+        ) from error
+    except OSError as error:
+        raise Fault(
+            f"The catalog {places.catalog} can't be written ({error.strerror}). Give this user the right to write"
+            " there, or set TIDEMARK_CATALOG to another folder."
+        ) from error
 
 
 @contextmanager

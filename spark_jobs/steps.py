@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,17 +11,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import captured_tables, run_dbt
-from spark_jobs.errors import Busy, DataError, Fault, UsageError
+from spark_jobs.errors import DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
-from spark_jobs.lock import open_lakehouse
+from spark_jobs.lock import check_layout, open_lakehouse
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.run import RunSummary
-from spark_jobs.session import build_session
+from spark_jobs.session import build_session, require_free_catalog
 
 
 @dataclass(slots=True)
@@ -46,8 +49,9 @@ class Run:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage and log its beginning and end."""
+        """Time a stage, and tell its beginning to people and its end to the log."""
         before = time.monotonic()
+        print(f"{name} …", file=sys.stderr, flush=True)
         log.info("%s begins", name)
         try:
             yield
@@ -57,7 +61,10 @@ class Run:
 
     def session(self, *, catalog: bool = False) -> SparkSession:
         """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it."""
-        with self.stage("start"):
+        check_layout(self.places)
+        if catalog:
+            require_free_catalog(self.places)
+        with self.stage("start Spark"):
             spark = build_session(self.places, catalog=catalog)
             if catalog:
                 _take_catalog(spark, self.places)
@@ -103,14 +110,8 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
 def _take_catalog(spark: SparkSession, places: Places) -> None:
     try:
         spark.sql("show databases").collect()
-    except Exception as error:
-        said = str(error)
-        if "Another instance of Derby" in said or "XSDB6" in said:
-            raise Busy(
-                f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
-                " Derby's admits one. Wait for it to end, or set TIDEMARK_CATALOG to another folder."
-            ) from error
+    except (PySparkException, Py4JError) as error:
         raise Fault(
-            f"The catalog {places.catalog} can't be opened: {said.splitlines()[0][:300]} It holds nothing that the"
+            f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} It holds nothing that the"
             " lakehouse doesn't: remove the folder, and the next build makes it anew."
         ) from error

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import glob
+import gzip
+import json
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,6 +24,7 @@ from spark_jobs.landing.envelope import REASONS, routed
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.shapes import fields_of
 from spark_jobs.places import Places
+from spark_jobs.reporting.masking import redacted
 
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
@@ -36,7 +41,7 @@ class Landing:
 
 @dataclass(slots=True)
 class Landed:
-    """What became of the records of one landing."""
+    """What became of the records of one landing; `rekeyed` has the tables whose key has another shape now (R8)."""
 
     read: int = 0
     landed: int = 0
@@ -44,24 +49,41 @@ class Landed:
     quarantined: int = 0
     batch_id: int | None = None
     feeds: dict[str, int] = field(default_factory=dict)
+    rekeyed: list[Rekeyed] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rekeyed:
+    """A captured table whose records came with keys of another shape than before."""
+
+    table: str
+    before: tuple[str, ...]
+    now: tuple[str, ...]
 
 
 def record_files(arguments: Sequence[str]) -> list[str]:
     """The files that files, folders and globs name; raises UsageError for one that names none."""
     files: list[Path] = []
     for argument in arguments:
-        found = [Path(argument)] if Path(argument).exists() else [Path(name) for name in glob.glob(argument)]  # noqa: PTH207 - absolute patterns too
-        inside = [file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-        wanted = [file for file in inside if file.is_file() and not file.name.startswith((".", "_"))]
+        try:
+            wanted = _files_of(argument)
+            for file in wanted:
+                file.open("rb").close()
+        except OSError as error:
+            raise UsageError(
+                f"{error.filename}: can't be read ({error.strerror}). Nothing was landed; give this user the right to"
+                " read it, or leave it out."
+            ) from error
         if not wanted:
             raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
         files += wanted
-    for file in files:
-        try:
-            file.open("rb").close()
-        except OSError as error:
-            raise UsageError(f"{file}: can't be read ({error.strerror}). Nothing was landed.") from error
     return [str(file.resolve()) for file in dict.fromkeys(files)]
+
+
+def _files_of(argument: str) -> list[Path]:
+    found = [Path(argument)] if Path(argument).exists() else [Path(name) for name in glob.glob(argument)]  # noqa: PTH207 - absolute patterns too
+    inside = [file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    return [file for file in inside if file.is_file() and not file.name.startswith((".", "_"))]
 
 
 def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], landing: Landing) -> Landed:
@@ -80,7 +102,11 @@ def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], la
         .withColumn("source_label", F.lit(landing.source_label))
         .withColumn("content_hash", bronze.content_hash())
     )
-    return land_rows(spark, places, rows, landing, check=_refuse_other_files)
+    try:
+        return land_rows(spark, places, rows, landing, check=_refuse_other_files)
+    except Fault:
+        _refuse_damaged_files(files)
+        raise
 
 
 def land_rows(
@@ -96,7 +122,7 @@ def land_rows(
         check(rows)
         bronze.ensure(spark, places)
         return _land(spark, places, rows, landing)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise Fault(_cause(error)) from error
     finally:
         rows.unpersist()
@@ -115,7 +141,8 @@ def _land(spark: SparkSession, places: Places, rows: DataFrame, landing: Landing
     result = Landed(read=rows.count())
     # Aside first: were landing killed here, the next one finds these known and the others still to come.
     result.quarantined = _append(spark, places, "quarantine", rejected)
-    _append(spark, places, "shapes", _unknown_shapes(spark, places, understood))
+    if _append(spark, places, "shapes", _unknown_shapes(spark, places, understood)):
+        result.rekeyed = _rekeyed(spark, places, batch_id)
     result.landed = _append(spark, places, "records", understood)
     held = rows.where("reason is not null").count()
     result.known = result.read - result.landed - (held if result.quarantined else 0)
@@ -209,16 +236,43 @@ def _unknown_shapes(spark: SparkSession, places: Places, records: DataFrame) -> 
     return seen.join(known, on=same, how="left_anti").withColumn("fields", fields_of(F.col("shape")))
 
 
+def _rekeyed(spark: SparkSession, places: Places, batch_id: int) -> list[Rekeyed]:
+    """The tables for which this landing brought another shape of keys than an earlier record had."""
+    shapes = bronze.read(spark, places, "shapes").where("key_fields is not null")
+    by_table = shapes.groupBy("feed").agg(
+        F.max(F.concat_ws(".", "source_name", F.coalesce("schema", "db"), "table")).alias("table"),
+        F.min_by("key_fields", "batch_id").alias("before"),
+        F.max_by("key_fields", "batch_id").alias("now"),
+        F.max("batch_id").alias("last"),
+    )
+    rows = by_table.where((F.col("last") == batch_id) & (F.col("before") != F.col("now"))).orderBy("table").collect()
+    return [Rekeyed(row["table"], tuple(json.loads(row["before"])), tuple(json.loads(row["now"]))) for row in rows]
+
+
+def _refuse_damaged_files(files: Sequence[str]) -> None:
+    """Raise UsageError for a gzip file that can't be unpacked; looked for only after Spark has failed on one."""
+    for file in files:
+        if file.endswith(".gz"):
+            try:
+                with gzip.open(file) as content:
+                    while content.read(1 << 20):
+                        pass
+            except (OSError, EOFError, zlib.error) as error:
+                raise UsageError(
+                    f"{file}: not a whole gzip file ({str(error).split(' (')[0]}). Nothing was landed; copy it again,"
+                    " or leave it out."
+                ) from error
+
+
 def _refuse_other_files(rows: DataFrame) -> None:
     """Raise UsageError for a file in which no line even begins like a record."""
     starts = F.max(F.when(F.col("line").startswith("{"), 1).otherwise(0))
-    strangers = rows.groupBy("origin").agg(starts.alias("looks"), F.first("line").alias("line")).where("looks = 0")
-    stranger = strangers.orderBy("origin").head()
+    stranger = rows.groupBy("origin").agg(starts.alias("looks")).where("looks = 0").orderBy("origin").head()
     if stranger is not None:
         name = stranger["origin"].removeprefix("file://")
         raise UsageError(
             f"{name}: not a file of records. Expected JSON lines with topic, partition, offset, key and value"
-            f" (or what `kcat -J` prints); it begins with {stranger['line'][:60]!r}. Nothing was landed."
+            " (or what `kcat -J` prints); no line of it begins with {. Nothing was landed."
         )
 
 
@@ -227,7 +281,7 @@ def _escaped(file: str) -> str:
     return "".join(f"\\{letter}" if letter in "*?[]{}\\" else letter for letter in file)
 
 
-def _cause(error: PySparkException) -> str:
+def _cause(error: Exception) -> str:
     said = str(error).strip().splitlines()
     told = next((line for line in said if "Caused by" in line), said[0] if said else type(error).__name__)
-    return f"Spark could not land the records: {told[:500]}"
+    return f"Spark could not land the records: {redacted(told[:500])}"

@@ -10,6 +10,7 @@ _LINE = (
     " payload string, ts bigint, tstype string, _malformed string"
 )
 _HEADERS = "array<struct<key: string, value: string>>"
+_LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 
 
 def records_of(lines: DataFrame) -> DataFrame:
@@ -35,7 +36,7 @@ def records_of(lines: DataFrame) -> DataFrame:
         F.col("r.topic").alias("topic"),
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
-        F.when(millis >= 0, F.timestamp_millis(millis)).alias("timestamp"),
+        F.when(millis.between(0, _LAST_MILLIS), F.timestamp_millis(millis)).alias("timestamp"),
         F.encode("r.key", "utf-8").alias("key"),
         F.encode(value, "utf-8").alias("value"),
         _headers(is_kcat).alias("headers"),

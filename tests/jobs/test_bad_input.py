@@ -1,0 +1,199 @@
+"""A user's mistake gets one sentence and an exit status, and bad records go aside without taking others along."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
+from spark_jobs.cli import main
+from tests.jobs.conftest import BAD, GOOD, CommandLine, Said
+from tests.jobs.lines import envelope, line
+from tests.projects import PROJECT
+
+
+def is_one_sentence(said: Said, status: int, *parts: str) -> None:
+    """Assert the exit status, that nothing else was said than progress and a message, and what is in it."""
+    words = [one for one in said.err.splitlines() if not one.endswith("…")]
+    assert said.status == status, said
+    assert "Traceback" not in said.out + said.err
+    assert len(words) == 1, words
+    for part in parts:
+        assert part in words[0]
+
+
+@contextmanager
+def an_ordinary_user() -> Iterator[None]:
+    """Root may read everything: be nobody for a moment."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A project's folder that every user can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    shutil.copy(PROJECT / "dbt_project.yml", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_file_that_may_not_be_read(open_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = open_folder / "secret.jsonl"
+    file.write_text(GOOD[0])
+    file.chmod(0)
+    with an_ordinary_user():
+        status = main(["land", str(file), "--project-dir", str(open_folder)])
+
+    is_one_sentence(Said(status, *capsys.readouterr()), 2, str(file), "Permission denied", "Nothing was landed")
+
+
+def test_a_lakehouse_that_may_not_be_written(
+    open_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", str(open_folder / "lakehouse"))
+    file = open_folder / "records.jsonl"
+    file.write_text(GOOD[0])
+    with an_ordinary_user():
+        status = main(["land", str(file), "--project-dir", str(open_folder)])
+
+    is_one_sentence(Said(status, *capsys.readouterr()), 3, "lakehouse", "can't be written", "TIDEMARK_LAKEHOUSE")
+
+
+def test_a_file_that_is_not_there(tidemark: CommandLine) -> None:
+    is_one_sentence(tidemark("land", "nowhere/*.jsonl"), 2, "nowhere/*.jsonl: no such file")
+
+
+def test_a_damaged_gzip_file_is_named_and_nothing_landed(tidemark: CommandLine) -> None:
+    whole = gzip.compress("\n".join([*GOOD] * 500).encode())
+    half = tidemark.home / "half.jsonl.gz"
+    half.write_bytes(whole[: len(whole) // 2])
+
+    is_one_sentence(
+        tidemark("land", tidemark.write("fine.jsonl", GOOD[0]), str(half)), 2, str(half), "not a whole gzip"
+    )
+    assert tidemark("sql", "select * from records").status == 2, "nothing is there"
+
+
+def test_a_file_that_is_not_records(tidemark: CommandLine) -> None:
+    file = tidemark.write("readme.jsonl", "Dear all,", "here are the records.")
+
+    is_one_sentence(tidemark("land", file), 2, file, "not a file of records", "kcat -J")
+
+
+def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: int) -> None:
+    assert landed == 0
+    entries = [json.loads(one) for one in tidemark("quarantine", "list", "--json").out.splitlines()]
+
+    assert {one["code"] for one in entries} == set(BAD)
+    assert sorted(
+        json.loads(one)["offset"] for one in tidemark("sql", "--json", "select `offset` from records").out.splitlines()
+    ) == [0, 1, 2, 3]
+
+
+def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: int) -> None:
+    row = envelope({"id": 1, "region": "eu", "email": "x"}, at=9)
+    row["source"]["table"] = "places"
+    before = line(0, {"id": 1}, row, topic="bad.public.places")
+    now = line(1, {"id": 1, "region": "eu"}, row, topic="bad.public.places")
+    tidemark("land", tidemark.write("before.jsonl", before))
+
+    said = tidemark("land", tidemark.write("now.jsonl", now))
+
+    assert said.status == 0
+    assert "bad.public.places: its key was (id) and is (id, region) now." in said.out
+
+
+def test_a_lakehouse_with_another_writer(tidemark: CommandLine, landed: int) -> None:
+    with (tidemark.lakehouse / ".lock").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write(json.dumps({"pid": 4711, "command": "run", "since": "noon"}))
+        held.flush()
+
+        is_one_sentence(
+            tidemark("land", tidemark.write("more.jsonl", GOOD[0])),
+            4,
+            "process 4711 (`tidemark run`, since noon)",
+            "--wait",
+        )
+
+
+@pytest.mark.parametrize("command", [["land", "FILE"], ["tables"], ["sql", "select 1"], ["quarantine", "list"]])
+def test_a_layout_of_another_version(
+    tidemark: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "tidemark.json").write_text('{"layout": 99}')
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", str(tmp_path))
+    file = tidemark.write("one.jsonl", GOOD[0])
+
+    said = tidemark(*[file if word == "FILE" else word for word in command])
+
+    is_one_sentence(said, 2, "layout 99", "knows layout 1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tidemark.json"], "left as it was"
+
+
+def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status = main(["tables", "--project-dir", str(tmp_path)])
+
+    is_one_sentence(Said(status, *capsys.readouterr()), 2, f"--project-dir {tmp_path}: no dbt_project.yml there")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["lnad", "x"], "No such command 'lnad'. Did you mean 'land'?"),
+        (["quarantine", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["land", "--wiat", "1", "x"], "No such option '--wiat'. Did you mean '--wait'?"),
+        (["land"], "Missing argument 'FILES...'"),
+        (["build", "--slect", "x"], "dbt build: No such option '--slect'"),
+    ],
+)
+def test_what_is_misspelled_is_named(tidemark: CommandLine, arguments: list[str], says: str) -> None:
+    said = tidemark(*arguments)
+
+    assert said.status == 2
+    assert says in said.out + said.err
+    assert "Traceback" not in said.out + said.err
+
+
+def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
+    model = tidemark.project / "models/broken_changes.sql"
+    model.write_text("{{ changes('bad', 'people', keys=['id'], columns={'id': 'int'}) }}")
+    try:
+        for command in (["build"], ["tables"]):
+            said = tidemark(*command)
+            assert said.status == 2
+            assert "broken_changes: changes has no option 'keys'. Did you mean 'key'?" in said.err
+            assert "Traceback" not in said.out + said.err
+    finally:
+        model.unlink()
+
+
+def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) -> None:
+    """In a process of its own, which shows as well that Spark, Hive and Derby keep quiet on the terminal."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.cli", "build", "--project-dir", str(home.project)],
+        cwd=PROJECT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ended.stdout == ""
+    is_one_sentence(
+        Said(ended.returncode, ended.stdout, ended.stderr), 4, "held by another process", "TIDEMARK_CATALOG"
+    )
