@@ -112,6 +112,6 @@ def _take_catalog(spark: SparkSession, places: Places) -> None:
         spark.sql("show databases").collect()
     except (PySparkException, Py4JError) as error:
         raise Fault(
-            f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} It holds nothing that the"
-            " lakehouse doesn't: remove the folder, and the next build makes it anew."
+            f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} It holds nothing that"
+            " the lakehouse doesn't: remove the folder, and the next build makes it anew."
         ) from error

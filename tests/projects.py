@@ -7,6 +7,10 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from spark_jobs.names import quoted
+
 PROJECT = Path(__file__).parents[1]
 _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
 
@@ -22,6 +26,15 @@ def empty_project(folder: Path) -> Path:
     shutil.copytree(PROJECT / "models/docs", folder / "models/docs")
     (folder / "expectations/suites").mkdir(parents=True)
     return folder
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Take every table out of the session's catalog, so that another lakehouse can have tables of the same names."""
+    for layer in ("bronze", "silver", "gold", "ops"):
+        if spark.catalog.databaseExists(layer):
+            for table in spark.catalog.listTables(layer):
+                if not table.isTemporary:
+                    spark.sql(f"drop table {layer}.{quoted(table.name)}")
 
 
 def renamed(capture: Path, prefix: str, target: Path) -> Path:

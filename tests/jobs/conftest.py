@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.cli import main
 from tests.jobs.lines import TOPIC, envelope, line
-from tests.projects import empty_project
+from tests.projects import empty_project, forget_tables
 
-SECRET = "geheim-4711"
+PLANTED = "geheim-4711"
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,19 @@ class CommandLine:
 
 
 BAD = {
-    "line-not-json": line(10, {"id": 10}, envelope({"id": 10, "email": SECRET}))[:-9],
-    "line-without-position": json.dumps({"topic": TOPIC, "key": None, "value": SECRET}),
-    "value-not-json": line(12, {"id": 12}, f'{{"op": "c", {SECRET}'),
-    "schema-without-payload": line(13, {"id": 13}, {"schema": {"type": "struct", "name": SECRET}}),
-    "unknown-op": line(14, {"id": 14}, envelope({"id": 14, "email": SECRET}, op="x")),
+    "line-not-json": line(10, {"id": 10}, envelope({"id": 10, "email": PLANTED}))[:-9],
+    "line-without-position": json.dumps({"topic": TOPIC, "key": None, "value": PLANTED}),
+    "value-not-json": line(12, {"id": 12}, f'{{"op": "c", {PLANTED}'),
+    "schema-without-payload": line(13, {"id": 13}, {"schema": {"type": "struct", "name": PLANTED}}),
+    "unknown-op": line(14, {"id": 14}, envelope({"id": 14, "email": PLANTED}, op="x")),
     "no-after": line(15, {"id": 15}, envelope(None, op="u")),
-    "no-envelope": line(16, {"id": 16}, {"id": 16, "email": SECRET}),
-    "key-not-json": line(17, f"{{{SECRET}", envelope({"id": 17, "email": SECRET})),
+    "no-envelope": line(16, {"id": 16}, {"id": 16, "email": PLANTED}),
+    "key-not-json": line(17, f"{{{PLANTED}", envelope({"id": 17, "email": PLANTED})),
 }
 GOOD = (
     line(0, {"id": 1}, envelope({"id": 1, "email": "ann@example.org"}, at=1)),
-    line(1, {"id": 2}, envelope({"id": 2, "email": SECRET}, at=2)),
-    line(2, {"id": 1}, envelope({"id": 1, "email": SECRET}, op="u", at=3)),
+    line(1, {"id": 2}, envelope({"id": 2, "email": PLANTED}, at=2)),
+    line(2, {"id": 1}, envelope({"id": 1, "email": PLANTED}, op="u", at=3)),
     # A clock beyond what a timestamp can hold is no reason to lose the record.
     line(3, {"id": 3}, envelope({"id": 3, "email": "eve@example.org"}, at=4), timestamp=9_223_372_036_854_775_807),
 )
@@ -86,11 +86,11 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A project and an empty lakehouse, which the shared session's catalog takes for the time of these tests."""
     folder = tmp_path_factory.mktemp("jobs")
     empty_project(folder / "project")
-    spark.sql("drop table if exists bronze.records") if spark.catalog.databaseExists("bronze") else None
+    forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_LAKEHOUSE", str(folder / "lakehouse"))
         yield CommandLine(folder)
-    spark.sql("drop table if exists bronze.records") if spark.catalog.databaseExists("bronze") else None
+    forget_tables(spark)
 
 
 @pytest.fixture

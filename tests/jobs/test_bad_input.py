@@ -187,7 +187,7 @@ def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
 
 
 def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) -> None:
-    """In a process of its own, which shows as well that Spark, Hive and Derby keep quiet on the terminal."""
+    """In a process of its own: the lock is one between processes."""
     ended = subprocess.run(
         [sys.executable, "-m", "spark_jobs.cli", "build", "--project-dir", str(home.project)],
         cwd=PROJECT, capture_output=True, text=True, check=False,

@@ -1,0 +1,133 @@
+"""What the README shows is so: its commands run, in their order, and its example is what they give."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.cli import main
+from spark_jobs.declarations import run_dbt
+from spark_jobs.places import Places
+from tests.projects import PROJECT, empty_project, forget_tables
+
+README = (PROJECT / "README.md").read_text()
+RECORDS = "examples/records/shop.jsonl.gz"
+_BLOCK = re.compile(r"^(?:<!-- not run: (?P<reason>.*?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of commands, and why it is not run; empty where it is."""
+
+    commands: tuple[str, ...]
+    reason: str
+
+
+def blocks() -> list[Block]:
+    found = list(_BLOCK.finditer(README))
+    assert {one["kind"] for one in found} == {"sh"}, "a block that is no commands needs no test, and says so here"
+    return [Block(tuple(commands_of(one["text"])), one["reason"] or "") for one in found]
+
+
+def commands_of(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if command := line.partition(" #")[0].strip():
+            yield command
+
+
+@pytest.fixture(scope="module")
+def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project without models, and of the example's records those of one table and of what comes beside tables."""
+    folder = empty_project(tmp_path_factory.mktemp("readme") / "project")
+    records = folder / RECORDS
+    records.parent.mkdir(parents=True)
+    with gzip.open(PROJECT / RECORDS, "rt") as lines, gzip.open(records, "wt") as out:
+        out.writelines(one for one in lines if not re.match(r'{"topic":"inv\.public\.(?!customers")', one))
+    forget_tables(spark)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("TIDEMARK_LAKEHOUSE", "lakehouse")
+        yield folder
+    forget_tables(spark)
+
+
+def run(command: str) -> int:
+    """Run a command as it stands, those of this project in this process and its session."""
+    program, *arguments = shlex.split(command)
+    if program == ".venv/bin/tidemark":
+        return main(arguments)
+    if program == ".venv/bin/dbt":
+        return 0 if run_dbt(Places.of(), arguments).success else 1
+    return subprocess.run(command, shell=True, check=False).returncode  # noqa: S602 - it is the README's own
+
+
+@pytest.fixture(scope="module")
+def statuses(place: Path) -> dict[str, int]:
+    """Command → exit status, of every block that has no reason to be left out."""
+    found: dict[str, int] = {}
+    for block in blocks():
+        if block.reason:
+            print(f"not run, since {block.reason}: {'; '.join(block.commands)}")
+        else:
+            found |= {command: run(command) for command in block.commands}
+    return found
+
+
+def test_every_command_ends_well(statuses: dict[str, int]) -> None:
+    assert len(statuses) > 10
+    assert {command: status for command, status in statuses.items() if status} == {}
+
+
+def rows_under(header: str) -> list[list[str]]:
+    table = README.partition(f"{header}\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
+
+
+def test_the_first_screen_is_what_they_give(statuses: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+    columns = "name, email, tier, valid_from, valid_to, opened_by, closed_by"
+    shown = rows_under(f"| {columns.replace(', ', ' | ')} |")
+    capsys.readouterr()
+
+    status = main(
+        [
+            "sql",
+            "--json",
+            f"select {columns} from inv__public__customers_history where id = 101 order by position limit 4",
+        ]
+    )
+
+    given = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert status == 0
+    assert shown == [
+        [str(value or "")[11:23] if name in ("valid_from", "valid_to") else value or "" for name, value in row.items()]
+        for row in given
+    ]
+
+
+def test_the_first_screen_is_what_arrived() -> None:
+    changes = []
+    with gzip.open(PROJECT / RECORDS, "rt") as lines:
+        for record in map(json.loads, lines):
+            is_hers = record["topic"] == "inv.public.customers" and json.loads(record["key"])["payload"]["id"] == 101
+            if is_hers and record["value"]:
+                changes.append(json.loads(record["value"])["payload"])
+    words = {"c": "insert", "u": "update", "d": "delete"}
+
+    assert rows_under("| what arrived | lsn | transaction | name | email | tier |") == [
+        [
+            words[change["op"]],
+            str(change["source"]["lsn"]),
+            str(change["source"]["txId"]),
+            *[(change["after"] or {}).get(column) or "" for column in ("name", "email", "tier")],
+        ]
+        for change in changes[:5]
+    ]
