@@ -186,6 +186,25 @@ def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
         model.unlink()
 
 
+def test_a_source_that_no_model_has(tidemark: CommandLine, landed: int) -> None:
+    settings = tidemark.project / "dbt_project.yml"
+    usual = settings.read_text()
+    model = tidemark.project / "models/probe.sql"
+    source = tidemark.project / "models/probe.yml"
+    settings.write_text(usual.replace("sources: {}", "sources: {shpo: {placeholder: none}}"))
+    model.write_text("{{ config(materialized='view') }} select '{{ source_options('shop').placeholder }}' as text")
+    source.write_text("sources: [{name: shop, schema: bronze, tables: [{name: orders, identifier: records}]}]")
+    try:
+        said = tidemark("build", "--select", "probe")
+        assert said.status == 1
+        assert "sources: there is no source 'shpo'. Did you mean 'shop'?" in said.out
+        assert "Traceback" not in said.out + said.err
+    finally:
+        settings.write_text(usual)
+        model.unlink()
+        source.unlink()
+
+
 def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) -> None:
     """In a process of its own: the lock is one between processes."""
     ended = subprocess.run(
