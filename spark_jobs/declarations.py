@@ -64,12 +64,17 @@ def run_dbt(places: Places, arguments: list[str]) -> Any:
         )
 
 
+def beginning_of(said: object) -> str:
+    """The first lines of what dbt says at length, as one: what is wrong, and where, without plans and call stacks."""
+    return " ".join(line.strip() for line in [line for line in str(said).splitlines() if line.strip()][:3])
+
+
 def captured_tables(places: Places) -> list[CapturedTable]:
     """The tables that the project has changes models for, in the order of their names."""
     with redirect_stdout(io.StringIO()) as said:
         result = run_dbt(places, ["--quiet", "parse"])
     if not result.success:
-        raise UsageError(f"The project's models can't be read: {result.exception or said.getvalue().strip()}")
+        raise UsageError(f"The project's models can't be read: {beginning_of(result.exception or said.getvalue())}")
     manifest = result.result
     models = {node.unique_id: node for node in manifest.nodes.values() if node.resource_type == "model"}
     meta = {key: node.config.meta.get("tidemark", {}) for key, node in models.items()}

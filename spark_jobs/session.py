@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 import yaml
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault, UsageError
@@ -76,6 +77,8 @@ def build_session(places: Places, *, catalog: bool = False, target: str = "local
     builder = builder.config("spark.sql.catalogImplementation", "hive" if catalog else "in-memory")
     with _java_noise_aside():
         session: SparkSession = builder.getOrCreate()
+    # PySpark prints each failed statement with its plan and values, beside the exception that its caller gets.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     return session
 
 

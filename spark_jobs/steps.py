@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dbt.cli.main import DbtUsageException
+from dbt_common.exceptions import CompilationError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import captured_tables, run_dbt
+from spark_jobs.declarations import beginning_of, captured_tables, run_dbt
 from spark_jobs.errors import DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse
@@ -84,7 +86,9 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     with run.stage("build"):
         result = run_dbt(run.places, ["build", *arguments])
     if result.exception is not None:
-        raise UsageError(f"dbt build: {result.exception}")
+        # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
+        kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault
+        raise kind(f"dbt build: {beginning_of(result.exception)}")
     if not result.success:
         raise DataError(
             "dbt build: a model or a test failed; dbt's lines above name it, `dbt retry` goes on from there."
@@ -113,5 +117,5 @@ def _take_catalog(spark: SparkSession, places: Places) -> None:
     except (PySparkException, Py4JError) as error:
         raise Fault(
             f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} It holds nothing that"
-            " the lakehouse doesn't: remove the folder, and the next build makes it anew."
+            " the lakehouse doesn't: where no other process uses it, remove the folder; the next build makes it anew."
         ) from error

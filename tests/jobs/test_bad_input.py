@@ -52,6 +52,7 @@ def open_folder() -> Iterator[Path]:
     folder.chmod(0o755)
     shutil.copy(PROJECT / "dbt_project.yml", folder)
     yield folder
+    folder.chmod(0o755)
     shutil.rmtree(folder)
 
 
@@ -71,6 +72,7 @@ def test_a_lakehouse_that_may_not_be_written(
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", str(open_folder / "lakehouse"))
     file = open_folder / "records.jsonl"
     file.write_text(GOOD[0])
+    open_folder.chmod(0o555)
     with an_ordinary_user():
         status = main(["land", str(file), "--project-dir", str(open_folder)])
 
@@ -173,15 +175,17 @@ def test_what_is_misspelled_is_named(tidemark: CommandLine, arguments: list[str]
     assert "Traceback" not in said.out + said.err
 
 
+def test_a_statement_that_can_not_be_run(tidemark: CommandLine, landed: int) -> None:
+    is_one_sentence(tidemark("sql", "select nothing from records"), 2, "The statement can't be run", "`nothing`")
+
+
 def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
     model = tidemark.project / "models/broken_changes.sql"
     model.write_text("{{ changes('bad', 'people', keys=['id'], columns={'id': 'int'}) }}")
     try:
         for command in (["build"], ["tables"]):
             said = tidemark(*command)
-            assert said.status == 2
-            assert "broken_changes: changes has no option 'keys'. Did you mean 'key'?" in said.err
-            assert "Traceback" not in said.out + said.err
+            is_one_sentence(said, 2, "models/broken_changes.sql", "changes has no option 'keys'. Did you mean 'key'?")
     finally:
         model.unlink()
 
