@@ -78,7 +78,8 @@ def build_session(places: Places, *, catalog: bool = False, target: str = "local
     with _java_noise_aside():
         session: SparkSession = builder.getOrCreate()
     # PySpark prints each failed statement with its plan and values, beside the exception that its caller gets.
-    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
     return session
 
 
