@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -37,17 +36,18 @@ def forget_tables(spark: SparkSession) -> None:
                     spark.sql(f"drop table {layer}.{quoted(table.name)}")
 
 
-def renamed(capture: Path, prefix: str, target: Path) -> Path:
+def renamed(capture: Path, prefix: str) -> list[str]:
     """A capture's records under another topic prefix, so that several share one lakehouse."""
-    with gzip.open(capture / "records.jsonl.gz", "rt", encoding="utf-8") as lines, target.open("w") as out:
-        out.writelines(_renamed(lines, prefix))
-    return target
-
-
-def _renamed(lines: Iterable[str], prefix: str) -> Iterator[str]:
-    for line in lines:
-        yield (
+    with gzip.open(capture / "records.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [
             line.replace('"topic":"inv.', f'"topic":"{prefix}.')
             .replace('"topic": "inv.', f'"topic": "{prefix}.')
             .replace('\\"name\\":\\"inv\\"', f'\\"name\\":\\"{prefix}\\"')
-        )
+            for line in lines
+        ]
+
+
+def cut(lines: list[str], parts: int, part: int) -> str:
+    """One of the parts that records are cut into, in their order."""
+    size = -(-len(lines) // parts)
+    return "".join(lines[part * size : (part + 1) * size])

@@ -6,15 +6,18 @@
       history: the name of the table's history model
 -#}
 {% macro accounting(history) -%}
-    {%- do only_known_options('accounting', kwargs, ['history']) -%}
+    {%- do check_options('accounting', dict(kwargs, history=history)) -%}
     {%- do config(meta={'tidemark': {'accounts': history}}) -%}
     {%- set versions = ref(history) -%}
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
-        {%- set scope = history_scope(log) -%}
-        {%- if scope.case != 'nothing' -%}
+        {%- set scope = history_scope('ops', log, table, declared) -%}
+        {%- if scope.touched -%}
+            {%- do unstage(scope.touched) -%}
+        {%- endif -%}
+        {%- if scope.case == 'keys' -%}
             {%- do scope.update({'case': 'table'}) -%}
         {%- endif -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
@@ -27,7 +30,7 @@ with
 outcomes as (
 
     select
-        change_id,
+        told_by.change_id,
         case when is_opening then 'opened' when was_open and not is_state then 'closed_only' else 'no_op' end as outcome
     from compared
     union all
@@ -44,7 +47,7 @@ dispositions as (
             max(struct(array_position(array('no_op', 'collapsed', 'closed_only', 'opened'), outcome) as weight, outcome)).outcome,
             'no_op'
         ) as disposition
-    from log
+    from {{ log }} as log
     left join outcomes on log.change_id = outcomes.change_id
     group by log.change_id
 
@@ -68,7 +71,7 @@ group by disposition
         {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
     {%- else -%}
         {%- do create_as(target, compiled_code, 'ops', []) -%}
-        {%- do say('built', decision.batch_id) -%}
+        {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}

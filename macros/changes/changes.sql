@@ -6,15 +6,16 @@
       columns: column → Spark type, or → {type, field, sensitive}: `field` is the name in the events where the
           column's differs, `sensitive` keeps values out of reports
       key: the columns of the key; none for a table without one (R18)
-      placeholder: the text that stands for an unchanged value (R7)
-      before_is_whole: whether `before` holds the whole row (R19); by connector where not said
+      before_is_whole: whether `before` holds the whole row (R19); as the source's options say, or by connector
 
   Returns: a query. Its first line is a comment that tells the materialization what was decided.
 -#}
-{% macro changes(
-    source_name, table, columns, key=none, placeholder='__debezium_unavailable_value', before_is_whole=none
-) -%}
-    {%- do only_known_options('changes', kwargs, ['columns', 'key', 'placeholder', 'before_is_whole']) -%}
+{% macro changes(source_name, table, columns, key=none, before_is_whole=none) -%}
+    {%- do check_options('changes', dict(
+        kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole
+    )) -%}
+    {%- set of_source = source_options(source_name) -%}
+    {%- set before_is_whole = of_source.before_is_whole if before_is_whole is none else before_is_whole -%}
     {%- set columns = column_specs(columns) -%}
     {%- set key = key or [] -%}
     {%- do config(meta={'tidemark': {
@@ -23,8 +24,10 @@
     {%- set records = source(source_name, table) -%}
     {%- set feed = feed_of(source_name, table) -%}
     {%- set columns = columns + undeclared_columns(feed, columns) -%}
-    {%- set scope = changes_scope(records, feed, key) -%}
-    {%- set absent = placeholder_texts(placeholder) -%}
+    {%- set scope = changes_scope(
+        records, feed, {'key': key, 'placeholder': of_source.placeholder, 'before_is_whole': before_is_whole}, columns
+    ) -%}
+    {%- set absent = placeholder_texts(of_source.placeholder) -%}
 {{ decision(scope) }}
 with
 
@@ -40,15 +43,16 @@ records as (
 
 shapes as (
 
-    select distinct
+    select
         shape_id,
-        from_json(
+        any_value(from_json(
             to_json(map_from_entries(transform(fields, field -> struct(field.name, field.encoding)))),
             {{ text_literal(fields_ddl(columns, 'string')) }}
-        ) as encodings,
-        array_except({{ text_array(columns | map(attribute='field') | list) }}, fields.name) as absent_fields
+        )) as encodings,
+        any_value(array_except({{ text_array(columns | map(attribute='field') | list) }}, fields.name)) as absent_fields
     from {{ lakehouse_table('bronze', 'shapes') }}
     where feed = {{ text_literal(feed) }}
+    group by shape_id
 
 ),
 
@@ -58,8 +62,8 @@ parsed as (
         * except (value, key, headers),
         from_json(decode(value, 'utf-8'), {{ text_literal(envelope_ddl(columns)) }}) as parsed_value,
         from_json(decode(key, 'utf-8'), {{ text_literal(key_ddl(columns, key)) }}) as parsed_key,
-        {{ header_text('__debezium.newkey') }} as next_key,
-        {{ header_text('__debezium.oldkey') }} as previous_key
+        {{ header_text('__debezium.oldkey') }} as previous_key_text,
+        {{ header_text('__debezium.newkey') }} as next_key_text
     from records
 
 ),
@@ -79,7 +83,7 @@ texts as (
     select
         envelopes.* except (envelope, raw_key, shape_id),
         envelope.source as source,
-        envelope.transaction.id as transaction,
+        envelope.transaction as transaction,
         envelope.before is not null as has_before,
         envelope.after is not null as has_after,
         coalesce(
@@ -92,8 +96,11 @@ texts as (
         {{ plain_struct('envelope.after', columns) }} as after_text,
         {{ plain_struct('envelope.before', columns) }} as before_text,
         {{ plain_struct('raw_key', columns, key) }} as key_text,
+        {{ linked_key('previous_key_text', columns, key) }} as previous_key,
+        {{ linked_key('next_key_text', columns, key) }} as next_key,
         coalesce(shapes.absent_fields, cast(array() as array<string>)) as absent_columns,
-        {{ unavailable_columns('envelope.after', columns, absent) }} as unavailable_columns
+        {{ unavailable_columns('envelope.after', columns, absent) }} as unavailable_columns,
+        {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
     from envelopes
     left join shapes on envelopes.shape_id = shapes.shape_id
 
@@ -113,43 +120,39 @@ typed as (
 filled as (
 
     select
-        *,
-        {{ known_struct('after_typed', columns) }} as after,
-        if(has_before, before_typed, null) as before,
+        * except (previous_key),
+        {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
+        {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
-        {{ key_struct(columns, key) }} as key_struct
+        {{ key_struct(columns, key) }} as key_struct,
+        {%- if key %}
+        coalesce(previous_key, {{ key_before('op', is_before_whole(before_is_whole, 'connector'), columns, key) }}) as previous_key,
+        {%- else %}
+        previous_key,
+        {%- endif %}
+        {{ is_before_whole(before_is_whole, 'connector') }} as is_before_whole
     from typed
 
 ),
 
-placed as (
+{% if not key -%}
+numbered as (
 
-    select
-        *,
-        {{ position('connector', 'source', last_snapshot_lsn()) }} as position
-    from filled
+    {{ numbered_in_runs('filled') }}
 
 ),
 
-identified as (
-
-    select
-        *,
-        {{ change_ordinal(key) }} as ordinal
-    from placed
-
-),
-
+{% endif -%}
 deliveries as (
 
     select
         *,
         sha2(to_json(named_struct(
             'feed', feed,
-            'change', {{ change_identity('key_struct', 'op', 'connector', 'source', 'after_text') }},
-            'ordinal', ordinal
+            'change', {{ change_identity(key, 'op', 'source', 'after_text') if key else 'identity' }},
+            'ordinal', {{ '0' if key else 'ordinal' }}
         )), 256) as change_id
-    from identified
+    from {{ 'filled' if key else 'numbered' }}
 
 ),
 
@@ -162,31 +165,51 @@ ranked as (
         ) as delivery
     from deliveries
 
+),
+
+counted as (
+
+    select
+        *,
+        {{ last_snapshot_lsn() if scope.follows_snapshot else 'cast(null as bigint)' }} as snapshot_lsn
+    from ranked
+    where delivery = 1
+
 )
 
 select
     change_id,
     op,
     key_struct as key,
-    position,
-    {{ transaction_id('connector', 'op', 'source', 'transaction') }} as transaction_id,
+    {{ position('connector', 'source', 'snapshot_lsn') }} as position,
+    {{ transaction_id('connector', 'op', 'source', 'transaction.id') }} as transaction_id,
     timestamp_micros(changed_at_us) as changed_at,
     timestamp_millis(processed_at_ms) as processed_at,
     op = 'r' as is_read,
     coalesce(source.snapshot, 'false') as snapshot,
-    if(op in ('c', 'u', 'r'), after, null) as after,
-    before,
-    unavailable_columns,
-    absent_columns,
-    exact_values,
-    previous_key,
-    next_key,
     topic,
     `partition`,
     `offset`,
     source_label,
     batch_id,
-    landed_at
-from ranked
-where delivery = 1
+    landed_at,
+    previous_key,
+    next_key,
+    unavailable_columns,
+    absent_columns,
+    exact_values,
+    is_before_whole,
+    if(op in ('c', 'u', 'r'), after, null) as after,
+    before
+from counted
+{%- endmacro %}
+
+
+{#- Expression: whether `before` holds the whole row (R19): as declared, else as the connector always writes it. -#}
+{% macro is_before_whole(declared, connector) -%}
+    {%- if declared is none -%}
+        has_before and {{ connector }} in ('mysql', 'mariadb', 'sqlserver', 'db2')
+    {%- else -%}
+        has_before and {{ declared | lower }}
+    {%- endif -%}
 {%- endmacro %}

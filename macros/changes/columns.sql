@@ -3,10 +3,7 @@
     {%- set specs = [] -%}
     {%- for name, declared in columns.items() -%}
         {%- set spec = {'type': declared} if declared is string else declared -%}
-        {%- do only_known_options('columns: ' ~ name, spec, ['type', 'field', 'sensitive']) -%}
-        {%- if not spec.get('type') -%}
-            {{ exceptions.raise_compiler_error(model.name ~ ": column '" ~ name ~ "' is declared without a type.") }}
-        {%- endif -%}
+        {%- do check_options('column', spec, 'columns: ' ~ name) -%}
         {%- do specs.append({
             'name': name, 'type': spec.type, 'field': spec.get('field', name), 'sensitive': spec.get('sensitive', false)
         }) -%}
@@ -21,7 +18,8 @@
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
         {%- set seen = run_query(
             'select field.name, max_by(field.spark_type, batch_id) from (select explode(fields) as field, batch_id from '
-            ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed) ~ ') group by 1 order by 1'
+            ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed)
+            ~ ') group by 1 order by min(batch_id), 1'
         ) -%}
         {%- set declared = columns | map(attribute='field') | list -%}
         {%- set taken = columns | map(attribute='name') | map('lower') | list -%}
@@ -115,14 +113,16 @@
 {%- endmacro %}
 
 
-{#- Expression: the row's state, with NULL where the value is unavailable; NULL where there is no row. -#}
-{% macro known_struct(typed, columns) -%}
-    if(has_after, named_struct(
+{#-
+  Expression: an image of the row, with NULL where a value is unavailable; NULL where there is no image.
+
+  Args are expressions: the image's typed struct, whether it is there, and the names of its unavailable columns.
+-#}
+{% macro known_struct(typed, is_there, unavailable, columns) -%}
+    if({{ is_there }}, named_struct(
         {%- for spec in columns %}
             {{ text_literal(spec.name) }}, if(
-                array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
-                null,
-                {{ typed }}.{{ quoted(spec.name) }}
+                array_contains({{ unavailable }}, {{ text_literal(spec.name) }}), null, {{ typed }}.{{ quoted(spec.name) }}
             )
             {{- ',' if not loop.last }}
         {%- endfor %}
@@ -163,4 +163,24 @@
     {%- else -%}
     cast(null as struct<none: string>)
     {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Expression: the key that `before` names, as JSON text, where it is the whole row and another key than the change's: a
+  change of key written as one `u` (R14).
+-#}
+{% macro key_before(op, is_whole, columns, key) -%}
+    {%- set before -%}
+        named_struct(
+            {%- for spec in columns if spec.name in key -%}
+                {{ text_literal(spec.name) }}, before_typed.{{ quoted(spec.name) }}{{ ', ' if not loop.last }}
+            {%- endfor -%}
+        )
+    {%- endset -%}
+    if(
+        {{ op }} = 'u' and {{ is_whole }} and not {{ before }} <=> {{ key_struct(columns, key) }},
+        {{ key_text(before) }},
+        null
+    )
 {%- endmacro %}

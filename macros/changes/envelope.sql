@@ -7,7 +7,7 @@
         gtid: string>
     {%- endset -%}
     {%- set block -%}
-        op: string, ts_ms: string, source: {{ source }}, transaction: struct<id: string>, before: {{ row }}, after: {{ row }}
+        op: string, ts_ms: string, source: {{ source }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
     {%- endset -%}
     struct<payload: struct<{{ block }}>, {{ block }}>
 {%- endmacro %}
@@ -54,6 +54,32 @@
 {% macro header_text(name) -%}
     {%- set text = "decode(filter(headers, header -> header.key = '" ~ name ~ "')[0].value, 'utf-8')" -%}
     coalesce(get_json_object({{ text }}, '$.payload'), {{ text }})
+{%- endmacro %}
+
+
+{#-
+  Expression: the key that a header names, as JSON text of the declared key; NULL where there is no header, or where it
+  lacks a declared column: then it links to no key (R14).
+-#}
+{% macro linked_key(text, columns, key) -%}
+    {%- if not key -%}
+    cast(null as string)
+    {%- else -%}
+    if(
+        forall(
+            array({% for spec in columns if spec.name in key %}{{ text_literal(spec.field) }}{{ ', ' if not loop.last }}{% endfor %}),
+            field -> array_contains(json_object_keys({{ text }}), field)
+        ),
+        {{ key_text(typed_struct(plain_struct('from_json(' ~ text ~ ', ' ~ text_literal(row_ddl(columns, key)) ~ ')', columns, key), columns, key)) }},
+        null
+    )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a key as JSON text, the form in which rows name the keys of other rows. -#}
+{% macro key_text(key) -%}
+    to_json({{ key }}, map('ignoreNullFields', 'false'))
 {%- endmacro %}
 
 
@@ -106,14 +132,43 @@
 
 
 {#-
-  Expression: which of the equal changes of one run of deliveries this is (R3). Changes with a key are told apart by
-  it and their position; without one, equal changes at one position are different changes within a run. A run ends
-  where the position falls back.
+  Query: the changes of a table without a key, with `ordinal`: which of the equal changes of one run of deliveries each
+  is (R3). Equal changes at one position within a run are different changes, and only a later run repeats them. A run
+  ends where the position falls back or, where it ties in one transaction, `total_order` does not rise. Equal reads
+  are one change.
 -#}
-{% macro change_ordinal(key) -%}
-    {%- if key -%}
-    0
-    {%- else -%}
-    0
-    {%- endif -%}
+{% macro numbered_in_runs(changes) -%}
+    {%- set by_offset = 'partition by source_label, topic, `partition` order by `offset` rows between unbounded preceding' -%}
+    select
+        *,
+        if(op = 'r', 0, row_number() over (
+            partition by source_label, topic, `partition`, run_no, to_json(identity) order by `offset`
+        )) as ordinal
+    from (
+        select
+            *,
+            sum(if(op != 'r' and (
+                if(
+                    streamed.place <=> last_streamed.place and streamed.transaction_id <=> last_streamed.transaction_id,
+                    coalesce(streamed.total_order, 0) <= last_streamed.total_order,
+                    streamed.place < last_streamed.place
+                )
+            ), 1, 0)) over ({{ by_offset }} and current row) as run_no
+        from (
+            select
+                *,
+                last_value(if(op != 'r', streamed, null), true) over ({{ by_offset }} and 1 preceding) as last_streamed
+            from (
+                select
+                    *,
+                    {{ change_identity([], 'op', 'source', 'struct(before_text, after_text)') }} as identity,
+                    struct(
+                        {{ position('connector', 'source', 'cast(null as bigint)') }} as place,
+                        {{ transaction_id('connector', 'op', 'source', 'transaction.id') }} as transaction_id,
+                        cast(transaction.total_order as bigint) as total_order
+                    ) as streamed
+                from {{ changes }}
+            ) as placed
+        ) as followed
+    ) as run
 {%- endmacro %}

@@ -11,63 +11,51 @@
 
 {#-
   What this run of a changes model has to read, decided here alone:
-      full      the table is new or refreshed: every record
+      full      every record, and the table is made anew
       nothing   no landing since the last run: no record
       some      the landings since the last run
-      rederive  every record, and then what differs is written: a change's position or number depends on records
-                that came in another landing (S in R4, tables without a key in R3)
+      rederive  every record, and then what differs is written: without a key a change's number depends on records of
+                other landings (R3)
+
+  A change whose position depends on reads before it (S in R4: `follows_snapshot`) makes the table anew where those
+  were landed before or, with reads landed late, may have been.
 -#}
-{% macro changes_scope(records, feed, key) -%}
-    {%- if not is_building() or is_first_build() -%}
-        {{ return({'case': 'full', 'after': -1, 'batch_id': newest_batch()}) }}
+{% macro changes_scope(records, feed, declared, columns) -%}
+    {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
+    {%- set scope = build_scope('silver', declared, columns, progress) -%}
+    {%- if not is_building() -%}
+        {{ return(dict(scope, batch_id=none, follows_snapshot=true)) }}
     {%- endif -%}
-    {%- set after = last_batch_of(model.unique_id) -%}
+    {%- set of_feed = ' from ' ~ records ~ ' where feed = ' ~ text_literal(feed) ~ " and kind in ('change', 'truncate')" -%}
     {%- set found = run_query(
-        'select count(*), max(batch_id), count_if(op != ' ~ "'r' and decode(value, 'utf-8') rlike "
-        ~ text_literal('"sequence" *: *"\\[null') ~ '), count_if(op = ' ~ "'r'), min(`offset`) from " ~ records
-        ~ ' where feed = ' ~ text_literal(feed) ~ " and kind in ('change', 'truncate') and batch_id > " ~ after
+        'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r')" ~ of_feed ~ ' and batch_id > '
+        ~ scope.after
     )[0] -%}
-    {%- if found[0] == 0 -%}
-        {{ return({'case': 'nothing', 'after': 9223372036854775807, 'batch_id': none}) }}
-    {%- elif not key or found[2] or (found[3] and is_out_of_order(records, feed, after, found[4])) -%}
-        {{ return({'case': 'rederive', 'after': -1, 'batch_id': found[1]}) }}
+    {%- set follows_snapshot = found[1] > 0 -%}
+    {%- if scope.case == 'full' -%}
+        {{ return(dict(scope, batch_id=found[0] or 0, follows_snapshot=follows_snapshot)) }}
+    {%- elif found[0] is none -%}
+        {{ return(dict(scope, case='nothing', batch_id=none, after=9223372036854775807)) }}
+    {%- elif not declared.key -%}
+        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1)) }}
+    {%- elif follows_snapshot or (found[2] and is_out_of_order(of_feed, scope.after)) -%}
+        {{ return(dict(scope, case='full', batch_id=found[0], after=-1, follows_snapshot=true, reset=true)) }}
     {%- endif -%}
-    {{ return({'case': 'some', 'after': after, 'batch_id': found[1]}) }}
+    {{ return(dict(scope, case='some', batch_id=found[0])) }}
 {%- endmacro %}
 
 
-{#- Whether records landed before stand behind the given offset. -#}
-{% macro is_out_of_order(records, feed, after, offset) -%}
+{#- Condition: until the first commit after its start PostgreSQL's connector knows no last commit (`[null,"…"]`). -#}
+{% macro waits_for_commit() -%}
+    op != 'r' and contains(value, cast('"[null,' as binary))
+{%- endmacro %}
+
+
+{#- Whether records landed before stand behind one that was landed since, in a partition of the topic. -#}
+{% macro is_out_of_order(of_feed, after) -%}
     {{ return(run_query(
-        'select 1 from ' ~ records ~ ' where feed = ' ~ text_literal(feed) ~ ' and batch_id <= ' ~ after
-        ~ ' and `offset` > ' ~ offset ~ ' limit 1'
+        'select 1 from (select topic, `partition`, source_label, min(`offset`) as low' ~ of_feed ~ ' and batch_id > '
+        ~ after ~ ' group by all) as new join (select topic, `partition`, source_label, `offset`' ~ of_feed
+        ~ ' and batch_id <= ' ~ after ~ ') as old using (topic, `partition`, source_label) where `offset` > low limit 1'
     ) | length > 0) }}
-{%- endmacro %}
-
-
-{#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
-{% macro is_building() -%}
-    {{ return(execute and flags.WHICH in ('run', 'build', 'retry') and not flags.EMPTY and model.resource_type == 'model') }}
-{%- endmacro %}
-
-
-{% macro is_first_build() -%}
-    {{ return(load_relation(this) is none or should_full_refresh()) }}
-{%- endmacro %}
-
-
-{% macro newest_batch() -%}
-    {{ return(run_query('select max(batch_id) from bronze.records')[0][0] if is_building() else none) }}
-{%- endmacro %}
-
-
-{#- The first line of a compiled model: what was decided, for the materialization and for the reader. -#}
-{% macro decision(scope) -%}
-    -- tidemark: {{ tojson(scope) }}
-{%- endmacro %}
-
-
-{#- The decision in a compiled model. -#}
-{% macro decided(sql) -%}
-    {{ return(fromjson(modules.re.findall('-- tidemark: (.*)', sql)[0])) }}
 {%- endmacro %}

@@ -1,18 +1,25 @@
 {#-
   What makes two records one change (R3): a structure to hash. Position as the event gives it, never `total_order` and
-  never the envelope's time, which differ between deliveries of one change. Reads tie, so their content counts too.
+  never the envelope's time, which differ between deliveries of one change. Content counts where positions tie: for
+  reads, and for changes without a key.
+
+  Args:
+      key: the declared key, whose value is in `key_struct`; none for a table without one
+      op, source, content: expressions
 -#}
-{% macro change_identity(key, op, connector, source, content) -%}
+{% macro change_identity(key, op, source, content) -%}
     named_struct(
-        'key', {{ key }},
+        {%- if key %}
+        'key', key_struct,
+        {%- endif %}
         'op', {{ op }},
         'transaction', {{ source }}.`txId`,
         'lsn', {{ source }}.lsn,
         'sequence', if({{ source }}.lsn is null, {{ source }}.sequence, null),
-        'server', {{ source }}.server_id,
+        'server', nullif({{ source }}.server_id, '0'),
         'file', {{ source }}.file,
         'pos', {{ source }}.pos,
         'row', {{ source }}.row,
-        'content', if({{ op }} = 'r', {{ content }}, null)
+        'content', {{ 'if(' ~ op ~ " = 'r', " ~ content ~ ', null)' if key else content }}
     )
 {%- endmacro %}

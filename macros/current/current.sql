@@ -5,14 +5,14 @@
       history: the name of the table's history model
 -#}
 {% macro current(history) -%}
-    {%- do only_known_options('current', kwargs, ['history']) -%}
+    {%- do check_options('current', dict(kwargs, history=history)) -%}
     {%- do config(meta={'tidemark': {'history': history}}) -%}
     {%- set versions = ref(history) -%}
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set names = declared.column_names -%}
         {%- set table = declaration_of(declared.changes) -%}
-        {%- set scope = history_scope(relation_of(declared.changes)) -%}
+        {%- set scope = history_scope('silver', relation_of(declared.changes), table, declared) -%}
 {{ decision(scope) }}
 select
     {%- for spec in table.columns %}
@@ -24,10 +24,7 @@ select
 from {{ versions }} as stored
 where {{ own('is_current', names) }}
     {%- if scope.case == 'keys' %}
-    and exists (
-        select 1 from {{ scope.log }} as log
-        where log.batch_id > {{ scope.after }} and log.key <=> {{ stored_key(table) }}
-    )
+    and {{ is_touched(key_of('stored', table), scope) }}
     {%- elif scope.case == 'nothing' %}
     and false
     {%- endif %}
@@ -46,16 +43,5 @@ where {{ own('is_current', names) }}
 
 {#- What the history model that this model is, or is built from, declared. -#}
 {% macro history_declaration(history) -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == history -%}
-        {{ return(node.config.meta.tidemark) }}
-    {%- endfor -%}
-    {{ exceptions.raise_compiler_error(model.name ~ ": there is no history model '" ~ history ~ "'.") }}
-{%- endmacro %}
-
-
-{#- The relation of a model that this one is built from by way of another. -#}
-{% macro relation_of(name) -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == name -%}
-        {{ return(api.Relation.create(schema=node.schema, identifier=node.alias)) }}
-    {%- endfor -%}
+    {{ return(model_node(history).config.meta.tidemark) }}
 {%- endmacro %}

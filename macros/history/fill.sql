@@ -1,13 +1,45 @@
 {#-
-  Step `filled`: values that an event left out as unchanged, from the key's state before it (R7), late arrivals and
+  Steps up to `filled`: values that an event left out as unchanged, from the state before it (R7), late arrivals and
   changes that a transaction will collapse included. What no earlier state tells is NULL and named as unresolved.
 -#}
-{% macro fill_steps(table, scope) -%}
+{% macro fill_steps(table, hazards) -%}
+{%- if not hazards.unavailable -%}
 filled as (
 
     select
-        {%- if scope.unavailable %}
+        *,
+        cast(array() as array<string>) as unresolved_columns
+    from stays
+
+)
+{%- elif not hazards.linked -%}
+filled as (
+
+    select * except (link) from (
+        {{ filled_from_own_states(table) }}
+    ) as filled_alone
+
+)
+{%- else -%}
+filled_alone as (
+
+    {{ filled_from_own_states(table) }}
+
+),
+
+{{ follow_links(table) }}
+{%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Query: filled from the key's own states since it was inserted, or since its row came from another key: `link` is then
+  the change that brought it.
+-#}
+{% macro filled_from_own_states(table) -%}
+    select
         * except (state),
+        first_value(if(previous_key is not null, change_id, null)) over from_source as link,
         if(state is null, null, named_struct(
             {%- for spec in table.columns %}
             {{ text_literal(spec.name) }}, if(
@@ -28,20 +60,14 @@ filled as (
             {{- ',' if not loop.last }}
             {%- endfor %}
         )) as unresolved_columns
-        {%- else %}
-        *,
-        cast(array() as array<string>) as unresolved_columns
-        {%- endif %}
     from stays
-    {%- if scope.unavailable %}
-    window in_stay as (partition by key, stay_no order by place rows between unbounded preceding and current row)
-    {%- endif %}
-
-)
+    window from_source as (
+        partition by key, source_no order by place rows between unbounded preceding and current row
+    )
 {%- endmacro %}
 
 
-{#- Expression: a column's last known value in the key's stay, as {value}; NULL where none is known. -#}
+{#- Expression: a column's last known value, as {value}; NULL where none is known. -#}
 {% macro last_known(spec) -%}
     last_value(
         if(
@@ -52,5 +78,135 @@ filled as (
             null
         ),
         true
-    ) over in_stay
+    ) over from_source
+{%- endmacro %}
+
+
+{#-
+  Steps: what a row brought to another key is told by the last state of the key it came from or, where that is unknown,
+  of its own. That state can itself be unresolved and stem from another key: the links are followed in their order,
+  each finding the one before it resolved.
+-#}
+{% macro follow_links(table) -%}
+questions as (
+
+    select
+        {{ key_text('key') }} as asked,
+        place,
+        named_struct('state', state, 'unresolved_columns', unresolved_columns, 'link', link) as told,
+        cast(null as string) as asker,
+        cast(null as boolean) as is_own
+    from filled_alone
+    where is_state
+    union all
+    select
+        question.asked,
+        place,
+        null as told,
+        change_id as asker,
+        question.is_own
+    from filled_alone
+    lateral view explode(array(
+        struct(previous_key as asked, false as is_own), struct({{ key_text('key') }} as asked, true as is_own)
+    )) asked_for as question
+    where previous_key is not null and size(unresolved_columns) > 0
+
+),
+
+answers as (
+
+    select
+        asker,
+        coalesce(any_value(told) filter (where not is_own), any_value(told) filter (where is_own)) as told
+    from (
+        select
+            asker,
+            is_own,
+            last_value(told, true) over (
+                -- a change asks for what was before it, so before it tells its own state
+                partition by asked order by place, asker is null rows between unbounded preceding and current row
+            ) as told
+        from questions
+    ) as asked
+    where asker is not null
+    group by asker
+
+),
+
+resolved as (
+
+    select explode(aggregate(
+        links,
+        cast(map() as map<string, struct<state: {{ state_type(table) }}, unresolved_columns: array<string>>>),
+        (known, link) -> map_concat(known, map(link.change_id, {{ resolved_link(table) }}))
+    )) as (link, row)
+    from (
+        select array_sort(
+            collect_list(struct(place, change_id, state, unresolved_columns, told)),
+            (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
+        ) as links
+        from filled_alone
+        inner join answers on change_id = asker
+    ) as in_order
+
+),
+
+filled as (
+
+    select
+        filled_alone.* except (state, unresolved_columns, link),
+        if(state is null or row is null, state, named_struct(
+            {%- for spec in table.columns %}
+            {{ text_literal(spec.name) }}, if(
+                array_contains(filled_alone.unresolved_columns, {{ text_literal(spec.name) }}),
+                row.state.{{ quoted(spec.name) }},
+                state.{{ quoted(spec.name) }}
+            )
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        )) as state,
+        if(
+            row is null,
+            filled_alone.unresolved_columns,
+            filter(filled_alone.unresolved_columns, name -> array_contains(row.unresolved_columns, name))
+        ) as unresolved_columns
+    from filled_alone
+    left join resolved on filled_alone.link = resolved.link
+
+)
+{%- endmacro %}
+
+
+{#- Expression in `known` and `link`: the state of a change that brought a row from another key. -#}
+{% macro resolved_link(table) -%}
+    named_struct(
+        'state', named_struct(
+            {%- for spec in table.columns %}
+            {%- set name = text_literal(spec.name) %}
+            {%- set column = quoted(spec.name) %}
+            {{ name }}, case
+                when not array_contains(link.unresolved_columns, {{ name }}) then link.state.{{ column }}
+                when not array_contains(link.told.unresolved_columns, {{ name }}) then link.told.state.{{ column }}
+                else known[link.told.link].state.{{ column }}
+            end
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        ),
+        'unresolved_columns', filter(
+            link.unresolved_columns,
+            name -> link.told is null or (
+                array_contains(link.told.unresolved_columns, name)
+                and coalesce(array_contains(known[link.told.link].unresolved_columns, name), true)
+            )
+        )
+    )
+{%- endmacro %}
+
+
+{% macro state_type(table) -%}
+    struct<
+    {%- for spec in table.columns -%}
+        {{ quoted(spec.name) }}: {{ spec.type }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+    >
 {%- endmacro %}

@@ -13,20 +13,17 @@
 {% macro history(
     changes, granularity='transaction', track=none, ignore=none, snapshot_deletes='report', column_names={}
 ) -%}
-    {%- do only_known_options(
-        'history', kwargs, ['changes', 'granularity', 'track', 'ignore', 'snapshot_deletes', 'column_names']
-    ) -%}
-    {%- do only_known_values('history', 'granularity', granularity, ['transaction', 'event']) -%}
-    {%- do only_known_values('history', 'snapshot_deletes', snapshot_deletes, ['report', 'close']) -%}
-    {%- do config(meta={'tidemark': {
+    {%- set declared = {
         'changes': changes, 'granularity': granularity, 'track': track, 'ignore': ignore,
         'snapshot_deletes': snapshot_deletes, 'column_names': column_names
-    }}) -%}
+    } -%}
+    {%- do check_options('history', dict(kwargs, **declared)) -%}
+    {%- do config(meta={'tidemark': declared}) -%}
     {%- set log = ref(changes) -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
-        {%- set scope = history_scope(log) -%}
+        {%- set scope = history_scope('gold', log, table, declared) -%}
 {{ decision(scope) }}
 with
 
@@ -43,25 +40,40 @@ select * from final
 {%- endmacro %}
 
 
-{#- What a changes model declared, with the columns that only bronze knows (R8). -#}
+{#- What a changes model declared, with the columns that only its log knows (R8). -#}
 {% macro declaration_of(changes) -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == changes -%}
-        {%- set declared = node.config.meta.tidemark -%}
-        {%- set source = declared.source.split('.') -%}
-        {%- set feed = feed_of(source[0], declared.source[source[0] | length + 1:]) -%}
-        {%- if not declared.key -%}
-            {{ exceptions.raise_compiler_error(
-                model.name ~ ': ' ~ changes ~ ' declares no key, and a table without a key has no history (R18).'
-                ~ ' Declare a business key in ' ~ node.original_file_path ~ ', or remove this model.'
-            ) }}
-        {%- endif -%}
-        {{ return({
-            'name': declared.source, 'feed': feed, 'key': declared.key,
-            'columns': declared.columns + undeclared_columns(feed, declared.columns),
-            'before_is_whole': declared.before_is_whole
-        }) }}
-    {%- endfor -%}
-    {{ exceptions.raise_compiler_error(model.name ~ ": there is no changes model '" ~ changes ~ "'.") }}
+    {%- set node = model_node(changes) -%}
+    {%- set declared = node.config.meta.tidemark -%}
+    {%- if not declared.key -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': ' ~ changes ~ ' declares no key, and a table without a key has no history (R18).'
+            ~ ' Declare a business key in ' ~ node.original_file_path ~ ', or remove this model.'
+        ) }}
+    {%- endif -%}
+    {{ return({
+        'unique_id': node.unique_id, 'name': declared.source, 'key': declared.key,
+        'columns': declared.columns + undeclared_in(relation_of(changes), declared.columns)
+    }) }}
+{%- endmacro %}
+
+
+{#- The columns that a log has beyond the declared ones. -#}
+{% macro undeclared_in(log, columns) -%}
+    {%- set found = [] -%}
+    {%- if is_building() -%}
+        {%- set declared = columns | map(attribute='name') | list -%}
+        {%- for row in run_query('describe query select after.* from ' ~ log) if row[0] not in declared -%}
+            {%- do found.append({'name': row[0], 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#- The relation of a model, whether or not this one is built from it directly. -#}
+{% macro relation_of(name) -%}
+    {%- set node = model_node(name) -%}
+    {{ return(api.Relation.create(schema=node.schema, identifier=node.alias)) }}
 {%- endmacro %}
 
 
@@ -77,41 +89,4 @@ select * from final
         {%- do tracked.append(name) -%}
     {%- endfor -%}
     {{ return(tracked) }}
-{%- endmacro %}
-
-
-{#-
-  What this run of a history or current model has to read of the log, decided here alone:
-      full      the table is new or refreshed: the whole log
-      nothing   the log has nothing that the last run had not
-      keys      the log of the keys that have new changes
-      table     the whole log, and then what differs is written: a truncate, or a value to be filled from another
-                key, reaches keys that have no new change
--#}
-{% macro history_scope(log) -%}
-    {%- if not is_building() -%}
-        {{ return({'case': 'full', 'batch_id': none, 'truncates': true, 'unavailable': true, 'absent': true, 'before': true}) }}
-    {%- endif -%}
-    {%- set whole = run_query(
-        "select max(batch_id), count_if(op = 't'), count_if(size(unavailable_columns) > 0),"
-        ~ ' count_if(size(absent_columns) > 0), count_if(previous_key is not null) from ' ~ log
-    )[0] -%}
-    {%- set hazards = {
-        'truncates': (whole[1] or 0) > 0, 'unavailable': (whole[2] or 0) > 0, 'absent': (whole[3] or 0) > 0, 'before': true,
-        'linked': (whole[2] or 0) > 0 and (whole[4] or 0) > 0
-    } -%}
-    {%- if is_first_build() -%}
-        {{ return(dict(hazards, case='full', batch_id=whole[0], log=log | string)) }}
-    {%- endif -%}
-    {%- set after = last_batch_of(model.unique_id) -%}
-    {%- if whole[0] is none or whole[0] <= after -%}
-        {{ return(dict(hazards, case='nothing', batch_id=none)) }}
-    {%- endif -%}
-    {%- set truncated = run_query(
-        'select count(*) from ' ~ log ~ " where op = 't' and batch_id > " ~ after
-    )[0][0] -%}
-    {{ return(dict(
-        hazards, case='table' if truncated or hazards.linked else 'keys', batch_id=whole[0], after=after,
-        log=log | string
-    )) }}
 {%- endmacro %}

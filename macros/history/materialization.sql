@@ -4,50 +4,74 @@
 -#}
 {% materialization history, adapter='spark' %}
     {%- set declared = config.get('meta').tidemark -%}
-    {%- set relation = build_by_difference('gold', declared, [declared.column_names.get('is_current', 'is_current')]) -%}
+    {%- set is_current = declared.column_names.get('is_current', 'is_current') -%}
+    {%- set relation = build_by_difference('gold', declared, own('version_id', declared.column_names), [is_current]) -%}
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
 
 {#- Builds a current state: the open versions of its history. -#}
 {% materialization current, adapter='spark' %}
-    {%- set relation = build_by_difference('silver', history_declaration(config.get('meta').tidemark.history), []) -%}
+    {%- set declared = history_declaration(config.get('meta').tidemark.history) -%}
+    {%- set relation = build_by_difference('silver', declared, own('version_id', declared.column_names), []) -%}
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
 
-{% macro build_by_difference(layer, declared, partitions) -%}
-    {%- set names = declared.column_names -%}
+{#-
+  Args:
+      layer: where the table is
+      declared: what the history declared
+      id: the column that names a row
+      open: the column that tells open versions from closed ones; the table is partitioned by it, as open ones change
+-#}
+{% macro build_by_difference(layer, declared, id, open) -%}
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
         {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
-    {%- elif is_first_build() -%}
-        {%- do create_as(target, compiled_code, layer, partitions, declaration_of(declared.changes).columns) -%}
-        {%- do say('built', decision.batch_id) -%}
+    {%- elif decision.case == 'full' -%}
+        {%- do create_as(target, compiled_code, layer, open, decision.state.columns | map('first') | list) -%}
+        {%- do say('built', decision) -%}
     {%- else -%}
-        {%- set staged = stage(difference(target, decision, declared, partitions)) -%}
+        {%- do add_source_columns(target, decision) -%}
+        {%- set staged = stage(difference(target, decision, declared, id, open)) -%}
         {%- set counts = run_query(
-            "select count(*), count_if(action = 'insert'), count_if(action != 'insert' and not was_current) from " ~ staged
+            "select count(*), count_if(action = 'insert'), count_if(action != 'insert' and not was_open) from " ~ staged
         )[0] -%}
         {%- if counts[0] -%}
-            {%- do run_query(apply_difference(target, staged, counts, names, partitions)) -%}
+            {%- do run_query(apply_difference(target, staged, counts, id, open)) -%}
         {%- endif -%}
         {%- do unstage(staged) -%}
-        {%- do say(counts[0] ~ ' rows differ', decision.batch_id) -%}
+        {%- do say(counts[0] ~ ' rows differ', decision) -%}
+    {%- endif -%}
+    {%- if decision.get('touched') -%}
+        {%- do unstage(decision.touched) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
     {{ return(target) }}
 {%- endmacro %}
 
 
-{#- Query: the rows to insert, update and delete, by version_id. Stored rows of untouched keys are not looked at. -#}
-{% macro difference(target, decision, declared, partitions) -%}
-    {%- set names = declared.column_names -%}
-    {%- set id = own('version_id', names) -%}
+{#- New columns of the source stand behind its other columns and before our own (R8). -#}
+{% macro add_source_columns(target, decision) -%}
+    {%- if decision.added -%}
+        {%- set columns = decision.state.columns | map('first') | list -%}
+        {%- set definitions = [] -%}
+        {%- for column in decision.added -%}
+            {%- do definitions.append(
+                quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
+            ) -%}
+        {%- endfor -%}
+        {%- do add_columns(target, decision.added | map('first') | list, definitions) -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Query: the rows to insert, update and delete, by their id. Stored rows of untouched keys are not looked at. -#}
+{% macro difference(target, decision, declared, id, open) -%}
     {%- set columns = adapter.get_columns_in_relation(target) -%}
-    {%- set key = stored_key(declaration_of(declared.changes)) -%}
     with built as (
 
         {{ compiled_code }}
@@ -58,10 +82,7 @@
 
         select * from {{ target }} as stored
         {%- if decision.case == 'keys' %}
-        where exists (
-            select 1 from {{ decision.log }} as log
-            where log.batch_id > {{ decision.after }} and log.key <=> {{ key }}
-        )
+        where {{ is_touched(key_of('stored', declaration_of(declared.changes)), decision) }}
         {%- endif %}
 
     )
@@ -72,7 +93,7 @@
             when built.{{ id }} is null then 'delete'
             else 'update'
         end as action,
-        {{ 'stored.' ~ own('is_current', names) if partitions else 'true' }} as was_current,
+        {{ 'stored.' ~ quoted(open[0]) if open else 'true' }} as was_open,
         coalesce(built.{{ id }}, stored.{{ id }}) as acted_on,
         built.*
     from built
@@ -85,24 +106,14 @@
 {%- endmacro %}
 
 
-{#- Expression: the key of a stored row, in the form that the log has it. -#}
-{% macro stored_key(table) -%}
-    named_struct(
-        {%- for spec in table.columns if spec.name in table.key -%}
-            {{ text_literal(spec.name) }}, stored.{{ quoted(spec.name) }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    )
-{%- endmacro %}
-
-
 {#- Statement: the difference, in one commit. Where only open versions are touched, a literal says so and prunes. -#}
-{% macro apply_difference(target, staged, counts, names, partitions) -%}
+{% macro apply_difference(target, staged, counts, id, open) -%}
     {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
     merge into {{ target }} as target
     using {{ staged }} as staged
-    on target.{{ own('version_id', names) }} = staged.acted_on
-        {%- if partitions and not counts[2] %}
-        and target.{{ own('is_current', names) }} = true
+    on target.{{ id }} = staged.acted_on
+        {%- if open and not counts[2] %}
+        and target.{{ quoted(open[0]) }} = true
         {%- endif %}
     {%- if counts[0] != counts[1] %}
     when matched and staged.action = 'delete' then delete

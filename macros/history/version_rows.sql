@@ -34,11 +34,11 @@
         opened_by not in ('snapshot', 'before') as {{ own('is_start_known', column_names) }},
         unresolved_columns as {{ own('unresolved_columns', column_names) }},
         exact_values as {{ own('exact_values', column_names) }},
-        position as {{ own('position', column_names) }},
-        transaction_id as {{ own('transaction_id', column_names) }},
-        topic as {{ own('topic', column_names) }},
-        `partition` as {{ own('partition', column_names) }},
-        `offset` as {{ own('offset', column_names) }},
+        told_by.position as {{ own('position', column_names) }},
+        told_by.transaction_id as {{ own('transaction_id', column_names) }},
+        told_by.topic as {{ own('topic', column_names) }},
+        told_by.`partition` as {{ own('partition', column_names) }},
+        told_by.`offset` as {{ own('offset', column_names) }},
         {{ version_id(table) }} as {{ own('version_id', column_names) }}
     from versions
 {%- endmacro %}
@@ -47,6 +47,6 @@
 {#- Expression: a stable name of a version: a hash of table, key, opening position and opened_by (R3). -#}
 {% macro version_id(table) -%}
     sha2(to_json(named_struct(
-        'table', {{ text_literal(table.name) }}, 'key', key, 'position', position, 'opened_by', opened_by
+        'table', {{ text_literal(table.name) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
     )), 256)
 {%- endmacro %}

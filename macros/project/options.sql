@@ -19,6 +19,10 @@
                 'takes': 'names', 'default': none, 'rule': 'R18',
                 'about': "The key's columns; a table without a key has changes and no history.",
             },
+            'before_is_whole': {
+                'takes': 'boolean', 'default': none, 'rule': 'R19',
+                'about': 'Whether `before` holds the whole row, where this table differs from its source.',
+            },
         },
         'column': {
             'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},
@@ -68,7 +72,7 @@
             'before_is_whole': {
                 'takes': 'boolean', 'default': none, 'rule': 'R19',
                 'about': 'Whether `before` holds the whole row. By connector where not said; for PostgreSQL say true only'
-                    ~ ' where every table has REPLICA IDENTITY FULL, since DEFAULT invents columns.',
+                    ~ ' where tables have REPLICA IDENTITY FULL, since DEFAULT invents columns.',
             },
         },
     }) }}
@@ -141,16 +145,6 @@
             ~ "'? Known: " ~ known | join(', ') ~ '.'
         ) }}
     {%- endfor -%}
-{%- endmacro %}
-
-
-{#- Stop where an option's value is none of those known. -#}
-{% macro only_known_values(what, option, value, known) -%}
-    {%- if value not in known -%}
-        {{ exceptions.raise_compiler_error(
-            model.name ~ ': ' ~ what ~ ': ' ~ option ~ ' is ' ~ tojson(value) ~ '; it takes ' ~ takes_in_words(known) ~ '.'
-        ) }}
-    {%- endif -%}
 {%- endmacro %}
 
 

@@ -1,30 +1,56 @@
 {#-
-  How far a model has read, in numbers of landings. Progress is only a way to read less: a model that reads a
-  landing twice arrives at the same table (G4), and a lost record of progress costs time alone.
+  How far a model has read, in numbers of landings, and under which declaration. Progress is only a way to read less: a
+  model that reads a landing twice arrives at the same table (G4), and a lost record of progress costs time alone.
 -#}
-{% macro last_batch_of(model_id) -%}
-    {%- set found = run_query(
-        'select max(batch_id) from ' ~ lakehouse_table('ops', 'progress')
-        ~ ' where model = ' ~ text_literal(model_id)
+{% macro progress_table() -%}
+    {{ lakehouse_table('ops', 'progress') }}
+{%- endmacro %}
+
+
+{#- The progress of models: unique id → {batch_id, declared, columns, …}; nothing for a model that was never built. -#}
+{% macro progress_of(model_ids) -%}
+    {%- set found = {} -%}
+    {%- for row in run_query(
+        'select model, batch_id, state from ' ~ progress_table() ~ ' where array_contains('
+        ~ text_array(model_ids) ~ ', model)'
     ) -%}
-    {{ return(found.columns[0].values()[0] or 0) }}
+        {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#- Tell dbt, and through it the progress table, what a model did and what it has to know the next time. -#}
+{% macro say(message, decision, more={}) -%}
+    {%- set state = dict(decision.state, batch_id=decision.batch_id, **more) -%}
+    {%- do store_raw_result(name='main', message=message, code=tojson(state), rows_affected=none) -%}
 {%- endmacro %}
 
 
 {#- After a run: write down, in one commit, how far each model came. Writes nothing where nothing moved (G3). -#}
 {% macro tidemark_end(results) -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'retry') -%}
-        {%- set moved = [] -%}
+        {%- set moved = {} -%}
         {%- for result in results
             if result.node.resource_type == 'model' and result.status == 'success'
             and (result.adapter_response or {}).get('code') -%}
-            {%- do moved.append(
-                '(' ~ text_literal(result.node.unique_id) ~ ', ' ~ result.adapter_response['code'] ~ ', '
-                ~ text_literal(invocation_id) ~ ", timestamp'" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "')"
-            ) -%}
+            {%- do moved.update({result.node.unique_id: result.adapter_response['code']}) -%}
         {%- endfor -%}
         {%- if moved -%}
-            {%- do run_query('insert into ' ~ lakehouse_table('ops', 'progress') ~ ' values ' ~ moved | join(', ')) -%}
+            {%- do run_query(
+                'insert overwrite ' ~ progress_table() ~ ' select * from ' ~ progress_table()
+                ~ ' where not array_contains(' ~ text_array(moved | list) ~ ', model) union all '
+                ~ progress_rows(moved)
+            ) -%}
         {%- endif -%}
     {%- endif -%}
+{%- endmacro %}
+
+
+{% macro progress_rows(moved) -%}
+    {%- for id, state in moved.items() -%}
+        select {{ text_literal(id) }}, cast({{ fromjson(state).batch_id }} as bigint), {{ text_literal(state) }},
+            {{ text_literal(invocation_id) }}, timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}'
+        {{- ' union all ' if not loop.last }}
+    {%- endfor -%}
 {%- endmacro %}

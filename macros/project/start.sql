@@ -12,9 +12,11 @@
             ~ text_literal(lakehouse('bronze') ~ '/records')
         ) -%}
         {%- do run_query(
-            'create table if not exists ' ~ lakehouse_table('ops', 'progress')
+            'create table if not exists ' ~ progress_table()
             ~ " (model string comment 'Unique id of the dbt model',"
-            ~ " batch_id bigint comment 'The last landing it holds', run_id string, recorded_at timestamp) using delta"
+            ~ " batch_id bigint comment 'The last landing it holds',"
+            ~ " state string comment 'What its next run compares with, as JSON', run_id string, recorded_at timestamp)"
+            ~ ' using delta'
         ) -%}
     {%- endif -%}
 {%- endmacro %}

@@ -1,18 +1,21 @@
 {#-
   Make or remake a table as a query says, in one commit: readers see the old one until the new one is there.
   Descriptions are written here alone, so that a run with nothing new writes nothing (G3).
+
+  Args:
+      columns: the names of its columns, as far as they are a source's own
 -#}
-{% macro create_as(target, sql, layer, partitions, columns=[]) -%}
-    {%- set location = lakehouse(layer) ~ '/' ~ target.identifier -%}
+{% macro create_as(target, sql, layer, partitions, columns=[], properties={}) -%}
+    {%- set properties = dict(mapping_properties(columns), **properties) -%}
     {%- call statement('main') %}
         create or replace table {{ target }}
         using delta
         {%- if partitions %}
         partitioned by ({{ partitions | join(', ') }})
         {%- endif %}
-        location {{ text_literal(location) }}
-        {%- if needs_column_mapping(columns) %}
-        tblproperties ('delta.columnMapping.mode' = 'name')
+        location {{ text_literal(lakehouse(layer) ~ '/' ~ target.identifier) }}
+        {%- if properties %}
+        tblproperties ({{ property_list(properties) }})
         {%- endif %}
         comment {{ text_literal(model.description) }}
         as
@@ -21,22 +24,39 @@
 {%- endmacro %}
 
 
+{#- Add columns to a table (R8); `definitions` is SQL, `columns` are their names. -#}
+{% macro add_columns(target, columns, definitions) -%}
+    {%- if mapping_properties(columns) -%}
+        {%- do run_query(
+            'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(mapping_properties(columns)) ~ ')'
+        ) -%}
+    {%- endif -%}
+    {%- do run_query('alter table ' ~ target ~ ' add columns (' ~ definitions | join(', ') ~ ')') -%}
+{%- endmacro %}
+
+
 {#-
-  Whether a name can't stand in a Parquet file as it is. Only then are columns mapped: readers such as deltalake's
-  `to_pyarrow_table` see nothing but NULL in mapped tables.
+  Properties for names that can't stand in a Parquet file as they are. Only then are columns mapped: readers such as
+  deltalake's `to_pyarrow_table` see nothing but NULL in mapped tables.
 -#}
-{% macro needs_column_mapping(columns) -%}
-    {%- set odd = [] -%}
-    {%- for column in columns if modules.re.search('[ ,;{}()\n\t=]', column.name) -%}
-        {%- do odd.append(column.name) -%}
+{% macro mapping_properties(columns) -%}
+    {%- for column in columns if modules.re.search('[ ,;{}()\n\t=]', column) -%}
+        {{ return({'delta.columnMapping.mode': 'name'}) }}
     {%- endfor -%}
-    {{ return(odd | length > 0) }}
+    {{ return({}) }}
+{%- endmacro %}
+
+
+{% macro property_list(properties) -%}
+    {%- for name, value in properties.items() -%}
+        {{ text_literal(name) }} = {{ text_literal(value) }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
 {%- endmacro %}
 
 
 {#- A query's rows held for the rest of a model's run, because they are looked at more than once. -#}
-{% macro stage(sql) -%}
-    {%- set name = 'staged_' ~ local_md5(model.unique_id ~ invocation_id)[:12] -%}
+{% macro stage(sql, purpose='staged') -%}
+    {%- set name = purpose ~ '_' ~ local_md5(model.unique_id ~ invocation_id)[:12] -%}
     {%- do run_query('cache table ' ~ name ~ ' as ' ~ sql) -%}
     {{ return(name) }}
 {%- endmacro %}
@@ -45,10 +65,4 @@
 {% macro unstage(name) -%}
     {%- do run_query('uncache table if exists ' ~ name) -%}
     {%- do run_query('drop view if exists ' ~ name) -%}
-{%- endmacro %}
-
-
-{#- Tell dbt, and through it the progress table, what a model did. -#}
-{% macro say(message, batch_id) -%}
-    {%- do store_raw_result(name='main', message=message, code=batch_id | string, rows_affected=none) -%}
 {%- endmacro %}

@@ -1,0 +1,148 @@
+{#-
+  Steps up to `every_change`: the key's own changes, and what else a key meets on its way:
+
+  - a change of key written as one `u` is an end of the old key and a state of the new (R14);
+  - a truncate ends every state that stands at its place (R15), a complete snapshot those that it did not read (R16),
+    where the model says that it may;
+  - the first change of a key found a state, where `before` is the whole row (R19).
+-#}
+{% macro beside_steps(log, table, hazards, snapshot_deletes) -%}
+{%- set closes = snapshot_deletes == 'close' and hazards.reads -%}
+{%- if hazards.moves -%}
+halves as (
+
+    select half.*
+    from own_changes
+    lateral view explode(
+        if(
+            op = 'u' and previous_key is not null,
+            array({{ step('own_changes', key_of('before', table), {
+                'op': "'d'", 'is_state': 'false', 'state': 'null', 'previous_key': 'null', 'next_key': key_text('key')
+            }) }}, {{ step('own_changes', 'key', {'before': 'null'}) }}),
+            array({{ step('own_changes', 'key') }})
+        )
+    ) exploded as half
+
+),
+{% endif -%}
+{%- set own = 'halves' if hazards.moves else 'own_changes' -%}
+{%- if hazards.truncates or closes %}
+ends as (
+
+    {{ ends(log, hazards.truncates, closes) }}
+
+),
+{% endif -%}
+{%- if hazards.truncates or closes or hazards.whole_before %}
+neighbours as (
+
+    select
+        {{ own }}.*,
+        lead(place) over by_place as next_place,
+        lag(place) over by_place is null as is_first
+        {%- if hazards.truncates or closes %},
+        ends.ends
+        {%- endif %}
+    from {{ own }}
+    {%- if hazards.truncates or closes %}
+    cross join ends
+    {%- endif %}
+    window by_place as (partition by key order by place)
+
+),
+
+every_change as (
+
+    select step.*
+    from neighbours
+    lateral view explode(array_compact(array(
+        {%- if hazards.whole_before %}
+        if(is_first and before is not null and previous_key is null and op in ('u', 'd'), {{ step('neighbours', 'key', {
+            'place': place('neighbours', 0), 'op': "'b'", 'is_state': 'true', 'state': 'before', 'transaction_id': 'null',
+            'next_key': 'null', 'unavailable_columns': 'cast(array() as array<string>)',
+            'exact_values': 'cast(map() as map<string, string>)'
+        }) }}, null),
+        {%- endif %}
+        {{ step('neighbours', 'key') }}
+        {%- if hazards.truncates or closes %},
+        {%- set end = 'try_element_at(filter(ends, ' ~ reaches() ~ '), 1)' %}
+        transform(filter(array({{ end }}), end -> is_state and end is not null), end -> {{ step('neighbours', 'key', {
+            'place': 'end.place', 'change_id': 'end.change_id', 'op': 'end.op', 'transaction_id': 'end.transaction_id',
+            'changed_at': 'end.changed_at', 'is_read': "end.op = 'r'", 'is_state': 'false', 'state': 'null',
+            'previous_key': 'null', 'next_key': 'null', 'position': 'end.place.position', 'topic': 'end.place.topic',
+            'partition': 'end.place.`partition`', 'offset': 'end.place.`offset`'
+        }) }})[0]
+        {%- endif %}
+    ))) exploded as step
+
+)
+{%- else %}
+every_change as (
+
+    select * from {{ own }}
+
+)
+{%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a change as a struct, with some of its fields replaced. -#}
+{% macro step(relation, key, replaced={}) -%}
+    named_struct(
+        'key', {{ key }},
+        {%- for name in [
+            'place', 'change_id', 'op', 'transaction_id', 'changed_at', 'is_read', 'is_state', 'state', 'before',
+            'unavailable_columns', 'absent_columns', 'exact_values', 'previous_key', 'is_pair', 'next_key', 'position',
+            'topic', 'partition', 'offset'
+        ] %}
+        '{{ name }}', {{ replaced.get(name, relation ~ '.' ~ quoted(name)) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+{%- endmacro %}
+
+
+{#- Expression: the key that an image of the row has. -#}
+{% macro key_of(row, table) -%}
+    named_struct(
+        {%- for spec in table.columns if spec.name in table.key -%}
+            {{ text_literal(spec.name) }}, {{ row }}.{{ quoted(spec.name) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    )
+{%- endmacro %}
+
+
+{#-
+  Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
+  and complete snapshots at the place of their last read.
+-#}
+{% macro ends(log, truncates, closes) -%}
+    select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
+    from (
+        {%- if truncates %}
+        select
+            {{ place('log') }} as place,
+            op,
+            change_id,
+            transaction_id,
+            changed_at
+        from {{ log }} as log
+        where op = 't'
+        {%- endif %}
+        {{- ' union all ' if truncates and closes }}
+        {%- if closes %}
+        select
+            max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)).*
+        from {{ log }} as log
+        where op = 'r' and snapshot != 'incremental'
+        group by position
+        having bool_or(snapshot in ('last', 'last_in_data_collection'))
+        {%- endif %}
+    ) as ending
+{%- endmacro %}
+
+
+{#- Lambda: whether a place in the log ends the state that stands before it; a snapshot spares what it has read. -#}
+{% macro reaches() -%}
+    end -> end.place > place and (next_place is null or end.place < next_place)
+        and (end.op = 't' or not is_read or position != end.place.position)
+{%- endmacro %}

@@ -1,0 +1,178 @@
+{#-
+  Query: each committed change with `was_open`, whether the key had an open version before it, and `is_opening`,
+  whether it opens one (R12). Where every change carries the same columns, equality passes from change to change, and
+  the change before stands for the open version.
+-#}
+{% macro compared_with_last(table, tracked, hazards) -%}
+    select
+        * except (found),
+        found is not null as was_open,
+        is_state and (found is null or {{ differs('', 'found.', table, tracked, hazards) }}) as is_opening
+    from committed
+{%- endmacro %}
+
+
+{#-
+  The same where changes of one key carry different columns: each is compared with the open version itself, so one
+  after the other.
+-#}
+{% macro compared_in_turn(table, tracked, hazards) -%}
+    select
+        walked.changes.*,
+        walked.verdicts.was_open,
+        walked.verdicts.is_opening
+    from (
+        select explode(arrays_zip(changes, verdicts)) as walked
+        from (
+            select
+                changes,
+                aggregate(
+                    changes,
+                    named_struct(
+                        'open', if(false, {{ open_version('changes[0]') }}, null),
+                        'verdicts', cast(array() as array<struct<was_open: boolean, is_opening: boolean>>)
+                    ),
+                    (walk, next) -> transform(
+                        array(next.is_state and (
+                            walk.open is null or {{ differs('next.', 'walk.open.', table, tracked, hazards) }}
+                        )),
+                        is_opening -> named_struct(
+                            'open', case when is_opening then {{ open_version('next') }} when next.is_state then walk.open end,
+                            'verdicts', array_append(
+                                walk.verdicts,
+                                named_struct('was_open', walk.open is not null, 'is_opening', is_opening)
+                            )
+                        )
+                    )[0],
+                    walk -> walk.verdicts
+                ) as verdicts
+            from (
+                select array_sort(
+                    collect_list(struct(* except (found))),
+                    (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
+                ) as changes
+                from committed
+                group by key
+            ) as lives
+        ) as judged
+    ) as walks
+{%- endmacro %}
+
+
+{% macro open_version(change) -%}
+    struct({{ change }}.state, {{ change }}.unresolved_columns, {{ change }}.absent_columns, {{ change }}.exact_values)
+{%- endmacro %}
+
+
+{#-
+  Expression: whether a state differs from an older one in the tracked columns that both carry (R12): NULL-safe, by
+  logical value, exact text included. A column that only the newer carries is a difference where it is not NULL; one
+  that it lacks is none. An unresolved value differs from every known one and equals another unresolved (R7).
+
+  Args:
+      newer, older: what stands before `state`, `unresolved_columns`, `absent_columns` and `exact_values`, dot included
+-#}
+{% macro differs(newer, older, table, tracked, hazards) -%}
+    (
+        {%- for spec in table.columns if spec.name in tracked %}
+        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards) }}
+        {%- else %}
+        false
+        {%- endfor %}
+    )
+{%- endmacro %}
+
+
+{% macro column_differs(newer, older, spec, hazards) -%}
+    {%- set name = text_literal(spec.name) -%}
+    {%- set value = comparable(newer ~ 'state.' ~ quoted(spec.name), spec.type) -%}
+    {%- set differs -%}
+        not {{ value }} <=> {{ comparable(older ~ 'state.' ~ quoted(spec.name), spec.type) }}
+        {%- if hazards.inexact %}
+        or not {{ newer }}exact_values[{{ name }}] <=> {{ older }}exact_values[{{ name }}]
+        {%- endif %}
+        {%- if hazards.unavailable %}
+        or array_contains({{ newer }}unresolved_columns, {{ name }}) != array_contains({{ older }}unresolved_columns, {{ name }})
+        {%- endif %}
+    {%- endset -%}
+    {%- if hazards.absent -%}
+        case
+            when array_contains({{ newer }}absent_columns, {{ name }}) then false
+            when array_contains({{ older }}absent_columns, {{ name }})
+                then {{ value }} is not null or array_contains({{ newer }}unresolved_columns, {{ name }})
+                    or {{ newer }}exact_values[{{ name }}] is not null
+            else {{ differs }}
+        end
+    {%- else -%}
+        {{ differs }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a value in a form that can be compared: Spark compares no maps. -#}
+{% macro comparable(column, type) -%}
+    {{ 'sort_array(map_entries(' ~ column ~ '))' if type.startswith('map') else column }}
+{%- endmacro %}
+
+
+{#- The columns whose changes make no version, and whose newest value the open version takes (R12). -#}
+{% macro ignored_columns(table, tracked) -%}
+    {%- set ignored = [] -%}
+    {%- for spec in table.columns if spec.name not in tracked and spec.name not in table.key -%}
+        {%- do ignored.append(spec.name) -%}
+    {%- endfor -%}
+    {{ return(ignored) }}
+{%- endmacro %}
+
+
+{#- Expression over the window `in_version`: its first state, with the newest carried values of the ignored columns. -#}
+{% macro newest_state(table, ignored) -%}
+    if(is_state, named_struct(
+        {%- for spec in table.columns %}
+        {{ text_literal(spec.name) }},
+        {%- if spec.name in ignored %} {{ newest(spec.name, 'state.' ~ quoted(spec.name)) }}
+        {%- else %} state.{{ quoted(spec.name) }}
+        {%- endif %}
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    ), null)
+{%- endmacro %}
+
+
+{% macro newest(name, value) -%}
+    last_value(if(array_contains(absent_columns, {{ text_literal(name) }}), null, struct({{ value }} as value)), true) over in_version.value
+{%- endmacro %}
+
+
+{#- The same for the names of unresolved columns and for exact texts. -#}
+{% macro newest_unresolved(ignored) -%}
+    concat(
+        array_except(unresolved_columns, {{ text_array(ignored) }}),
+        array_compact(array(
+            {%- for name in ignored %}
+            if(
+                {{ newest(name, 'array_contains(unresolved_columns, ' ~ text_literal(name) ~ ')') }},
+                {{ text_literal(name) }},
+                null
+            )
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        ))
+    )
+{%- endmacro %}
+
+
+{% macro newest_exact_values(ignored) -%}
+    map_concat(
+        map_filter(exact_values, (name, text) -> not array_contains({{ text_array(ignored) }}, name)),
+        map_filter(
+            map(
+                {%- for name in ignored %}
+                {{ text_literal(name) }}, {{ newest(name, 'exact_values[' ~ text_literal(name) ~ ']') }}
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            (name, text) -> text is not null
+        )
+    )
+{%- endmacro %}

@@ -1,0 +1,90 @@
+{#-
+  What this run of a history, current or accounting model has to read of the log, decided here alone:
+      full      the table is new, refreshed or declared otherwise: the whole log
+      nothing   the log has nothing that the last run had not
+      keys      the log of the keys that have new changes, and of keys that share a row with them
+      table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
+                log made anew reaches keys that have no new change
+
+  Returns: {case, after, batch_id, log, hazards, added, state, touched}
+-#}
+{% macro history_scope(layer, log, table, declared) -%}
+    {%- set progress = progress_of([model.unique_id, table.unique_id]) if is_building() else {} -%}
+    {%- set scope = dict(
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=log | string
+    ) -%}
+    {%- if not is_building() -%}
+        {{ return(dict(scope, batch_id=none, hazards=every_hazard())) }}
+    {%- endif -%}
+    {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
+    {%- set found = run_query(
+        "select max(batch_id), count_if(op = 't'), count_if(op = 'r' and snapshot != 'incremental'), " ~ hazard_counts()
+        ~ ' from ' ~ log ~ ' where batch_id > ' ~ [scope.after, known.batch_id] | min
+    )[0] -%}
+    {%- set scope = dict(scope, hazards=both_hazards(known.hazards, named_hazards(found, 3)), batch_id=found[0]) -%}
+    {%- if scope.case == 'full' -%}
+        {{ return(dict(scope, batch_id=[found[0] or 0, known.batch_id] | max)) }}
+    {%- elif found[0] is none or found[0] <= scope.after -%}
+        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+    {%- elif found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') or reset_since(log, scope.after) -%}
+        {{ return(dict(scope, case='table')) }}
+    {%- endif -%}
+    {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
+    {{ return(dict(scope, case='keys', touched=touched_with_linked(log, scope) if is_linked else none)) }}
+{%- endmacro %}
+
+
+{#- Whether a log was made anew, for a reason that changes what it says, after a landing. -#}
+{% macro reset_since(log, after) -%}
+    {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.reset_in' -%}
+        {{ return(row[1] | int > after) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a key has a new change, or shares a row with one that has. -#}
+{% macro is_touched(key, scope) -%}
+    {%- if scope.touched -%}
+        exists (select 1 from {{ scope.touched }} as touched where touched.key = {{ key_text(key) }})
+    {%- else -%}
+        exists (select 1 from {{ scope.log }} as news where news.batch_id > {{ scope.after }} and news.key <=> {{ key }})
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Hold the keys with new changes and those that a change of key links with them, on both sides and as far as links go:
+  a value that was left out can come from any of them (R7). Returns the name of the held rows, `key` as JSON text.
+-#}
+{% macro touched_with_linked(log, scope) -%}
+    {%- set links = (
+        '(select ' ~ key_text('key') ~ ' as one, previous_key as other from ' ~ log ~ ' where previous_key is not null'
+        ~ ' union select previous_key, ' ~ key_text('key') ~ ' from ' ~ log ~ ' where previous_key is not null)'
+    ) -%}
+    {%- set walk = namespace(
+        held=stage('select distinct ' ~ key_text('key') ~ ' as key from ' ~ log ~ ' where batch_id > ' ~ scope.after, 'touched_0'),
+        grows=true, step=0
+    ) -%}
+    {%- for step in range(1, 10000) if walk.grows -%}
+        {%- set more = stage(
+            'select key from ' ~ walk.held ~ ' union select one from ' ~ links ~ ' as links join ' ~ walk.held
+            ~ ' as held on links.other = held.key', 'touched_' ~ step
+        ) -%}
+        {%- set sizes = run_query(
+            'select (select count(*) from ' ~ walk.held ~ '), (select count(*) from ' ~ more ~ ')'
+        )[0] -%}
+        {%- do unstage(walk.held) -%}
+        {%- set walk.held = more -%}
+        {%- set walk.grows = sizes[0] < sizes[1] -%}
+    {%- endfor -%}
+    {{ return(walk.held) }}
+{%- endmacro %}
+
+
+{#- Every hazard, for a fold that stands alone. -#}
+{% macro every_hazard() -%}
+    {%- set hazards = {} -%}
+    {%- for name in hazard_conditions() -%}{%- do hazards.update({name: true}) -%}{%- endfor -%}
+    {{ return(hazards) }}
+{%- endmacro %}

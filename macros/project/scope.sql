@@ -1,0 +1,58 @@
+{#-
+  Whether a model is made anew or goes on from what it has, decided by its declaration and its progress:
+      full        new, refreshed, or declared otherwise than what is stored
+      increment   `after` is the last landing that it holds; `added` the columns that have come since (R8)
+
+  Args:
+      layer: where its table is
+      declared: the options that its rows depend on
+      columns: [{name, type, …}], the columns of the captured table, those that no model declares last
+      progress: what `progress_of` gave
+
+  Returns: {case, after, added, state}; `state` is what the next run compares with.
+-#}
+{% macro build_scope(layer, declared, columns, progress) -%}
+    {%- set shape = [] -%}
+    {%- for spec in columns -%}{%- do shape.append([spec.name, spec.type, spec.field]) -%}{%- endfor -%}
+    {%- set state = {'declared': local_md5(tojson(declared)), 'columns': shape} -%}
+    {%- set known = progress.get(model.unique_id) -%}
+    {%- set kept = known.columns | length if known else 0 -%}
+    {%- if not is_building() or should_full_refresh() or not known or known.declared != state.declared
+        or shape[:kept] != known.columns -%}
+        {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
+    {%- endif -%}
+    {%- if load_relation(this) is none -%}
+        {%- do run_query(
+            'create table if not exists ' ~ this ~ ' using delta location '
+            ~ text_literal(lakehouse(layer) ~ '/' ~ this.identifier)
+        ) -%}
+    {%- endif -%}
+    {{ return({'case': 'increment', 'after': known.batch_id, 'added': shape[kept:], 'state': state}) }}
+{%- endmacro %}
+
+
+{#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
+{% macro is_building() -%}
+    {{ return(execute and flags.WHICH in ('run', 'build', 'retry') and not flags.EMPTY and model.resource_type == 'model') }}
+{%- endmacro %}
+
+
+{#- The first line of a compiled model: what was decided, for the materialization and for the reader. -#}
+{% macro decision(scope) -%}
+    -- tidemark: {{ tojson(scope) }}
+{%- endmacro %}
+
+
+{#- The decision in a compiled model. -#}
+{% macro decided(sql) -%}
+    {{ return(fromjson(modules.re.findall('-- tidemark: (.*)', sql)[0])) }}
+{%- endmacro %}
+
+
+{#- The unique id of a model, by its name. -#}
+{% macro model_node(name) -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == name -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ exceptions.raise_compiler_error(model.name ~ ": there is no model '" ~ name ~ "'.") }}
+{%- endmacro %}

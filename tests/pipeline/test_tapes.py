@@ -1,0 +1,76 @@
+"""Each tape, from records to gold, landed in its batches: the readable cases of the contract's rules."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import missing, write
+from tests.projects import empty_project
+from tests.tape import COLUMNS, Tape, tapes
+
+TAPES = tapes(Path(__file__).parents[1] / "tapes")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def write_models(project: Path) -> None:
+    """One set of models for each table of the tapes, with its options."""
+    for tape in {tape.table: tape for tape in TAPES}.values():
+        schema = "public" if tape.connector == "postgresql" else "db"
+        history = project / f"models/gold/history/tape__{schema}__{tape.table}_history.sql"
+        options = "".join(f", {name}={value!r}" for name, value in tape.options.items())
+        history.write_text(f"{{{{ history('tape__{schema}__{tape.table}_changes'{options}) }}}}\n")
+
+
+def told(table: CapturedTable) -> list[dict[str, Any]]:
+    """The versions of a gold table as tapes tell them."""
+    assert table.history is not None
+    rows = DeltaTable(table.history.location).to_pyarrow_table().to_pylist()
+    rows.sort(key=lambda row: (row["position"], row["offset"], row["opened_by"] != "before"))
+    return [
+        row
+        | {name: row[name] and (row[name] - EPOCH) // timedelta(microseconds=1) for name in ("valid_from", "valid_to")}
+        | {name: row[name] and list(json.loads(row[name]).values()) for name in ("previous_key", "next_key")}
+        for row in rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def gold(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    home = tmp_path_factory.mktemp("tapes")
+    places = Places.of(empty_project(home / "project"))
+    batches = defaultdict(list)
+    for tape in TAPES:
+        for batch, record in tape.records():
+            batches[batch].append(json.dumps(record) + "\n")
+    for batch, lines in sorted(batches.items()):
+        file = home / f"{batch}.jsonl"
+        file.write_text("".join(lines))
+        land_files(spark, places, [str(file)], Landing(f"tapes-{batch}", datetime.now(UTC)))
+        write(places.project, missing(places.project, seen_tables(spark, places)))
+        write_models(places.project)
+        result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops"])
+        assert result.success, result.exception or [one.message[:500] for one in result.result if one.message]
+    return {table.source_table.partition("__")[2]: told(table) for table in captured_tables(places)}
+
+
+@pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)
+def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
+    assert tape.told(gold[tape.table]) == tape.history
+
+
+def test_a_tape_has_no_column_that_nothing_reads() -> None:
+    read = {"op", "at", "lsn", "txn", "batch", "before", "snapshot", "last", "oldkey", "newkey", "partition", *COLUMNS}
+    assert {name for tape in TAPES for line in tape.changes for name in line} <= read

@@ -1,0 +1,172 @@
+"""Tapes: what arrives and the history it makes, as tables that an analyst can read, in `tests/tapes/*.yml`.
+
+A tape has `changes` and `history`, each a table of text: one line a change in the order of offsets, one line a version.
+Columns of `changes` that can be left out:
+
+    at       seconds of the source's clock; the number of the line
+    lsn      position in the log; ten times the number of the line
+    txn      transaction; the number of the line
+    batch    the landing that brings it; 1
+    before   the row's name before, where the tape's connector writes whole rows (MariaDB)
+    snapshot the source's marker of a read
+    last     the last commit before the change, as `sequence` has it; `null` before the first
+    oldkey, newkey   the headers of a change of key
+
+An empty cell is NULL, `?` a large value that the event leaves out, `-` a column that the event has not. Times in
+`history` are seconds of the same clock. Tapes with the same `connector` and `options` share a table, told apart by the
+beginning of their keys; one that concerns its whole table (a truncate, a complete snapshot, `last`) has its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CLOCK = 1_704_067_200
+ROOM = 10_000
+_HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
+COLUMNS = ("id", "name", "note")
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True)
+class Tape:
+    """One story: changes in, versions out."""
+
+    number: int
+    name: str
+    changes: list[dict[str, str]]
+    history: list[dict[str, str]]
+    connector: str = "postgresql"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str:
+        """The table that the tape's records are of."""
+        concerns_all = any(line["op"] == "t" or "last" in line or "last" in line.get("snapshot", "") for line in self.changes)
+        if concerns_all or self.options:
+            return f"tape_{self.number}"
+        return f"tapes_{self.connector}"
+
+    def key(self, text: str) -> str:
+        """A key as the records have it: no other tape's is equal."""
+        return f"{self.number}:{text}"
+
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each record and the batch that lands it."""
+        for number, line in enumerate(self.changes, 1):
+            yield int(line.get("batch") or 1), self._record(number, line)
+
+    def _record(self, number: int, line: dict[str, str]) -> dict[str, Any]:
+        op, row = line["op"], self._row(line)
+        key = None if op == "t" else json.dumps({"id": self.key(line["id"])})
+        headers = [
+            {"key": name, "value": json.dumps({"id": self.key(line[column])})}
+            for column, name in _HEADERS.items()
+            if line.get(column)
+        ]
+        return {
+            "topic": f"tape.{self.table}",
+            "partition": int(line.get("partition") or 0),
+            "offset": self.number * ROOM + int(line.get("offset") or number),
+            "timestamp": None,
+            "key": key,
+            "value": None if op == "tombstone" else json.dumps(self._payload(number, line, row)),
+            "headers": headers,
+        }
+
+    def _row(self, line: dict[str, str]) -> dict[str, Any]:
+        values = {"id": self.key(line["id"]) if line.get("id") else None, **{name: line.get(name, "") for name in COLUMNS[1:]}}
+        return {
+            name: {"": None, "?": UNAVAILABLE}.get(value or "", value) for name, value in values.items() if value != "-"
+        }
+
+    def _payload(self, number: int, line: dict[str, str], row: dict[str, Any]) -> dict[str, Any]:
+        op = line["op"]
+        before = {**row, "name": line["before"] or None} if line.get("before") else None
+        if before is not None and line.get("oldid"):
+            before["id"] = self.key(line["oldid"])
+        source = self._source(number, line)
+        return {
+            "before": before if before is not None or op != "d" else {**dict.fromkeys(row), "id": row["id"]},
+            "after": row if op in ("c", "u", "r") else None,
+            "source": source,
+            "op": op,
+            "ts_ms": source["ts_ms"] + 5,
+            "transaction": None,
+        }
+
+    def _source(self, number: int, line: dict[str, str]) -> dict[str, Any]:
+        place = self.number * ROOM * 10 + int(line.get("lsn") or number * 10)
+        transaction = self.number * ROOM + int(line.get("txn") or number)
+        common = {
+            "connector": self.connector,
+            "name": "tape",
+            "db": "db",
+            "table": self.table,
+            "ts_ms": (CLOCK + int(line.get("at") or number)) * 1000,
+            "snapshot": line.get("snapshot") or ("true" if line["op"] == "r" else "false"),
+        }
+        if self.connector == "postgresql":
+            last = line.get("last") or str(place)
+            sequence = [None if last == "null" else str(self.number * ROOM * 10 + int(last) if "last" in line else place), str(place)]
+            return common | {"schema": "public", "lsn": place, "txId": transaction, "sequence": json.dumps(sequence)}
+        is_read = line["op"] == "r"
+        return common | {
+            "server_id": 0 if is_read else 1,
+            "file": "binlog.000001",
+            "pos": place,
+            "row": 0,
+            "gtid": None if is_read else f"0-1-{transaction}",
+        }
+
+    def told(self, versions: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+        """Versions in their order, of this tape's keys, in the form of `history` and with its columns.
+
+        Times are microseconds, keys of other rows lists of values.
+        """
+        columns = self.history[0] if self.history else {}
+        return [
+            {name: self._text(name, version.get(name)) for name in columns}
+            for version in versions
+            if version["id"].startswith(f"{self.number}:")
+        ]
+
+    def _text(self, name: str, value: Any) -> str:
+        if value is None:
+            return ""
+        if name in ("valid_from", "valid_to"):
+            return str(value // 1_000_000 - CLOCK)
+        if name in ("previous_key", "next_key"):
+            value = value[0]
+        if name == "offset":
+            value -= self.number * ROOM
+        if name == "unresolved_columns":
+            return " ".join(value)
+        return str(value).removeprefix(f"{self.number}:")
+
+
+def _lines(table: str) -> list[dict[str, str]]:
+    rows = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+def tapes(folder: Path) -> list[Tape]:
+    """Every tape of the folder's files."""
+    told = [tape for file in sorted(folder.glob("*.yml")) for tape in yaml.safe_load(file.read_text(encoding="utf-8"))]
+    return [
+        Tape(
+            number,
+            one["tape"],
+            _lines(one["changes"]),
+            _lines(one["history"]),
+            one.get("connector", "postgresql"),
+            one.get("options", {}),
+        )
+        for number, one in enumerate(told, 1)
+    ]
