@@ -40,12 +40,26 @@ demo: setup ## Set up everything, land real events, build, check, report
 	$(VENV)/python examples/demo.py
 
 .PHONY: check
-check: .venv-lint/ready ## Format, lint and types
+check: .venv/ready .venv-lint/ready ## Format, lint, types, SQL, licences of dependencies
 	$(LINT)/ruff format --check .
 	$(LINT)/ruff check .
 	$(LINT)/mypy
+	$(LINT)/python .ci/lint_sql.py
+	$(LINT)/pip-licenses --python $(VENV)/python > /dev/null
 
 .PHONY: format
 format: .venv-lint/ready ## Put the code in form
 	$(LINT)/ruff format .
 	$(LINT)/ruff check --fix .
+
+.PHONY: lock
+lock: .venv-lint/ready ## Compile requirements/*.in to *.txt; LOCK=--upgrade moves the pins
+	for name in runtime test lint; do \
+		$(LINT)/uv pip compile --quiet $(LOCK) --python-version 3.11 --generate-hashes --no-strip-extras --no-header \
+			--no-annotate --no-emit-index-url --no-emit-find-links \
+			--output-file requirements/$$name.txt requirements/$$name.in || exit; \
+	done
+
+.PHONY: profile
+profile: setup ## Where time goes: 20,000 changes into 200,000 keys, seconds per stage
+	$(VENV)/python -m benchmarks.profile
