@@ -246,7 +246,15 @@ def main() -> int:
     for sql, name in {sql: name for name, sql in rendered(root)}.items():
         (folder / f"{name}.sql").write_text(sql.strip() + "\n", encoding="utf-8")
     sqlfluff = Path(sys.executable).with_name("sqlfluff")
-    command: list[str | Path] = [sqlfluff, "lint", "--config", root / "pyproject.toml", "--processes", "2", "--disable-progress-bar"]
+    command: list[str | Path] = [
+        sqlfluff,
+        "lint",
+        "--config",
+        root / "pyproject.toml",
+        "--processes",
+        "2",
+        "--disable-progress-bar",
+    ]
     return subprocess.run([*command, folder, *root.glob("examples/**/*.sql")], check=False).returncode
 
 

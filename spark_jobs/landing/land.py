@@ -10,6 +10,7 @@ from functools import reduce
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -25,6 +26,7 @@ from spark_jobs.places import Places
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
 _SHAPE = ("feed", "topic", "shape_id", "key_fields")
+_DESCRIBED = ("shape", "connector", "source_name", "db", "schema", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +181,10 @@ def _within(topic: str, partition: int, low: int, high: int) -> Column:
 def _shapes(records: DataFrame) -> DataFrame:
     """The shapes of values and keys with the number of their records; `shape` is NULL where a record has no state."""
     payload = F.coalesce(F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8"))
-    described = ("shape", "connector", "source_name", "db", "schema", "table")
     return (
         records.withColumn("key_fields", F.when(F.col("shape").isNotNull(), F.to_json(F.json_object_keys(payload))))
         .groupBy(*_SHAPE)
-        .agg(F.count("*").alias("records"), *[F.first(name).alias(name) for name in described])
+        .agg(F.count("*").alias("records"), *[F.first(name).alias(name) for name in _DESCRIBED])
     )
 
 
@@ -193,11 +194,9 @@ def _append_unknown_shapes(spark: SparkSession, places: Places, seen: Sequence[R
     known = {tuple(row) for row in stored.select(*_SHAPE).collect()}
     unknown = [one for one in seen if one["shape"] is not None and tuple(one[name] for name in _SHAPE) not in known]
     if unknown:
-        columns = ("shape", "connector", "source_name", "db", "schema", "table", *_SHAPE)
-        rows = spark.createDataFrame(
-            [tuple(one[name] for name in columns) for one in unknown],
-            ", ".join(f"`{name}` {'bigint' if name == 'shape_id' else 'string'}" for name in columns),
-        )
+        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in (*_SHAPE, *_DESCRIBED)]
+        # By way of Arrow: rows given as Python objects would start Python workers.
+        rows = spark.createDataFrame(pa.Table.from_pylist([one.asDict() for one in unknown], pa.schema(columns)))
         described = rows.withColumn("fields", fields_of(F.col("shape")))
         bronze.append(spark, places, "shapes", described.withColumn("batch_id", F.lit(batch_id).cast("bigint")))
 
