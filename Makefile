@@ -14,7 +14,7 @@ setup: .venv/ready .jars/ready ## Make .venv with the runtime and fetch Spark's 
 .PHONY: require
 require:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null || { echo "Tidemark needs Python 3.11, and $(PYTHON) is none: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11"; exit 3; }
-	@command -v java > /dev/null || test -x "$$JAVA_HOME/bin/java" || { echo "Tidemark needs Java 17: apt-get install openjdk-17-jre-headless, or point JAVA_HOME at one"; exit 3; }
+	@command -v java > /dev/null || test -x "$${JAVA_HOME:-/nonexistent}/bin/java" || { echo "Tidemark needs Java 17: apt-get install openjdk-17-jre-headless, or point JAVA_HOME at one"; exit 3; }
 
 .venv/ready: requirements/runtime.txt requirements/test.txt pyproject.toml | require
 	$(PYTHON) -m venv .venv
