@@ -1,4 +1,4 @@
-"""What tests share: one Spark session for the whole run, in folders of its own."""
+"""What tests share: one Spark session for the whole run, in folders of its own and with the network cut."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.places import Places
 from spark_jobs.session import build_session
+from tests.network import Network
 
 PROJECT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    """The network, cut for the rest of the run."""
+    return Network(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterator[SparkSession]:
     """The session that every test uses; dbt in this process uses it too."""
     home = tmp_path_factory.mktemp("spark")
     os.environ["TIDEMARK_LAKEHOUSE"] = str(home / "lakehouse")
     os.environ["TIDEMARK_CATALOG"] = str(home / "catalog")
+    os.environ["SPARK_SUBMIT_OPTS"] = network.java_options
     session = build_session(Places.of(PROJECT), catalog=True)
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -28,6 +30,8 @@ from spark_jobs.reporting.masking import redacted
 
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
+_SHAPE = ("feed", "topic", "shape_id", "key_fields")
+_DESCRIBED = ("shape", "connector", "source_name", "db", "schema", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,77 +118,133 @@ def land_rows(
     places: Places,
     rows: DataFrame,
     landing: Landing,
-    check: Callable[[DataFrame], None] = lambda rows: None,
+    check: Callable[[Sequence[Row]], None] = lambda survey: None,
 ) -> Landed:
     """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before a write."""
     rows = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        check(rows)
+        survey = _survey(rows)
+        check(survey)
         bronze.ensure(spark, places)
-        return _land(spark, places, rows, landing)
+        return _land(spark, places, rows, survey, landing)
     except (PySparkException, Py4JError) as error:
         raise Fault(_cause(error)) from error
     finally:
         rows.unpersist()
 
 
-def _land(spark: SparkSession, places: Places, rows: DataFrame, landing: Landing) -> Landed:
+def _survey(rows: DataFrame) -> list[Row]:
+    """What the rows are, by file and partition, from the one pass in which they are read and parsed."""
+    understood = F.when(F.col("reason").isNull(), F.col("offset"))
+    return rows.groupBy("origin", "topic", "partition").agg(
+        F.count("*").alias("lines"),
+        F.count("reason").alias("held"),
+        F.min(understood).alias("low"),
+        F.max(understood).alias("high"),
+        F.max(F.coalesce(F.col("line").startswith("{"), F.lit(False))).alias("looks_like_records"),
+        F.first("line").alias("line"),
+    ).collect()  # fmt: skip
+
+
+def _land(spark: SparkSession, places: Places, rows: DataFrame, survey: Sequence[Row], landing: Landing) -> Landed:
     batch_id = bronze.last_batch(spark, places) + 1
     rows = (
         rows.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
         .withColumn("run_id", F.lit(landing.run_id))
         .withColumn("landed_at", F.lit(landing.at).cast("timestamp"))
     )
-    records = rows.where("topic is not null and partition is not null and offset is not null")
-    understood = _unknown(spark, places, "records", _once(records.where("reason is null")))
-    rejected = _unknown_rejects(spark, places, _rejects(rows.where("reason is not null")))
-    result = Landed(read=rows.count())
-    # Aside first: were landing killed here, the next one finds these known and the others still to come.
-    result.quarantined = _append(spark, places, "quarantine", rejected)
-    if _append(spark, places, "shapes", _unknown_shapes(spark, places, understood)):
+    held = sum(part["held"] for part in survey)
+    result = Landed(read=sum(part["lines"] for part in survey))
+    if held:
+        # Aside first: were landing killed here, the next one finds these known and the others still to come.
+        result.quarantined = _set_aside(spark, places, rows.where("reason is not null"))
+    result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
+    if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)
-    result.landed = _append(spark, places, "records", understood)
-    held = rows.where("reason is not null").count()
+    result.landed = sum(result.feeds.values())
     result.known = result.read - result.landed - (held if result.quarantined else 0)
-    if result.landed:
-        mine = bronze.read(spark, places, "records").where(F.col("batch_id") == batch_id)
-        result.feeds = {row[0]: row[1] for row in mine.groupBy("feed").count().orderBy("feed").collect()}
     result.batch_id = batch_id if result.landed or result.quarantined else None
     return result
 
 
-def _append(spark: SparkSession, places: Places, name: str, rows: DataFrame) -> int:
-    """Append in one commit where there is something to append (G3); the number of rows."""
-    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+def _append_unknown(
+    spark: SparkSession, places: Places, rows: DataFrame, survey: Sequence[Row], batch_id: int
+) -> tuple[dict[str, int], bool]:
+    """Append the records that bronze does not hold, and before them their shapes.
+
+    Returns:
+        How many, by feed, and whether a shape was new.
+    """
+    records = rows.where("topic is not null and partition is not null and offset is not null")
+    unknown = _unknown(spark, places, records.dropDuplicates(list(bronze.DELIVERY)), survey)
+    unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        count = rows.count()
-        if count:
-            bronze.append(spark, places, name, rows)
-        return count
+        shapes = _shapes(unknown).collect()
+        has_new = bool(shapes) and _append_unknown_shapes(spark, places, shapes, batch_id)
+        if shapes:
+            # Gathered by feed, its partition: a file or two each, however many tasks wrote.
+            bronze.append(spark, places, "records", unknown.hint("rebalance", "feed"))
     finally:
-        rows.unpersist()
+        unknown.unpersist()
+    feeds: dict[str, int] = {}
+    for shape in sorted(shapes, key=lambda shape: str(shape["feed"])):
+        feeds[shape["feed"]] = feeds.get(shape["feed"], 0) + shape["records"]
+    return feeds, has_new
 
 
-def _once(records: DataFrame) -> DataFrame:
-    return records.dropDuplicates(list(bronze.DELIVERY))
-
-
-def _unknown(spark: SparkSession, places: Places, name: str, records: DataFrame) -> DataFrame:
+def _unknown(spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row]) -> DataFrame:
     """The records whose delivery bronze does not hold; reads only stored files whose offsets overlap."""
-    ranges = (
-        records.groupBy("topic", "partition")
-        .agg(F.min("offset").alias("low"), F.max("offset").alias("high"))
-        .limit(_MOST_RANGES + 1)
-        .collect()
-    )
-    stored = bronze.read(spark, places, name)
+    ranges: dict[tuple[str, int], tuple[int, int]] = {}
+    for part in survey:
+        if part["low"] is not None:
+            place = (part["topic"], part["partition"])
+            low, high = ranges.get(place, (part["low"], part["high"]))
+            ranges[place] = (min(low, part["low"]), max(high, part["high"]))
+    stored = bronze.read(spark, places, "records")
     if 0 < len(ranges) <= _MOST_RANGES:
-        stored = stored.where(reduce(Column.__or__, [_within(*row) for row in ranges]))
+        stored = stored.where(reduce(Column.__or__, [_within(*place, *ends) for place, ends in ranges.items()]))
     return records.join(stored.select(*bronze.DELIVERY), on=list(bronze.DELIVERY), how="left_anti")
 
 
 def _within(topic: str, partition: int, low: int, high: int) -> Column:
     return (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").between(low, high)
+
+
+def _shapes(records: DataFrame) -> DataFrame:
+    """The shapes of values and keys with the number of their records; `shape` is NULL where a record has no state."""
+    payload = F.coalesce(F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8"))
+    return (
+        records.withColumn("key_fields", F.when(F.col("shape").isNotNull(), F.to_json(F.json_object_keys(payload))))
+        .groupBy(*_SHAPE)
+        .agg(F.count("*").alias("records"), *[F.first(name).alias(name) for name in _DESCRIBED])
+    )
+
+
+def _append_unknown_shapes(spark: SparkSession, places: Places, seen: Sequence[Row], batch_id: int) -> bool:
+    """Append the shapes that no earlier landing has seen, in one commit if any (G3); whether there were any."""
+    stored = bronze.read(spark, places, "shapes").where(F.col("feed").isin(sorted({one["feed"] for one in seen})))
+    known = {tuple(row) for row in stored.select(*_SHAPE).collect()}
+    unknown = [one for one in seen if one["shape"] is not None and tuple(one[name] for name in _SHAPE) not in known]
+    if unknown:
+        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in (*_SHAPE, *_DESCRIBED)]
+        # By way of Arrow: rows given as Python objects would start Python workers.
+        rows = spark.createDataFrame(pa.Table.from_pylist([one.asDict() for one in unknown], pa.schema(columns)))
+        described = rows.withColumn("fields", fields_of(F.col("shape")))
+        bronze.append(spark, places, "shapes", described.withColumn("batch_id", F.lit(batch_id).cast("bigint")))
+    return bool(unknown)
+
+
+def _set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
+    """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries."""
+    known = bronze.read(spark, places, "quarantine").select("quarantine_id")
+    entries = _rejects(rows).join(known, on="quarantine_id", how="left_anti").persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        count = entries.count()
+        if count:
+            bronze.append(spark, places, "quarantine", entries)
+        return count
+    finally:
+        entries.unpersist()
 
 
 def _rejects(rows: DataFrame) -> DataFrame:
@@ -209,31 +269,6 @@ def _rejects(rows: DataFrame) -> DataFrame:
         .withColumn("reason", words[F.col("code")])
         .withColumn("released_in", F.lit(None).cast("bigint"))
     )
-
-
-def _unknown_rejects(spark: SparkSession, places: Places, rejects: DataFrame) -> DataFrame:
-    known = bronze.read(spark, places, "quarantine").select("quarantine_id")
-    return rejects.join(known, on="quarantine_id", how="left_anti")
-
-
-def _unknown_shapes(spark: SparkSession, places: Places, records: DataFrame) -> DataFrame:
-    """The shapes of values and keys that no earlier landing has seen."""
-    payload = F.coalesce(F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8"))
-    identity = ["feed", "topic", "shape_id", "key_fields"]
-    seen = (
-        records.where("shape is not null")
-        .withColumn("key_fields", F.to_json(F.json_object_keys(payload)))
-        .groupBy(*identity)
-        .agg(
-            *[
-                F.first(name).alias(name)
-                for name in ("shape", "connector", "source_name", "db", "schema", "table", "batch_id")
-            ]
-        )
-    )
-    known = bronze.read(spark, places, "shapes").select(*[F.col(name).alias(f"known_{name}") for name in identity])
-    same = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"known_{name}")) for name in identity])
-    return seen.join(known, on=same, how="left_anti").withColumn("fields", fields_of(F.col("shape")))
 
 
 def _rekeyed(spark: SparkSession, places: Places, batch_id: int) -> list[Rekeyed]:
@@ -264,15 +299,14 @@ def _refuse_damaged_files(files: Sequence[str]) -> None:
                 ) from error
 
 
-def _refuse_other_files(rows: DataFrame) -> None:
+def _refuse_other_files(survey: Sequence[Row]) -> None:
     """Raise UsageError for a file in which no line even begins like a record."""
-    starts = F.max(F.when(F.col("line").startswith("{"), 1).otherwise(0))
-    stranger = rows.groupBy("origin").agg(starts.alias("looks")).where("looks = 0").orderBy("origin").head()
-    if stranger is not None:
-        name = stranger["origin"].removeprefix("file://")
+    records = {part["origin"] for part in survey if part["looks_like_records"]}
+    strangers = {part["origin"]: part["line"] for part in survey if part["origin"] not in records}
+    for origin, line in sorted(strangers.items()):
         raise UsageError(
-            f"{name}: not a file of records. Expected JSON lines with topic, partition, offset, key and value"
-            " (or what `kcat -J` prints); no line of it begins with {. Nothing was landed."
+            f"{unquote(urlsplit(origin).path)}: not a file of records. Expected JSON lines with topic, partition,"
+            f" offset, key and value (or what `kcat -J` prints); no line of it begins with {{. Nothing was landed."
         )
 
 

@@ -1,0 +1,1 @@
+"""Measures of where time goes; no part of the product."""
