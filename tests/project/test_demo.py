@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -291,6 +292,8 @@ def test_tidemark_sql_answers(
     demo: Demo, query: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", demo.places.lakehouse)
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
     names, rows = expected(query)
 
     assert main(["sql", "--json", "--file", str(query), "--project-dir", str(demo.places.project)]) == 0

@@ -3,7 +3,7 @@
         ref('inv__public__customers_history'),
         key=['id'],
         columns=['name', 'email', 'tier', 'balance', 'updated_at'],
-        since="timestamp'" ~ var('changes_since') ~ "'",
-        until="timestamp'" ~ var('changes_until') ~ "'",
+        since='timestamp' ~ text_literal(var('changes_since')),
+        until='timestamp' ~ text_literal(var('changes_until')),
     )
 }}
