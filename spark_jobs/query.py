@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -40,14 +40,14 @@ def rows_of(spark: SparkSession, statement: str) -> list[Row]:
 
 
 def as_json(row: Row) -> str:
-    """A row as one line of JSON: decimals and times as text, so that nothing is rounded."""
+    """A row as one line of JSON: decimals, times and intervals as text, so that nothing is rounded."""
     return json.dumps(row.asDict(recursive=True), default=_plain, ensure_ascii=False)
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
-    if isinstance(value, (date, Decimal)):
+    if isinstance(value, (date, timedelta, Decimal)):
         return str(value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
@@ -70,5 +70,5 @@ def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
     text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
-    text = text.strip('"') if isinstance(value, (datetime, date, Decimal)) else text
+    text = text.strip('"') if isinstance(value, (date, timedelta, Decimal)) else text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,9 @@ def settings(places: Places, target: str = "local") -> dict[str, str]:
 
 def build_session(places: Places, *, catalog: bool = False, target: str = "local") -> SparkSession:
     """The process's Spark session. Only with `catalog` may it open the metastore: dbt takes it, nothing else does."""
+    # Spark hands times to Python in the process's zone.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     active = SparkSession.getActiveSession()
     if active is not None:
         return active

@@ -1,9 +1,14 @@
 {#-
-  Query: the rows of a history as they were at an instant, as analysts use it: `select * from {{ as_of(ref('…'), …) }}`.
+  Relation: the rows of a history as they were at an instant, at most one per key, to stand after `from` or `join`:
+  `select * from {{ as_of(ref('…_history'), "timestamp'2026-11-21 01:42:06'") }} as then`.
+
+  Versions with an empty interval (R11) were never what a reader saw, so no instant finds them. Where `is_start_known`
+  is false the row may have been so for longer: before a snapshot's read (R16) nothing is known.
 
   Args:
       history: the history's relation
       instant: expression, a timestamp in UTC
+      column_names: as the history declares them
 -#}
 {% macro as_of(history, instant, column_names={}) -%}
     (

@@ -1,12 +1,24 @@
 {#-
-  Query: each version of one history with the version of another that was valid when it began.
+  Query: each row of a history, or of any table with a time, with the version of another history that was valid then.
+  Rows on the left are kept and never multiplied: where no version was valid, the columns of the right one are NULL.
+
+  Time compares, not position: two changes in one instant of the source's clock count as one moment, whose last state
+  is found.
 
   Args:
-      left, right: relations of histories
-      on: condition between `left_version` and `right_version`, such as 'left_version.customer_id = right_version.id'
-      left_columns, right_columns: the columns to give, the right ones with the prefix `right_prefix`
+      left, right: relations; `right` is a history
+      on: condition between `left_version` and `right_version` that names the right one's whole key, such as
+          'left_version.customer_id = right_version.id'
+      left_columns, right_columns: the columns to give, the right ones under `right_prefix` and their name
+      at: expression over `left_version`, the time that counts; when its version began, if not said
+      left_names, right_names: column names as the histories declare them
 -#}
-{% macro point_in_time_join(left, right, on, left_columns, right_columns, right_prefix='') -%}
+{% macro point_in_time_join(
+    left, right, on, left_columns, right_columns, right_prefix='', at=none, left_names={}, right_names={}
+) -%}
+    {%- set at = at or 'left_version.' ~ own('valid_from', left_names) -%}
+    {%- set valid_from = 'right_version.' ~ own('valid_from', right_names) -%}
+    {%- set valid_to = 'right_version.' ~ own('valid_to', right_names) -%}
     select
         {%- for column in left_columns %}
         left_version.{{ quoted(column) }},
@@ -17,5 +29,5 @@
     from {{ left }} as left_version
     left join {{ right }} as right_version
         on {{ on }}
-        and {{ is_valid_at('right_version.valid_from', 'right_version.valid_to', 'left_version.valid_from') }}
+        and {{ is_valid_at(valid_from, valid_to, at) }}
 {%- endmacro %}

@@ -302,11 +302,11 @@ def _refuse_damaged_files(files: Sequence[str]) -> None:
 def _refuse_other_files(survey: Sequence[Row]) -> None:
     """Raise UsageError for a file in which no line even begins like a record."""
     records = {part["origin"] for part in survey if part["looks_like_records"]}
-    strangers = {part["origin"]: part["line"] for part in survey if part["origin"] not in records}
-    for origin, line in sorted(strangers.items()):
+    strangers = sorted({part["origin"] for part in survey} - records)
+    if strangers:
         raise UsageError(
-            f"{unquote(urlsplit(origin).path)}: not a file of records. Expected JSON lines with topic, partition,"
-            f" offset, key and value (or what `kcat -J` prints); no line of it begins with {{. Nothing was landed."
+            f"{unquote(urlsplit(strangers[0]).path)}: not a file of records. Expected JSON lines with topic, partition,"
+            " offset, key and value (or what `kcat -J` prints); no line of it begins with {. Nothing was landed."
         )
 
 

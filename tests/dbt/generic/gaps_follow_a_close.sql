@@ -1,4 +1,7 @@
-{#- Law: a version is followed at once by the next, but for a delete, a truncate or a change of key (R13). -#}
+{#-
+  Law: a version that an update closed is followed at once by the next. A gap comes after a delete, a truncate or a change
+  of key (R13), or where a complete snapshot lacked the row (R16).
+-#}
 {% test gaps_follow_a_close(model, key, column_names={}) %}
 select *
 from (
@@ -15,7 +18,6 @@ from (
         order by {{ own('valid_from', column_names) }}, {{ own('position', column_names) }}
     )
 ) as bounds
-where closed_by in ('update', 'snapshot') and next_version is not null and not valid_to <=> next_from
-    or closed_by = 'update' and next_version is null
+where closed_by = 'update' and (next_version is null or not valid_to <=> next_from)
     or (closed_by is null) != (valid_to is null)
 {% endtest %}

@@ -1,0 +1,31 @@
+-- Since when has each living customer, among the first six, had this tier and this balance?
+-- The beginning of a row's stay counts for every column; where a snapshot read it (R16), read "at the latest since".
+with
+
+steps as (
+
+    select
+        id,
+        is_current,
+        valid_from,
+        tier,
+        balance,
+        coalesce(lag(closed_by) over in_key, '') not in ('update', 'snapshot') as begins,
+        lag(tier) over in_key as tier_before,
+        lag(balance) over in_key as balance_before
+    from inv__public__customers_history
+    where id <= 6
+    window in_key as (partition by id order by position)
+
+)
+
+select
+    id,
+    max(case when is_current then tier end) as tier,
+    max(case when begins or tier is distinct from tier_before then valid_from end) as tier_since,
+    max(case when is_current then balance end) as balance,
+    max(case when begins or balance is distinct from balance_before then valid_from end) as balance_since
+from steps
+group by id
+having count(case when is_current then 1 end) = 1
+order by id

@@ -1,0 +1,84 @@
+"""The demo in a folder of a test's own: the committed project, with its real events landed and every model built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.places import Places
+
+PROJECT = Path(__file__).parents[1]
+RECORDS = PROJECT / "examples/records"
+_SHARED = ("macros", "conf", "expectations", "tests/dbt", "profiles.yml", "selectors.yml", ".jars")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The built demo, and dbt on it in this process."""
+
+    places: Places
+    built: dict[str, str]
+
+    @property
+    def tables(self) -> list[CapturedTable]:
+        """The captured tables."""
+        return captured_tables(self.places)
+
+    def dbt(self, *arguments: str) -> dict[str, str]:
+        """Run dbt; status by node."""
+        return dbt(self.places, *arguments)
+
+    def names(self, *arguments: str) -> set[str]:
+        """What `dbt ls` lists, by the last part of its names."""
+        result = run_dbt(self.places, ["--quiet", "ls", "--output", "name", *arguments])
+        assert result.success, result.exception
+        return set(result.result)
+
+    def rows(self, layer: str, name: str) -> list[dict[str, Any]]:
+        """The rows of a table, read without Spark, in an order that depends on nothing but them."""
+        table = DeltaTable(self.places.table(layer, name)).to_pyarrow_table()
+        return sorted(table.to_pylist(), key=str)
+
+
+def demo_project(folder: Path) -> Path:
+    """The committed project; its models are a copy, for tests that edit them."""
+    for name in _SHARED:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(PROJECT / name)
+    shutil.copy(PROJECT / "dbt_project.yml", folder)
+    shutil.copytree(PROJECT / "models", folder / "models")
+    return folder
+
+
+def built_demo(spark: SparkSession, home: Path) -> Demo:
+    """Land the demo's records and run every model, four at a time."""
+    project = demo_project(home / "project")
+    places = Places.of(project, {**os.environ, "TIDEMARK_LAKEHOUSE": str(home / "lakehouse")})
+    land_files(spark, places, [str(RECORDS)], Landing("demo", datetime.now(UTC)))
+    return Demo(places, dbt(places, "run", "--threads", "4"))
+
+
+def dbt(places: Places, *arguments: str) -> dict[str, str]:
+    """Run dbt in this process; node → status. Hooks have no place in it."""
+    result = run_dbt(places, ["--quiet", *arguments])
+    if result.result is None:
+        raise result.exception
+    return {
+        one.node.name: str(one.status) for one in result.result.results if str(one.node.resource_type) != "operation"
+    }
+
+
+def forget_catalog(spark: SparkSession) -> None:
+    """Drop what the session's catalog knows, so that it can serve another lakehouse; no table loses a row."""
+    for layer in ("bronze", "silver", "gold", "ops"):
+        spark.sql(f"drop schema if exists {layer} cascade")

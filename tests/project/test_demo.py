@@ -1,0 +1,364 @@
+"""The demo's lakehouse, built once: dbt by itself on it, the analysts' questions, and what readers and scripts see."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.cli import main
+from spark_jobs.declarations import run_dbt
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import differences
+from tests.demo import PROJECT, Demo, built_demo, forget_catalog
+
+QUERIES = sorted((PROJECT / "examples/queries").glob("*.sql"))
+KEYED = ("customers", "order_lines", "scratch", "scratch2", "sync_marker")
+VIEWS = {
+    "inv__public__customers_as_of",
+    "inv__public__customers_changes_between",
+    "inv__public__customers_with_past",
+    "inv__public__order_lines_with_customers",
+}
+HISTORIES = {f"inv__public__{table}_history" for table in KEYED}
+
+
+@pytest.fixture(scope="module")
+def demo(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    forget_catalog(spark)
+    yield built_demo(spark, tmp_path_factory.mktemp("demo"))
+    forget_catalog(spark)
+
+
+@pytest.fixture(scope="module")
+def manifest(demo: Demo) -> dict[str, Any]:
+    assert run_dbt(demo.places, ["--quiet", "docs", "generate"]).success
+    return artifact(demo, "manifest")
+
+
+def artifact(demo: Demo, name: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((demo.places.project / "target" / f"{name}.json").read_text())
+    return said
+
+
+def models_of(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {key: node for key, node in manifest["nodes"].items() if node["resource_type"] == "model"}
+
+
+def versions_of(demo: Demo) -> dict[str, int]:
+    return {
+        model.location: DeltaTable(model.location).version()
+        for table in demo.tables
+        for model in (table.changes, table.current, table.history)
+        if model is not None
+    }
+
+
+# dbt by itself
+
+
+def test_every_model_is_built_with_four_threads(demo: Demo) -> None:
+    assert demo.built == dict.fromkeys(demo.names("--resource-type", "model"), "success")
+    assert len(demo.built) == 4 * len(KEYED) + 1 + len(VIEWS)
+
+
+def test_laws_and_unit_tests_hold(demo: Demo) -> None:
+    names = ("versions_do_not_overlap", "gaps_follow_a_close", "order_agrees_with_position")
+    laws = demo.dbt("test", "--select", *(f"inv__public__customers_history,test_name:{name}" for name in names))
+    units = demo.dbt("test", "--selector", "unit_tests")
+
+    assert len(laws) == len(names)
+    assert len(units) == 7
+    assert set((laws | units).values()) == {"pass"}
+
+
+def test_the_docs_have_every_column_with_its_type(demo: Demo, manifest: dict[str, Any]) -> None:
+    catalog = artifact(demo, "catalog")
+
+    assert catalog["errors"] is None
+    for key, model in models_of(manifest).items():
+        described = {name: spelled(column["data_type"]) for name, column in model["columns"].items()}
+        there = {name: spelled(column["type"]) for name, column in catalog["nodes"][key]["columns"].items()}
+        # dbt-spark reads a view's types from a listing that shortens them (integer, array).
+        assert there == described if model["name"] not in VIEWS else there.keys() == described.keys(), key
+
+
+def spelled(data_type: str) -> str:
+    return re.sub("[` ]", "", data_type)
+
+
+def test_every_column_is_typed_and_described_and_every_model_tagged(manifest: dict[str, Any]) -> None:
+    for key, model in models_of(manifest).items():
+        assert model["description"], key
+        assert model["columns"], key
+        assert [name for name, column in model["columns"].items() if not column["data_type"]] == []
+        assert [name for name, column in model["columns"].items() if not column["description"].strip()] == []
+        assert {tag.partition(":")[0] for tag in model["tags"]} == {"layer", "source"}, key
+
+
+def test_every_captured_table_has_one_source(demo: Demo, manifest: dict[str, Any]) -> None:
+    read = {
+        model["name"]: model["depends_on"]["nodes"]
+        for model in models_of(manifest).values()
+        if model["name"].endswith("_changes")
+    }
+
+    assert sorted(node for nodes in read.values() for node in nodes) == sorted(manifest["sources"])
+    assert {len(nodes) for nodes in read.values()} == {1}
+    assert {source["config"]["meta"]["feed"] for source in manifest["sources"].values()} == {
+        table.feed for table in demo.tables
+    }
+
+
+def test_the_exposures_name_what_the_report_and_the_queries_read(manifest: dict[str, Any]) -> None:
+    read = {
+        exposure["name"]: {node.rpartition(".")[2] for node in exposure["depends_on"]["nodes"]}
+        for exposure in manifest["exposures"].values()
+    }
+    asked = {name for query in QUERIES for name in re.findall(r"\binv__\w+", query.read_text())}
+
+    assert read["inv__questions"] == asked
+    assert read["inv__quality_report"] == {model["name"] for model in models_of(manifest).values()} - VIEWS
+
+
+def test_every_selector_selects(demo: Demo) -> None:
+    selected = {
+        name: demo.names("--selector", name)
+        for name in ("silver", "gold", "ops", "views", "histories", "source_inv", "laws", "unit_tests")
+    }
+
+    assert all(selected.values())
+    assert selected["views"] & demo.built.keys() == VIEWS
+    assert selected["gold"] & demo.built.keys() == HISTORIES | VIEWS
+
+
+def test_sources_are_fresh(demo: Demo) -> None:
+    assert set(demo.dbt("source", "freshness").values()) == {"pass"}
+
+
+def test_a_layer_alone_builds_nothing_anew(demo: Demo) -> None:
+    before = versions_of(demo)
+
+    assert demo.dbt("run", "--select", "tag:layer:gold") == dict.fromkeys(HISTORIES | VIEWS, "success")
+
+    assert versions_of(demo) == before
+
+
+def test_a_source_s_tag_selects_all_that_is_built_of_it(demo: Demo) -> None:
+    assert demo.names("--select", "tag:source:inv", "--resource-type", "model") == set(demo.built)
+    assert len(demo.names("--select", "tag:source:inv", "--resource-type", "source")) == len(demo.tables)
+
+
+def test_state_modified_is_the_edited_model_and_what_is_built_of_it(demo: Demo, tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path), "--resource-type", "model")
+    demo.names("--target-path", str(tmp_path))
+    assert demo.names("--selector", "modified", *state) == set()
+
+    model = demo.places.project / "models/silver/changes/inv__public__scratch_changes.sql"
+    before = model.read_text()
+    model.write_text(before.replace("'v': 'string'", "'v': {'type': 'string', 'sensitive': true}"))
+    try:
+        selected = demo.names("--selector", "modified", *state)
+    finally:
+        model.write_text(before)
+
+    kinds = ("changes", "current", "history", "accounting")
+    assert selected == {f"inv__public__scratch_{kind}" for kind in kinds}
+
+
+def test_retry_goes_on_where_a_model_failed(demo: Demo) -> None:
+    model = demo.places.project / "models/silver/changes/inv__public__scratch2_changes.sql"
+    before = model.read_text()
+    model.write_text("{{ exceptions.raise_compiler_error('planted') if execute }}" + before)
+    try:
+        failed = demo.dbt("run", "--select", "inv__public__scratch2_changes+", "inv__public__notes_changes")
+    finally:
+        model.write_text(before)
+    retried = demo.dbt("retry")
+
+    skipped = {f"inv__public__scratch2_{kind}" for kind in ("current", "history", "accounting")}
+    assert failed == {
+        "inv__public__notes_changes": "success",
+        "inv__public__scratch2_changes": "error",
+        **dict.fromkeys(skipped, "skipped"),
+    }
+    assert retried == dict.fromkeys({"inv__public__scratch2_changes", *skipped}, "success")
+
+
+def test_a_full_refresh_gives_equal_rows(demo: Demo) -> None:
+    tables = [
+        ("silver", "inv__public__order_lines_changes"),
+        ("silver", "inv__public__order_lines_current"),
+        ("gold", "inv__public__order_lines_history"),
+    ]
+    before = [demo.rows(*table) for table in tables]
+
+    demo.dbt("run", "--full-refresh", "--select", "+inv__public__order_lines_current")
+
+    assert [demo.rows(*table) for table in tables] == before
+    assert all(before)
+
+
+@pytest.mark.xfail(strict=True, reason="the materializations take --empty for a table that has lost every row")
+def test_empty_compiles_against_the_engine_and_takes_no_row_away(demo: Demo) -> None:
+    before = demo.rows("gold", "inv__public__scratch_history")
+
+    statuses = demo.dbt("run", "--empty", "--select", "+inv__public__scratch_current")
+
+    assert set(statuses.values()) == {"success"}
+    assert demo.rows("gold", "inv__public__scratch_history") == before
+
+
+def test_dbt_works_alone_from_the_project_s_root(demo: Demo, tmp_path: Path) -> None:
+    before = demo.rows("silver", "inv__public__sync_marker_changes")
+    dbt = Path(sys.executable).with_name("dbt")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("TIDEMARK_", "DBT_"))},
+        "TIDEMARK_LAKEHOUSE": demo.places.lakehouse,
+        "TIDEMARK_CATALOG": str(tmp_path / "catalog"),
+    }
+
+    said = subprocess.run(
+        [dbt, "run", "--select", "inv__public__sync_marker_changes"],
+        cwd=demo.places.project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "Completed successfully" in said.stdout
+    assert demo.rows("silver", "inv__public__sync_marker_changes") == before
+
+
+# The analysts' questions
+
+
+def rows_as_text(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    return [[as_text(value) for value in row] for row in rows]
+
+
+def as_text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    if isinstance(value, (date, timedelta, Decimal, str, int)):
+        return str(value)
+    raise TypeError(f"{value!r}: give the query a type that both engines spell alike")
+
+
+def expected(query: Path) -> tuple[list[str], list[list[str]]]:
+    with query.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
+        names, *rows = csv.reader(file)
+    return names, rows
+
+
+@pytest.fixture(scope="module")
+def duck(demo: Demo) -> duckdb.DuckDBPyConnection:
+    """DuckDB over the same tables, each under its own name, without Spark."""
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    for table in demo.tables:
+        for model in (table.changes, table.current, table.history, table.accounting):
+            if model is not None:
+                connection.register(model.name, DeltaTable(model.location).to_pyarrow_table())
+    return connection
+
+
+def test_there_are_ten_questions_each_with_its_rows() -> None:
+    assert len(QUERIES) == 10
+    assert all(query.with_suffix(".csv").is_file() for query in QUERIES)
+    assert all(query.read_text().startswith("-- ") for query in QUERIES)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.stem)
+def test_tidemark_sql_answers(
+    demo: Demo, query: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", demo.places.lakehouse)
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    names, rows = expected(query)
+
+    assert main(["sql", "--json", "--file", str(query), "--project-dir", str(demo.places.project)]) == 0
+
+    answered = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [list(row) for row in answered] == [names] * len(rows)
+    assert rows_as_text([list(row.values()) for row in answered]) == rows
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.stem)
+def test_duckdb_answers_the_same(duck: duckdb.DuckDBPyConnection, query: Path) -> None:
+    answer = duck.execute(query.read_text())
+    names, rows = expected(query)
+
+    assert [column[0] for column in answer.description] == names
+    assert rows_as_text(answer.fetchall()) == rows
+
+
+# What readers and scripts see
+
+
+def test_scaffolding_again_finds_no_difference(demo: Demo, spark: SparkSession) -> None:
+    assert differences(demo.places.project, seen_tables(spark, demo.places)) == ""
+
+
+def test_deltalake_reads_every_gold_table(demo: Demo, spark: SparkSession) -> None:
+    histories = [table.history for table in demo.tables if table.history is not None]
+
+    assert {model.name for model in histories} == HISTORIES
+    for model in histories:
+        there = DeltaTable(model.location).to_pyarrow_table()
+        in_spark = spark.table(model.relation)
+        assert there.column_names == in_spark.columns
+        assert sorted(there["version_id"].to_pylist()) == sorted(row["version_id"] for row in in_spark.collect())
+
+
+def test_tables_lists_what_there_is_for_scripts(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", demo.places.lakehouse)
+
+    assert main(["tables", "--json", "--project-dir", str(demo.places.project)]) == 0
+
+    listed = {table["source"]["table"]: table for table in json.loads(capsys.readouterr().out)}
+    location = f"{demo.places.lakehouse}/silver/inv__public__notes_changes"
+    assert listed.keys() == {*KEYED, "notes"}
+    assert listed["notes"] == {
+        "source": {
+            "name": "inv",
+            "topics": ["inv.public.notes"],
+            "connector": "postgresql",
+            "db": "shop",
+            "schema": "public",
+            "table": "notes",
+        },
+        "key": [],
+        "changes": {"relation": "silver.inv__public__notes_changes", "location": location, "rows": 6},
+        "current": None,
+        "history": None,
+    }
+    for name in KEYED:
+        table = listed[name]
+        assert table["key"] == (["order_id", "line_no"] if name == "order_lines" else ["id"])
+        for kind, layer in (("changes", "silver"), ("current", "silver"), ("history", "gold")):
+            built = table[kind]
+            assert built.keys() == {"relation", "location", "rows"}
+            assert built["relation"] == f"{layer}.inv__public__{name}_{kind}"
+            assert built["rows"] == len(demo.rows(layer, f"inv__public__{name}_{kind}"))
