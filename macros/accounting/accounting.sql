@@ -14,9 +14,7 @@
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
         {%- set scope = history_scope('ops', log, table, declared) -%}
-        {%- if scope.touched -%}
-            {%- do unstage(scope.touched) -%}
-        {%- endif -%}
+        {%- do release_touched(scope) -%}
         {%- if scope.case == 'keys' -%}
             {%- do scope.update({'case': 'table'}) -%}
         {%- endif -%}

@@ -23,7 +23,8 @@
     }}) -%}
     {%- set records = source(source_name, table) -%}
     {%- set feed = feed_of(source_name, table) -%}
-    {%- set columns = columns + undeclared_columns(feed, columns) -%}
+    {%- set columns = columns_of(feed, columns) -%}
+    {%- set shapes_differ = shapes_differ(columns) -%}
     {%- set scope = changes_scope(
         records, feed, {'key': key, 'placeholder': of_source.placeholder, 'before_is_whole': before_is_whole}, columns
     ) -%}
@@ -41,6 +42,7 @@ records as (
 
 ),
 
+{% if shapes_differ -%}
 shapes as (
 
     select
@@ -56,6 +58,7 @@ shapes as (
 
 ),
 
+{% endif -%}
 parsed as (
 
     select
@@ -98,11 +101,13 @@ texts as (
         {{ plain_struct('raw_key', columns, key) }} as key_text,
         {{ linked_key('previous_key_text', columns, key) }} as previous_key,
         {{ linked_key('next_key_text', columns, key) }} as next_key,
-        coalesce(shapes.absent_fields, cast(array() as array<string>)) as absent_columns,
+        {{ 'coalesce(shapes.absent_fields, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
         {{ unavailable_columns('envelope.after', columns, absent) }} as unavailable_columns,
         {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
     from envelopes
+    {%- if shapes_differ %}
     left join shapes on envelopes.shape_id = shapes.shape_id
+    {%- endif %}
 
 ),
 

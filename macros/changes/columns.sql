@@ -12,24 +12,51 @@
 {%- endmacro %}
 
 
-{#- Columns that bronze has seen and no model declares (R8): they are carried with the type their schema gives. -#}
-{% macro undeclared_columns(feed, columns) -%}
+{#-
+  The columns of a table: the declared ones, and behind them those that bronze has seen and no model declares, with the
+  type that their schema gives (R8).
+
+  Returns: [{name, type, field, sensitive, encodings, is_always_there}]; `encodings` are those that its records came in,
+  '' for records without a schema; none and false where bronze wasn't asked.
+-#}
+{% macro columns_of(feed, declared) -%}
     {%- set found = [] -%}
+    {%- set seen = {} -%}
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
-        {%- set seen = run_query(
-            'select field.name, max_by(field.spark_type, batch_id) from (select explode(fields) as field, batch_id from '
+        {%- for row in run_query(
+            "select field.name, max_by(field.spark_type, batch_id), to_json(collect_set(coalesce(field.encoding, ''))),"
+            ~ ' count(distinct shape_id) from (select explode(concat(fields, array(null))) as field, shape_id, batch_id from '
             ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed)
             ~ ') group by 1 order by min(batch_id), 1'
         ) -%}
-        {%- set declared = columns | map(attribute='field') | list -%}
-        {%- set taken = columns | map(attribute='name') | map('lower') | list -%}
-        {%- for row in seen if row[0] not in declared -%}
-            {%- set name = row[0] if row[0] | lower not in taken else row[0] ~ '_' ~ local_md5(row[0])[:8] -%}
-            {%- do taken.append(name | lower) -%}
-            {%- do found.append({'name': name, 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
+            {%- do seen.update({row[0]: {'type': row[1], 'encodings': fromjson(row[2]) | sort, 'shapes': row[3]}}) -%}
         {%- endfor -%}
     {%- endif -%}
+    {%- set shapes = seen.pop(none).shapes if seen else 0 -%}
+    {%- for spec in declared -%}
+        {%- set told = seen.get(spec.field, {}) -%}
+        {%- do found.append(dict(spec, encodings=told.get('encodings'), is_always_there=told.get('shapes') == shapes)) -%}
+    {%- endfor -%}
+    {%- set fields = declared | map(attribute='field') | list -%}
+    {%- set taken = declared | map(attribute='name') | map('lower') | list -%}
+    {%- for field, told in seen.items() if field not in fields -%}
+        {%- set name = field if field | lower not in taken else field ~ '_' ~ local_md5(field)[:8] -%}
+        {%- do taken.append(name | lower) -%}
+        {%- do found.append({
+            'name': name, 'type': told.type, 'field': field, 'sensitive': true, 'encodings': told.encodings,
+            'is_always_there': told.shapes == shapes
+        }) -%}
+    {%- endfor -%}
     {{ return(found) }}
+{%- endmacro %}
+
+
+{#- Whether records of the table differ in the columns that they carry, or in how a column is encoded. -#}
+{% macro shapes_differ(columns) -%}
+    {%- for spec in columns if not spec.is_always_there or spec.encodings | length != 1 -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
 {%- endmacro %}
 
 
@@ -79,8 +106,11 @@
 {%- endmacro %}
 
 
+{#- Expression: how a record encodes a column; a literal where every record does so alike. -#}
 {% macro encoding_of(spec, columns) -%}
-    {%- if is_case_sensitive(columns) -%}
+    {%- if spec.encodings and spec.encodings | length == 1 -%}
+        {{ text_literal(spec.encodings[0]) }}
+    {%- elif is_case_sensitive(columns) -%}
         shapes.encodings[{{ text_literal(spec.field) }}]
     {%- else -%}
         shapes.encodings.{{ quoted(spec.field) }}
@@ -95,7 +125,7 @@
     {%- else -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
-            {{ text_literal(spec.name) }}, {{ plain_text(field_text(row, spec, columns), encoding_of(spec, columns), spec.type) }}
+            {{ text_literal(spec.name) }}, {{ plain_text(field_text(row, spec, columns), encoding_of(spec, columns), spec) }}
             {{- ',' if not loop.last }}
         {%- endfor %}
         )
@@ -132,20 +162,31 @@
 
 {#- Expression: column → exact text of each value that its type can't hold (R6). -#}
 {% macro exact_values(texts, typed, columns) -%}
-    map_filter(
-        map(
-            {%- for spec in columns if spec.type | lower != 'string' %}
-            {{ text_literal(spec.name) }}, if(
-                {{ typed }}.{{ quoted(spec.name) }} is null
-                and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
-                {{ texts }}.{{ quoted(spec.name) }},
-                null
+    {%- set casts = columns | rejectattr('type', 'equalto', 'string') | list -%}
+    {%- if not casts -%}
+    cast(map() as map<string, string>)
+    {%- else -%}
+    if(
+        {%- for spec in casts %}
+        {{ 'or ' if not loop.first }}{{ typed }}.{{ quoted(spec.name) }} is null and {{ texts }}.{{ quoted(spec.name) }} is not null
+        {%- endfor %},
+        map_filter(
+            map(
+                {%- for spec in casts %}
+                {{ text_literal(spec.name) }}, if(
+                    {{ typed }}.{{ quoted(spec.name) }} is null
+                    and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
+                    {{ texts }}.{{ quoted(spec.name) }},
+                    null
+                )
+                {{- ',' if not loop.last }}
+                {%- endfor %}
             ),
-            {%- endfor %}
-            '', cast(null as string)
+            (name, value) -> value is not null
         ),
-        (name, value) -> value is not null
+        cast(map() as map<string, string>)
     )
+    {%- endif -%}
 {%- endmacro %}
 
 

@@ -103,21 +103,31 @@
 {%- endmacro %}
 
 
-{#- Expression: the names of the columns whose value the event leaves out as unchanged (R7). -#}
+{#-
+  Expression: the names of the columns whose value the event leaves out as unchanged (R7). Only values of variable
+  length are stored aside and left out.
+-#}
 {% macro unavailable_columns(row, columns, absent) -%}
+    {%- set long = [] -%}
+    {%- for spec in columns if modules.re.match('string|binary|decimal|array|map|struct', spec.type) -%}
+        {%- do long.append(spec) -%}
+    {%- endfor -%}
+    {%- if long -%}
     array_compact(array(
-        {%- for spec in columns %}
-            {%- set text = field_text(row, spec, columns) %}
-            case when {{ text }} in (
-                {{ text_literal(absent.plain) }},
-                base64(encode({{ text_literal(absent.plain) }}, 'utf-8')),
-                {{ text_literal(absent.list) }},
-                {{ text_literal(absent.codes) }},
-                {{ text_literal(absent.map) }}
-            ) then {{ text_literal(spec.name) }} end
+        {%- for spec in long %}
+            if({{ field_text(row, spec, columns) }} in ({{ absent_literals(absent) }}), {{ text_literal(spec.name) }}, null)
             {{- ',' if not loop.last }}
         {%- endfor %}
         ))
+    {%- else -%}
+    cast(array() as array<string>)
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro absent_literals(absent) -%}
+    {{ text_literal(absent.plain) }}, base64(encode({{ text_literal(absent.plain) }}, 'utf-8')), {{ text_literal(absent.list) }},
+    {{- ' ' ~ text_literal(absent.codes) }}, {{ text_literal(absent.map) }}
 {%- endmacro %}
 
 

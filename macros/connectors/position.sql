@@ -14,10 +14,13 @@
 {%- endmacro %}
 
 
-{#- `sequence` is the text of a JSON list of texts: the last commit's position and the change's own. -#}
+{#-
+  `sequence` is the text of a JSON list of texts: the last commit's position and the change's own. An element that is
+  null comes out of Spark's `get_json_object` as the text `null`.
+-#}
 {% macro postgresql_position(source, snapshot_lsn) -%}
-    {%- set commit = "get_json_object(" ~ source ~ ".sequence, '$[0]')" -%}
-    {%- set own = "get_json_object(" ~ source ~ ".sequence, '$[1]')" -%}
+    {%- set commit = "nullif(get_json_object(" ~ source ~ ".sequence, '$[0]'), 'null')" -%}
+    {%- set own = "nullif(get_json_object(" ~ source ~ ".sequence, '$[1]'), 'null')" -%}
     case
         when {{ is_read(source) }} and {{ source }}.lsn is not null
             then {{ places(source ~ '.lsn', "'0'") }}

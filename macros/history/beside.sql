@@ -130,12 +130,14 @@ every_change as (
         {%- endif %}
         {{- ' union all ' if truncates and closes }}
         {%- if closes %}
-        select
-            max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)).*
-        from {{ log }} as log
-        where op = 'r' and snapshot != 'incremental'
-        group by position
-        having bool_or(snapshot in ('last', 'last_in_data_collection'))
+        select last_read.*
+        from (
+            select max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)) as last_read
+            from {{ log }} as log
+            where op = 'r' and snapshot != 'incremental'
+            group by position
+            having bool_or(snapshot in ('last', 'last_in_data_collection'))
+        ) as complete_snapshots
         {%- endif %}
     ) as ending
 {%- endmacro %}

@@ -48,10 +48,10 @@
                 ) as verdicts
             from (
                 select array_sort(
-                    collect_list(struct(* except (found))),
+                    collect_list(struct(*)),
                     (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
                 ) as changes
-                from committed
+                from (select * except (found) from committed) as committed
                 group by key
             ) as lives
         ) as judged

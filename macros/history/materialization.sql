@@ -46,9 +46,7 @@
         {%- do unstage(staged) -%}
         {%- do say(counts[0] ~ ' rows differ', decision) -%}
     {%- endif -%}
-    {%- if decision.get('touched') -%}
-        {%- do unstage(decision.touched) -%}
-    {%- endif -%}
+    {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
     {{ return(target) }}
 {%- endmacro %}

@@ -30,7 +30,7 @@
         {{ return(dict(scope, case='table')) }}
     {%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
-    {{ return(dict(scope, case='keys', touched=touched_with_linked(log, scope) if is_linked else none)) }}
+    {{ return(dict(scope, case='keys', touched=touched_with_linked(log, scope) if is_linked else [])) }}
 {%- endmacro %}
 
 
@@ -46,7 +46,7 @@
 {#- Condition: whether a key has a new change, or shares a row with one that has. -#}
 {% macro is_touched(key, scope) -%}
     {%- if scope.touched -%}
-        exists (select 1 from {{ scope.touched }} as touched where touched.key = {{ key_text(key) }})
+        exists (select 1 from {{ scope.touched[-1] }} as touched where touched.key = {{ key_text(key) }})
     {%- else -%}
         exists (select 1 from {{ scope.log }} as news where news.batch_id > {{ scope.after }} and news.key <=> {{ key }})
     {%- endif -%}
@@ -55,30 +55,29 @@
 
 {#-
   Hold the keys with new changes and those that a change of key links with them, on both sides and as far as links go:
-  a value that was left out can come from any of them (R7). Returns the name of the held rows, `key` as JSON text.
+  a value that was left out can come from any of them (R7). Returns the names of what is held: each has the one before
+  it in it, and the last all keys, `key` as JSON text.
 -#}
 {% macro touched_with_linked(log, scope) -%}
     {%- set links = (
         '(select ' ~ key_text('key') ~ ' as one, previous_key as other from ' ~ log ~ ' where previous_key is not null'
         ~ ' union select previous_key, ' ~ key_text('key') ~ ' from ' ~ log ~ ' where previous_key is not null)'
     ) -%}
-    {%- set walk = namespace(
-        held=stage('select distinct ' ~ key_text('key') ~ ' as key from ' ~ log ~ ' where batch_id > ' ~ scope.after, 'touched_0'),
-        grows=true, step=0
-    ) -%}
+    {%- set held = [stage(
+        'select distinct ' ~ key_text('key') ~ ' as key from ' ~ log ~ ' where batch_id > ' ~ scope.after, 'touched_0'
+    )] -%}
+    {%- set walk = namespace(grows=true) -%}
     {%- for step in range(1, 10000) if walk.grows -%}
-        {%- set more = stage(
-            'select key from ' ~ walk.held ~ ' union select one from ' ~ links ~ ' as links join ' ~ walk.held
+        {%- do held.append(stage(
+            'select key from ' ~ held[-1] ~ ' union select one from ' ~ links ~ ' as links join ' ~ held[-1]
             ~ ' as held on links.other = held.key', 'touched_' ~ step
-        ) -%}
+        )) -%}
         {%- set sizes = run_query(
-            'select (select count(*) from ' ~ walk.held ~ '), (select count(*) from ' ~ more ~ ')'
+            'select (select count(*) from ' ~ held[-2] ~ '), (select count(*) from ' ~ held[-1] ~ ')'
         )[0] -%}
-        {%- do unstage(walk.held) -%}
-        {%- set walk.held = more -%}
         {%- set walk.grows = sizes[0] < sizes[1] -%}
     {%- endfor -%}
-    {{ return(walk.held) }}
+    {{ return(held) }}
 {%- endmacro %}
 
 
@@ -87,4 +86,12 @@
     {%- set hazards = {} -%}
     {%- for name in hazard_conditions() -%}{%- do hazards.update({name: true}) -%}{%- endfor -%}
     {{ return(hazards) }}
+{%- endmacro %}
+
+
+{#- Let go of the keys that a scope holds. -#}
+{% macro release_touched(scope) -%}
+    {%- for name in (scope.get('touched') or []) | reverse -%}
+        {%- do unstage(name) -%}
+    {%- endfor -%}
 {%- endmacro %}

@@ -54,15 +54,22 @@
 {%- endmacro %}
 
 
-{#- A query's rows held for the rest of a model's run, because they are looked at more than once. -#}
+{#-
+  A query's rows held for the rest of a model's run, because they are looked at more than once. They are held in files:
+  Spark plans the query of a view, cached or not, again with each look at it, and that of a fold is long.
+  What is left there after a run is of no use and can be removed at any time.
+-#}
 {% macro stage(sql, purpose='staged') -%}
-    {%- set name = purpose ~ '_' ~ local_md5(model.unique_id ~ invocation_id)[:12] -%}
-    {%- do run_query('cache table ' ~ name ~ ' as ' ~ sql) -%}
-    {{ return(name) }}
+    {%- set name = purpose ~ '_' ~ model.name -%}
+    {%- set location = lakehouse('ops') ~ '/_staged/' ~ name -%}
+    {%- do run_query('insert overwrite directory ' ~ text_literal(location) ~ ' using parquet ' ~ sql) -%}
+    {%- do run_query(
+        'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path ' ~ text_literal(location) ~ ')'
+    ) -%}
+    {{ return(quoted(name)) }}
 {%- endmacro %}
 
 
 {% macro unstage(name) -%}
-    {%- do run_query('uncache table if exists ' ~ name) -%}
     {%- do run_query('drop view if exists ' ~ name) -%}
 {%- endmacro %}

@@ -6,16 +6,44 @@
   The encodings are those of section 17 of the documents' facts. `encoding` is an expression: a semantic type of
   Debezium or Kafka Connect, or a literal type; NULL where the record had no schema: then the text's own form decides.
 -#}
-{% macro plain_text(text, encoding, type) -%}
-    {%- set kind = type | lower | trim -%}
+{% macro plain_text(text, encoding, spec) -%}
+    {%- set kind = spec.type | lower | trim -%}
     {%- if kind == 'string' -%}
-        {{ time_text(text, encoding) }}
+        {{ time_text(text, encoding, spec.encodings) }}
     {%- elif kind.startswith('decimal') -%}
-        {{ decimal_text(text, encoding) }}
+        {{ decimal_text(text, encoding, spec.encodings) }}
     {%- elif kind in ('timestamp', 'timestamp_ntz') -%}
-        {{ timestamp_text(text, encoding) }}
+        {{ timestamp_text(text, encoding, spec.encodings) }}
     {%- else -%}
         {{ text }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Expression: the value of the first encoding that a record has, else the text as it stands.
+
+  Args:
+      encodings: what the column's records came in; none where that isn't known
+      values: encoding, or the beginning of one with its colon → expression
+-#}
+{% macro by_encoding(text, encoding, encodings, values) -%}
+    {%- set possible = {} -%}
+    {%- for name, value in values.items() -%}
+        {%- for seen in (encodings if encodings is not none else [name]) if seen == name or name.endswith(':') and seen.startswith(name) -%}
+            {%- do possible.update({name: value}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- if not possible -%}
+        {{ text }}
+    {%- else -%}
+    case
+        {%- for name, value in possible.items() %}
+        when {{ 'startswith(' ~ encoding ~ ', ' ~ text_literal(name) ~ ')' if name.endswith(':') else encoding ~ ' = ' ~ text_literal(name) }}
+            then {{ value }}
+        {%- endfor %}
+        else {{ text }}
+    end
     {%- endif -%}
 {%- endmacro %}
 
@@ -52,14 +80,13 @@
 
 
 {#- Times of day become HH:MM:SS.ffffff, as Spark 4.0 has no type for them; other text is itself. -#}
-{% macro time_text(text, encoding) -%}
-    case
-        when {{ encoding }} in ('io.debezium.time.Time', 'org.apache.kafka.connect.data.Time')
-            then {{ time_of_day(text, 1000) }}
-        when {{ encoding }} = 'io.debezium.time.MicroTime' then {{ time_of_day(text, 1000000) }}
-        when {{ encoding }} = 'io.debezium.time.NanoTime' then {{ time_of_day(text, 1000000000) }}
-        else {{ text }}
-    end
+{% macro time_text(text, encoding, encodings) -%}
+    {{ by_encoding(text, encoding, encodings, {
+        'io.debezium.time.Time': time_of_day(text, 1000),
+        'org.apache.kafka.connect.data.Time': time_of_day(text, 1000),
+        'io.debezium.time.MicroTime': time_of_day(text, 1000000),
+        'io.debezium.time.NanoTime': time_of_day(text, 1000000000)
+    }) }}
 {%- endmacro %}
 
 
@@ -83,17 +110,22 @@
   Decimals arrive as numbers, as text, as big-endian two's complement in base64 with the scale in the schema, or as
   {scale, value}. All become digits in text first, and are cast only where that loses nothing.
 -#}
-{% macro decimal_text(text, encoding) -%}
-    case
-        when {{ encoding }} like 'org.apache.kafka.connect.data.Decimal:%'
-            then {{ scaled_digits(unscaled_digits(text), "try_cast(split_part(" ~ encoding ~ ", ':', 2) as int)") }}
-        when startswith({{ text }}, '{')
-            then {{ scaled_digits(
-                unscaled_digits("get_json_object(" ~ text ~ ", '$.value')"),
-                "try_cast(get_json_object(" ~ text ~ ", '$.scale') as int)"
-            ) }}
-        else {{ text }}
-    end
+{% macro decimal_text(text, encoding, encodings) -%}
+    {{ by_encoding(text, encoding, encodings, {
+        'org.apache.kafka.connect.data.Decimal:': scaled_digits(
+            unscaled_digits(text), 'try_cast(split_part(' ~ encoding ~ ", ':', 2) as int)"
+        ),
+        'io.debezium.data.VariableScaleDecimal': variable_decimal_text(text),
+        '': "if(startswith(" ~ text ~ ", '{'), " ~ variable_decimal_text(text) ~ ', ' ~ text ~ ')'
+    }) }}
+{%- endmacro %}
+
+
+{% macro variable_decimal_text(text) -%}
+    {{ scaled_digits(
+        unscaled_digits("get_json_object(" ~ text ~ ", '$.value')"),
+        "try_cast(get_json_object(" ~ text ~ ", '$.scale') as int)"
+    ) }}
 {%- endmacro %}
 
 
@@ -156,15 +188,13 @@
   Times by their encoding: milliseconds, microseconds or nanoseconds since 1970, which become microseconds, or ISO text
   with its zone. Whole numbers without a schema are taken as microseconds, which connectors write for most columns.
 -#}
-{% macro timestamp_text(text, encoding) -%}
-    case
-        when {{ encoding }} in ('io.debezium.time.Timestamp', 'org.apache.kafka.connect.data.Timestamp')
-            then concat({{ text }}, '000')
-        when {{ encoding }} = 'io.debezium.time.NanoTimestamp' and {{ text }} like '%000'
-            then left({{ text }}, length({{ text }}) - 3)
-        when {{ encoding }} = 'io.debezium.time.NanoTimestamp' then concat({{ text }}, 'ns')
-        else {{ text }}
-    end
+{% macro timestamp_text(text, encoding, encodings) -%}
+    {{ by_encoding(text, encoding, encodings, {
+        'io.debezium.time.Timestamp': 'concat(' ~ text ~ ", '000')",
+        'org.apache.kafka.connect.data.Timestamp': 'concat(' ~ text ~ ", '000')",
+        'io.debezium.time.NanoTimestamp':
+            'if(' ~ text ~ " like '%000', left(" ~ text ~ ', length(' ~ text ~ ') - 3), concat(' ~ text ~ ", 'ns'))"
+    }) }}
 {%- endmacro %}
 
 

@@ -62,7 +62,7 @@ def gold(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
         write(places.project, missing(places.project, seen_tables(spark, places)))
         write_models(places.project)
         result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops"])
-        assert result.success, result.exception or [one.message[:500] for one in result.result if one.message]
+        assert result.success, result.exception or [one.message[:700] for one in result.result if one.status == "error"]
     return {table.source_table.partition("__")[2]: told(table) for table in captured_tables(places)}
 
 
