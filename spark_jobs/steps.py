@@ -84,7 +84,8 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
 def build(run: Run, arguments: Sequence[str]) -> None:
     """Run `dbt build` with more of dbt's arguments; raises DataError where a model or a test failed."""
     with run.stage("build"):
-        result = run_dbt(run.places, ["build", *arguments])
+        # Unit tests are of the models, not of the data: dbt runs them when asked to.
+        result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault

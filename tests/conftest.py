@@ -29,6 +29,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
     os.environ["TIDEMARK_LAKEHOUSE"] = str(home / "lakehouse")
     os.environ["TIDEMARK_CATALOG"] = str(home / "catalog")
     os.environ["SPARK_SUBMIT_OPTS"] = network.java_options
+    # Tests are many small queries: the JVM's second compiler costs them more than it gives.
+    os.environ["TIDEMARK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
     session = build_session(Places.of(PROJECT), catalog=True)
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session

@@ -48,7 +48,9 @@ class Tape:
     @property
     def table(self) -> str:
         """The table that the tape's records are of."""
-        concerns_all = any(line["op"] == "t" or "last" in line or "last" in line.get("snapshot", "") for line in self.changes)
+        concerns_all = any(
+            line["op"] == "t" or "last" in line or "last" in line.get("snapshot", "") for line in self.changes
+        )
         if concerns_all or self.options:
             return f"tape_{self.number}"
         return f"tapes_{self.connector}"
@@ -81,7 +83,10 @@ class Tape:
         }
 
     def _row(self, line: dict[str, str]) -> dict[str, Any]:
-        values = {"id": self.key(line["id"]) if line.get("id") else None, **{name: line.get(name, "") for name in COLUMNS[1:]}}
+        values = {
+            "id": self.key(line["id"]) if line.get("id") else None,
+            **{name: line.get(name, "") for name in COLUMNS[1:]},
+        }
         return {
             name: {"": None, "?": UNAVAILABLE}.get(value or "", value) for name, value in values.items() if value != "-"
         }
@@ -114,7 +119,10 @@ class Tape:
         }
         if self.connector == "postgresql":
             last = line.get("last") or str(place)
-            sequence = [None if last == "null" else str(self.number * ROOM * 10 + int(last) if "last" in line else place), str(place)]
+            sequence = [
+                None if last == "null" else str(self.number * ROOM * 10 + int(last) if "last" in line else place),
+                str(place),
+            ]
             return common | {"schema": "public", "lsn": place, "txId": transaction, "sequence": json.dumps(sequence)}
         is_read = line["op"] == "r"
         return common | {

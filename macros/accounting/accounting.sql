@@ -8,7 +8,7 @@
 {% macro accounting(history) -%}
     {%- do check_options('accounting', dict(kwargs, history=history)) -%}
     {%- do config(meta={'tidemark': {'accounts': history}}) -%}
-    {%- set versions = ref(history) -%}
+    {%- do ref(history) -%}
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
@@ -20,7 +20,6 @@
         {%- endif -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
 {{ decision(scope) }}
--- depends on {{ versions }}: the account is of what it holds
 with
 
 {{ fold_steps(log, table, scope, declared.granularity, tracked, declared.snapshot_deletes) }},
@@ -66,7 +65,7 @@ group by disposition
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
+        {%- do leave_as_is(target, 'ops') -%}
     {%- else -%}
         {%- do create_as(target, compiled_code, 'ops', []) -%}
         {%- do say('built', decision) -%}

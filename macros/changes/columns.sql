@@ -14,7 +14,7 @@
 
 {#-
   The columns of a table: the declared ones, and behind them those that bronze has seen and no model declares, with the
-  type that their schema gives (R8).
+  type that their schema gives. Owns R8.
 
   Returns: [{name, type, field, sensitive, encodings, is_always_there}]; `encodings` are those that its records came in,
   '' for records without a schema; none and false where bronze wasn't asked.

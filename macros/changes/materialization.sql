@@ -7,7 +7,7 @@
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
+        {%- do leave_as_is(target, 'silver') -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_log(target, compiled_code, decision) -%}
         {%- do say('built', decision, {'hazards': hazards_of(target, -1)}) -%}

@@ -1,5 +1,5 @@
 {#-
-  What makes two records one change (R3): a structure to hash. Position as the event gives it, never `total_order` and
+  What makes two records one change: a structure to hash. Owns R3. Position as the event gives it, never `total_order` and
   never the envelope's time, which differ between deliveries of one change. Content counts where positions tie: for
   reads, and for changes without a key.
 

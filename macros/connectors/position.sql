@@ -1,5 +1,5 @@
 {#-
-  The order of every connector, in one place (R4): text that sorts as the source's log does. Numbers are padded, so
+  The order of every connector, in one place: text that sorts as the source's log does. Owns R4. Numbers are padded, so
   that text order is number order.
 
   Args are expressions: `source` is the envelope's source block, all text; `snapshot_lsn` is the lsn of the last

@@ -7,7 +7,7 @@
 {% macro current(history) -%}
     {%- do check_options('current', dict(kwargs, history=history)) -%}
     {%- do config(meta={'tidemark': {'history': history}}) -%}
-    {%- set versions = ref(history) -%}
+    {%- set versions = read(history) -%}
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set names = declared.column_names -%}

@@ -1,10 +1,12 @@
 {#-
   Steps up to `every_change`: the key's own changes, and what else a key meets on its way:
 
-  - a change of key written as one `u` is an end of the old key and a state of the new (R14);
-  - a truncate ends every state that stands at its place (R15), a complete snapshot those that it did not read (R16),
-    where the model says that it may;
-  - the first change of a key found a state, where `before` is the whole row (R19).
+  - a change of key written as one `u` is an end of the old key and a state of the new;
+  - a truncate ends every state that stands at its place, a complete snapshot those that it did not read, where the
+    model says that it may;
+  - the first change of a key found a state, where `before` is the whole row.
+
+  Owns R14, R15, R16 and R19.
 -#}
 {% macro beside_steps(log, table, hazards, snapshot_deletes) -%}
 {%- set closes = snapshot_deletes == 'close' and hazards.reads -%}

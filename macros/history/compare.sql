@@ -1,6 +1,6 @@
 {#-
   Query: each committed change with `was_open`, whether the key had an open version before it, and `is_opening`,
-  whether it opens one (R12). Where every change carries the same columns, equality passes from change to change, and
+  whether it opens one. Owns R12. Where every change carries the same columns, equality passes from change to change, and
   the change before stands for the open version.
 -#}
 {% macro compared_with_last(table, tracked, hazards) -%}

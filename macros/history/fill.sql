@@ -1,6 +1,7 @@
 {#-
-  Steps up to `filled`: values that an event left out as unchanged, from the state before it (R7), late arrivals and
+  Steps up to `filled`: values that an event left out as unchanged, from the state before it, late arrivals and
   changes that a transaction will collapse included. What no earlier state tells is NULL and named as unresolved.
+  Owns R7.
 -#}
 {% macro fill_steps(table, hazards) -%}
 {%- if not hazards.unavailable -%}

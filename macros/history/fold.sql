@@ -190,7 +190,7 @@ versions as (
 {%- endmacro %}
 
 
-{#- Expression: whether a change begins another transaction than the change before it (R11). Reads stand alone. -#}
+{#- Expression: whether a change begins another transaction than the change before it. Reads stand alone. Owns R11. -#}
 {% macro starts_transaction(granularity) -%}
     {%- if granularity == 'event' -%}
         true
@@ -200,7 +200,7 @@ versions as (
 {%- endmacro %}
 
 
-{#- Expression: what a state opens a version as (R9); a `c` of a living key is an update. -#}
+{#- Expression: what a state opens a version as; a `c` of a living key is an update. Owns R9 and R13. -#}
 {% macro opens_as() -%}
     case
         when op = 'r' then 'snapshot'
@@ -225,7 +225,7 @@ versions as (
 
 
 {#-
-  Expression: the time that a boundary claims (R10). A read's time is a clock: it moves back to a streamed change that
+  Expression: the time that a boundary claims. Owns R10. A read's time is a clock: it moves back to a streamed change that
   follows it and is earlier, whether that made a boundary or only confirmed the state. The running maximum over these
   then keeps a key's boundaries from running back.
 -#}

@@ -19,7 +19,7 @@
     } -%}
     {%- do check_options('history', dict(kwargs, **declared)) -%}
     {%- do config(meta={'tidemark': declared}) -%}
-    {%- set log = ref(changes) -%}
+    {%- set log = read(changes) -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
@@ -40,7 +40,7 @@ select * from final
 {%- endmacro %}
 
 
-{#- What a changes model declared, with the columns that only its log knows (R8). -#}
+{#- What a changes model declared, with the columns that only its log knows (R8). Owns R18: no key, no history. -#}
 {% macro declaration_of(changes) -%}
     {%- set node = model_node(changes) -%}
     {%- set declared = node.config.meta.tidemark -%}
@@ -67,6 +67,13 @@ select * from final
         {%- endfor -%}
     {%- endif -%}
     {{ return(found) }}
+{%- endmacro %}
+
+
+{#- A model that this one is built from; under `--empty` dbt's stand-in for it can't be given a name in a query. -#}
+{% macro read(name) -%}
+    {%- set upstream = ref(name) -%}
+    {{ return(relation_of(name) if flags.EMPTY and execute else upstream) }}
 {%- endmacro %}
 
 

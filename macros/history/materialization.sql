@@ -1,5 +1,5 @@
 {#-
-  Builds a history in one commit a run (G8). What a fold gives is compared with what is stored, and only versions that
+  Builds a history in one commit a run. Owns G8. What a fold gives is compared with what is stored, and only versions that
   differ are written; where none does, nothing is (G3).
 -#}
 {% materialization history, adapter='spark' %}
@@ -30,7 +30,7 @@
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
+        {%- do leave_as_is(target, layer, open) -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_as(target, compiled_code, layer, open, decision.state.columns | map('first') | list) -%}
         {%- do say('built', decision) -%}

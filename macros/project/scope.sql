@@ -1,6 +1,7 @@
 {#-
   Whether a model is made anew or goes on from what it has, decided by its declaration and its progress:
       full        new, refreshed, or declared otherwise than what is stored
+      nothing     dbt's `--empty`: no row is read, and what is stored stays
       increment   `after` is the last landing that it holds; `added` the columns that have come since (R8)
 
   Args:
@@ -17,7 +18,9 @@
     {%- set state = {'declared': local_md5(tojson(declared)), 'columns': shape} -%}
     {%- set known = progress.get(model.unique_id) -%}
     {%- set kept = known.columns | length if known else 0 -%}
-    {%- if not is_building() or should_full_refresh() or not known or known.declared != state.declared
+    {%- if flags.EMPTY -%}
+        {{ return({'case': 'nothing', 'after': -1, 'added': [], 'state': state}) }}
+    {%- elif not is_building() or should_full_refresh() or not known or known.declared != state.declared
         or shape[:kept] != known.columns -%}
         {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
     {%- endif -%}

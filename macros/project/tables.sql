@@ -73,3 +73,17 @@
 {% macro unstage(name) -%}
     {%- do run_query('drop view if exists ' ~ name) -%}
 {%- endmacro %}
+
+
+{#-
+  What a model does where there is nothing to read: nothing. Under dbt's `--empty` its query is run all the same, and a
+  table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
+-#}
+{% macro leave_as_is(target, layer, partitions=[]) -%}
+    {%- if flags.EMPTY and load_relation(this) is none -%}
+        {%- do create_as(target, compiled_code, layer, partitions) -%}
+    {%- elif flags.EMPTY -%}
+        {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}
+    {%- endif -%}
+    {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
+{%- endmacro %}

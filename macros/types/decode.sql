@@ -1,7 +1,7 @@
 {#-
   Decoding is in two steps, so that a long expression is spelled once: `plain_text` brings a value out of its encoding
-  into plain text, `decode` casts plain text to the Spark type, or to NULL where the type can't hold it (R6): the
-  caller keeps the exact text then. Nothing is rounded.
+  into plain text, `decode` casts plain text to the Spark type, or to NULL where the type can't hold it: the
+  caller keeps the exact text then. Nothing is rounded. Owns R6.
 
   The encodings are those of section 17 of the documents' facts. `encoding` is an expression: a semantic type of
   Debezium or Kafka Connect, or a literal type; NULL where the record had no schema: then the text's own form decides.
@@ -93,15 +93,14 @@
 {% macro time_of_day(text, units_per_second) -%}
     {%- set units = 'try_cast(' ~ text ~ ' as bigint)' -%}
     {%- set digits = (units_per_second | string | length) - 1 -%}
-    concat_ws(
-        ':',
+    concat(
         lpad(cast({{ units }} div {{ 3600 * units_per_second }} as string), 2, '0'),
+        ':',
         lpad(cast({{ units }} div {{ 60 * units_per_second }} % 60 as string), 2, '0'),
-        concat(
-            lpad(cast({{ units }} div {{ units_per_second }} % 60 as string), 2, '0'),
-            '.',
-            rpad(lpad(cast({{ units }} % {{ units_per_second }} as string), {{ digits }}, '0'), 6, '0')
-        )
+        ':',
+        lpad(cast({{ units }} div {{ units_per_second }} % 60 as string), 2, '0'),
+        '.',
+        rpad(lpad(cast({{ units }} % {{ units_per_second }} as string), {{ digits }}, '0'), 6, '0')
     )
 {%- endmacro %}
 

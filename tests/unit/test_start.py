@@ -25,7 +25,7 @@ for case, environ in json.load(sys.stdin).items():
     os.environ.update(environ)
     with redirect_stderr(io.StringIO()) as said:
         status = main(["tables"])
-    results[case] = [status, said.getvalue()]
+    results[case] = [status, said.getvalue().removeprefix("start Spark …\\n")]
 print(json.dumps(results))
 """
 

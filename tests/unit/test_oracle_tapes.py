@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,10 @@ def test_the_oracle_tells_the_tape(tape: Tape) -> None:
         for _, line in tape.records()
     ]
     table = f"{'public' if tape.connector == 'postgresql' else 'db'}.{tape.table}"
-    options = oracle.TableOptions(key=("id",), **{name: tuple(value) if isinstance(value, list) else value for name, value in tape.options.items()})
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in tape.options.items()
+    }
+    options = oracle.TableOptions(key=("id",), **given)
     history = oracle.build(records, {table: options})[table]
 
     told = [

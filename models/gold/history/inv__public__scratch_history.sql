@@ -1,2 +1,0 @@
-{{ history('inv__public__scratch_changes') }}
-

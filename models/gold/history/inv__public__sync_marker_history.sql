@@ -1,2 +1,0 @@
-{{ history('inv__public__sync_marker_changes') }}
-

@@ -1,2 +1,0 @@
-{{ accounting('inv__public__sync_marker_history') }}
-

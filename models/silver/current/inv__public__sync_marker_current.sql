@@ -1,2 +1,0 @@
-{{ current('inv__public__sync_marker_history') }}
-
