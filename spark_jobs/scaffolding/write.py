@@ -110,6 +110,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "yaml": _yaml,
+        "argument": _argument,
         "literal": _literal,
         "block": _block,
         "described": _described,
@@ -121,6 +122,16 @@ def _environment() -> jinja2.Environment:
 def _yaml(value: str) -> str:
     """A value as one YAML scalar: JSON's strings are YAML's; Jinja in it is shown and not run."""
     return json.dumps(_inert(value), ensure_ascii=False)
+
+
+def _argument(value: Any) -> str:
+    """A list or mapping of names as an argument of a dbt test, which renders Jinja in it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_argument(name)}: {_argument(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_argument, value)) + "]"
+    text = str(value)
+    return json.dumps(text if _inert(text) == text else f"{{% raw %}}{text}{{% endraw %}}", ensure_ascii=False)
 
 
 def _literal(value: str) -> str:
