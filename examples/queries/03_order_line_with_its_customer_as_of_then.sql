@@ -11,7 +11,7 @@ select
 from inv__public__order_lines_history as line
 left join inv__public__customers_history as customer
     on line.order_id = customer.id
-    and customer.valid_from <= line.valid_from
+    and line.valid_from >= customer.valid_from
     and (customer.valid_to is null or line.valid_from < customer.valid_to)
 where line.is_start_known
 order by line.position, line.order_id, line.line_no

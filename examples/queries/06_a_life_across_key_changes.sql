@@ -25,8 +25,8 @@ select
     coalesce(second_move.name, first_move.name) as name
 from moves as first_move
 left join moves as second_move
-    on second_move.key_before = first_move.key_after
-    and second_move.position > first_move.position
+    on first_move.key_after = second_move.key_before
+    and first_move.position < second_move.position
 where not exists (
     select 1 from moves as earlier
     where earlier.key_after = first_move.key_before and earlier.position < first_move.position

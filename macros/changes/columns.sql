@@ -27,7 +27,7 @@
             "select field.name, max_by(field.spark_type, batch_id), to_json(collect_set(coalesce(field.encoding, ''))),"
             ~ ' count(distinct shape_id) from (select explode(concat(fields, array(null))) as field, shape_id, batch_id from '
             ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed)
-            ~ ') group by 1 order by min(batch_id), 1'
+            ~ ') group by field.name order by min(batch_id), field.name'
         ) -%}
             {%- do seen.update({row[0]: {'type': row[1], 'encodings': fromjson(row[2]) | sort, 'shapes': row[3]}}) -%}
         {%- endfor -%}

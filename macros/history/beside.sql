@@ -68,11 +68,11 @@ every_change as (
         {{ step('neighbours', 'key') }}
         {%- if hazards.truncates or closes %},
         {%- set end = 'try_element_at(filter(ends, ' ~ reaches() ~ '), 1)' %}
-        transform(filter(array({{ end }}), end -> is_state and end is not null), end -> {{ step('neighbours', 'key', {
-            'place': 'end.place', 'change_id': 'end.change_id', 'op': 'end.op', 'transaction_id': 'end.transaction_id',
-            'changed_at': 'end.changed_at', 'is_read': "end.op = 'r'", 'is_state': 'false', 'state': 'null',
-            'previous_key': 'null', 'next_key': 'null', 'position': 'end.place.position', 'topic': 'end.place.topic',
-            'partition': 'end.place.`partition`', 'offset': 'end.place.`offset`'
+        transform(filter(array({{ end }}), stop -> is_state and stop is not null), stop -> {{ step('neighbours', 'key', {
+            'place': 'stop.place', 'change_id': 'stop.change_id', 'op': 'stop.op', 'transaction_id': 'stop.transaction_id',
+            'changed_at': 'stop.changed_at', 'is_read': "stop.op = 'r'", 'is_state': 'false', 'state': 'null',
+            'previous_key': 'null', 'next_key': 'null', 'position': 'stop.place.position', 'topic': 'stop.place.topic',
+            'partition': 'stop.place.`partition`', 'offset': 'stop.place.`offset`'
         }) }})[0]
         {%- endif %}
     ))) exploded as step
@@ -147,6 +147,6 @@ every_change as (
 
 {#- Lambda: whether a place in the log ends the state that stands before it; a snapshot spares what it has read. -#}
 {% macro reaches() -%}
-    end -> end.place > place and (next_place is null or end.place < next_place)
-        and (end.op = 't' or not is_read or position != end.place.position)
+    stop -> stop.place > place and (next_place is null or stop.place < next_place)
+        and (stop.op = 't' or not is_read or position != stop.place.position)
 {%- endmacro %}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[[Any], str]] = {
         "yaml": _yaml,
         "argument": _argument,
         "literal": _literal,
@@ -116,6 +116,7 @@ def _environment() -> jinja2.Environment:
         "described": _described,
         "tojson": _list,
     }
+    environment.filters |= filters
     return environment
 
 
