@@ -50,6 +50,7 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = empty_project(tmp_path_factory.mktemp("readme") / "project")
     records = folder / RECORDS
     records.parent.mkdir(parents=True)
+    (folder / "examples/queries").symlink_to(PROJECT / "examples/queries")
     with gzip.open(PROJECT / RECORDS, "rt") as lines, gzip.open(records, "wt") as out:
         out.writelines(one for one in lines if not re.match(r'{"topic":"inv\.public\.(?!customers")', one))
     forget_tables(spark)
