@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import gzip
 import shutil
+from collections.abc import Container
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from spark_jobs.declarations import run_dbt
+from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.names import quoted
+from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import missing, write
 
 PROJECT = Path(__file__).parents[1]
 _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
@@ -34,6 +41,22 @@ def forget_tables(spark: SparkSession) -> None:
             for table in spark.catalog.listTables(layer):
                 if not table.isTemporary:
                     spark.sql(f"drop table {layer}.{quoted(table.name)}")
+
+
+def land(spark: SparkSession, places: Places, name: str, lines: str, sources: Container[str]) -> None:
+    """Land lines of records as one batch, and write the models of the sources' tables that are new in it."""
+    file = places.project.parent / f"{name}.jsonl"
+    file.write_text(lines)
+    land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
+    seen = [table for table in seen_tables(spark, places) if table.source in sources]
+    write(places.project, missing(places.project, seen))
+
+
+def run_models(places: Places, *arguments: str) -> None:
+    """Build changes, current and history, and expect that it ends well."""
+    result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops", *arguments])
+    failed = [one.message[:700] for one in result.result or [] if one.status == "error"]
+    assert result.success, result.exception or failed
 
 
 def renamed(capture: Path, prefix: str) -> list[str]:

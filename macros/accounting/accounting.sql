@@ -13,11 +13,7 @@
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
-        {%- set scope = history_scope('ops', log, table, declared) -%}
-        {%- do release_touched(scope) -%}
-        {%- if scope.case == 'keys' -%}
-            {%- do scope.update({'case': 'table'}) -%}
-        {%- endif -%}
+        {%- set scope = history_scope('ops', log, table, declared, by_key=false) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
 {{ decision(scope) }}
 with

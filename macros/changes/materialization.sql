@@ -14,25 +14,23 @@
     {%- else -%}
         {%- do add_row_fields(target, decision.added) -%}
         {%- set staged = stage(compiled_code) -%}
+        {%- set revised = revisions(staged, target, decision.case) -%}
         {%- set counts = run_query(
-            "select count_if(action = 'insert'), count_if(action != 'insert') from ("
-            ~ revisions(staged, target, decision.case) ~ ')'
+            "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
         )[0] -%}
         {%- if counts[1] and decision.case == 'rederive' -%}
             {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
         {%- elif counts[1] -%}
-            {%- do run_query(merge_revisions(staged, target, decision.case)) -%}
+            {%- do run_query(merge_revisions(revised, target)) -%}
         {%- elif counts[0] -%}
             {%- do run_query(
-                'insert into ' ~ target ~ ' by name select * except (action) from ('
-                ~ revisions(staged, target, decision.case) ~ ')'
+                'insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')'
             ) -%}
         {%- endif -%}
         {%- do unstage(staged) -%}
-        {%- set known = progress_of([model.unique_id])[model.unique_id].hazards -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
-            {'hazards': both_hazards(known, hazards_of(target, decision.after))}
+            {'hazards': both_hazards(decision.hazards, hazards_of(target, decision.after))}
         ) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
@@ -95,10 +93,10 @@
 
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
-{% macro merge_revisions(staged, target, case) -%}
+{% macro merge_revisions(revisions, target) -%}
     {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
     merge into {{ target }} as target
-    using ({{ revisions(staged, target, case) }}) as revised
+    using ({{ revisions }}) as revised
     on target.change_id = revised.change_id
     when matched then update set
         {%- for column in columns %}

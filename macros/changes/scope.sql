@@ -23,6 +23,7 @@
 {% macro changes_scope(records, feed, declared, columns) -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set scope = build_scope('silver', declared, columns, progress) -%}
+    {%- set hazards = progress.get(model.unique_id, {}).get('hazards', {}) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, follows_snapshot=true)) }}
     {%- endif -%}
@@ -37,11 +38,11 @@
     {%- elif found[0] is none -%}
         {{ return(dict(scope, case='nothing', batch_id=none, after=9223372036854775807)) }}
     {%- elif not declared.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1)) }}
+        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, hazards=hazards)) }}
     {%- elif follows_snapshot or (found[2] and is_out_of_order(of_feed, scope.after)) -%}
         {{ return(dict(scope, case='full', batch_id=found[0], after=-1, follows_snapshot=true, reset=true)) }}
     {%- endif -%}
-    {{ return(dict(scope, case='some', batch_id=found[0])) }}
+    {{ return(dict(scope, case='some', batch_id=found[0], hazards=hazards)) }}
 {%- endmacro %}
 
 

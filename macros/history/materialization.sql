@@ -36,12 +36,13 @@
         {%- do say('built', decision) -%}
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
-        {%- set staged = stage(difference(target, decision, declared, id, open)) -%}
+        {%- set columns = adapter.get_columns_in_relation(target) -%}
+        {%- set staged = stage(difference(target, columns, decision, declared, id, open)) -%}
         {%- set counts = run_query(
             "select count(*), count_if(action = 'insert'), count_if(action != 'insert' and not was_open) from " ~ staged
         )[0] -%}
         {%- if counts[0] -%}
-            {%- do run_query(apply_difference(target, staged, counts, id, open)) -%}
+            {%- do run_query(apply_difference(target, columns | map(attribute='name') | list, staged, counts, id, open)) -%}
         {%- endif -%}
         {%- do unstage(staged) -%}
         {%- do say(counts[0] ~ ' rows differ', decision) -%}
@@ -68,8 +69,7 @@
 
 
 {#- Query: the rows to insert, update and delete, by their id. Stored rows of untouched keys are not looked at. -#}
-{% macro difference(target, decision, declared, id, open) -%}
-    {%- set columns = adapter.get_columns_in_relation(target) -%}
+{% macro difference(target, columns, decision, declared, id, open) -%}
     with built as (
 
         {{ compiled_code }}
@@ -105,8 +105,7 @@
 
 
 {#- Statement: the difference, in one commit. Where only open versions are touched, a literal says so and prunes. -#}
-{% macro apply_difference(target, staged, counts, id, open) -%}
-    {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
+{% macro apply_difference(target, columns, staged, counts, id, open) -%}
     merge into {{ target }} as target
     using {{ staged }} as staged
     on target.{{ id }} = staged.acted_on

@@ -6,9 +6,12 @@
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
                 log made anew reaches keys that have no new change
 
+  Args:
+      by_key: whether the model can be built for some keys alone; where not, `keys` is `table`
+
   Returns: {case, after, batch_id, log, hazards, added, state, touched}
 -#}
-{% macro history_scope(layer, log, table, declared) -%}
+{% macro history_scope(layer, log, table, declared, by_key=true) -%}
     {%- set progress = progress_of([model.unique_id, table.unique_id]) if is_building() else {} -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=log | string
@@ -26,7 +29,7 @@
         {{ return(dict(scope, batch_id=[found[0] or 0, known.batch_id] | max)) }}
     {%- elif found[0] is none or found[0] <= scope.after -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
-    {%- elif found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') or reset_since(log, scope.after) -%}
+    {%- elif not by_key or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') or reset_since(log, scope.after) -%}
         {{ return(dict(scope, case='table')) }}
     {%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}

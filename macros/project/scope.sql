@@ -52,7 +52,7 @@
 {%- endmacro %}
 
 
-{#- The unique id of a model, by its name. -#}
+{#- A model's node in dbt's graph, by its name. -#}
 {% macro model_node(name) -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == name -%}
         {{ return(node) }}

@@ -142,7 +142,6 @@ def _survey(rows: DataFrame) -> list[Row]:
         F.min(understood).alias("low"),
         F.max(understood).alias("high"),
         F.max(F.coalesce(F.col("line").startswith("{"), F.lit(False))).alias("looks_like_records"),
-        F.first("line").alias("line"),
     ).collect()  # fmt: skip
 
 

@@ -11,13 +11,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
-from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
 from tests.judge import Disagreement, PlainVersion, disagreements, load_exceptions
-from tests.projects import cut, empty_project, renamed
+from tests.projects import cut, empty_project, land, renamed, run_models
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 JUDGED = {
@@ -48,18 +45,10 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     places = Places.of(empty_project(home / "project"))
     records = {prefix: renamed(CAPTURES / capture, prefix) for prefix, capture in JUDGED.items()}
     for part in range(BATCHES):
-        file = home / f"{part}.jsonl"
-        file.write_text("".join(cut(lines, BATCHES, part) for lines in records.values()))
-        land_files(spark, places, [str(file)], Landing(f"captures-{part}", datetime.now(UTC)))
-        seen = [table for table in seen_tables(spark, places) if table.source in JUDGED]
-        write(places.project, missing(places.project, seen))
-        run(places)
+        lines = "".join(cut(lines, BATCHES, part) for lines in records.values())
+        land(spark, places, f"captures-{part}", lines, JUDGED)
+        run_models(places)
     return Built(places, captured_tables(places))
-
-
-def run(places: Places, *arguments: str) -> None:
-    result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops", *arguments])
-    assert result.success, result.exception or [one.message for one in result.result if one.status != "success"]
 
 
 def locations(built: Built) -> list[str]:
@@ -125,7 +114,7 @@ def test_gold_is_what_the_triggers_recorded(built: Built, prefix: str) -> None:
 def test_building_again_writes_no_new_version_of_any_table(built: Built) -> None:
     before = {location: DeltaTable(location).version() for location in locations(built)}
 
-    run(built.places)
+    run_models(built.places)
 
     assert {location: DeltaTable(location).version() for location in locations(built)} == before
 
@@ -133,6 +122,6 @@ def test_building_again_writes_no_new_version_of_any_table(built: Built) -> None
 def test_a_full_refresh_equals_the_batches(built: Built) -> None:
     before = {location: contents(location) for location in locations(built)}
 
-    run(built.places, "--full-refresh")
+    run_models(built.places, "--full-refresh")
 
     assert [location for location in before if contents(location) != before[location]] == []

@@ -12,12 +12,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
-from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
-from tests.projects import empty_project
+from tests.projects import empty_project, land, run_models
 from tests.tape import COLUMNS, Tape, tapes
 
 TAPES = tapes(Path(__file__).parents[1] / "tapes")
@@ -56,14 +53,9 @@ def gold(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
         for batch, record in tape.records():
             batches[batch].append(json.dumps(record) + "\n")
     for batch, lines in sorted(batches.items()):
-        file = home / f"{batch}.jsonl"
-        file.write_text("".join(lines))
-        land_files(spark, places, [str(file)], Landing(f"tapes-{batch}", datetime.now(UTC)))
-        seen = [table for table in seen_tables(spark, places) if table.source == "tape"]
-        write(places.project, missing(places.project, seen))
+        land(spark, places, f"tapes-{batch}", "".join(lines), {"tape"})
         write_models(places.project)
-        result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops"])
-        assert result.success, result.exception or [one.message[:700] for one in result.result if one.status == "error"]
+        run_models(places)
     return {table.source_table.partition("__")[2]: told(table) for table in captured_tables(places)}
 
 

@@ -19,14 +19,11 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
-from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.listing import listed
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
 from tests import oracle
-from tests.projects import empty_project
+from tests.projects import empty_project, land, run_models
 from tests.source import Column, Source, Table
 
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
@@ -208,17 +205,11 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     home = tmp_path_factory.mktemp("unseen")
     places = Places.of(empty_project(home / "project"))
     source = drawn_source(f"s{SEED}", DRAW)
+    print(f"TIDEMARK_SEED={SEED}")
     half = len(source.records) // 2
     for number, records in enumerate([source.records[:half], source.records[half:]]):
-        file = home / f"{number}.jsonl"
-        file.write_text(source.lines(records))
-        land_files(spark, places, [str(file)], Landing(f"unseen-{number}", datetime.now(UTC)))
-        seen = [table for table in seen_tables(spark, places) if table.source == source.prefix]
-        write(places.project, missing(places.project, seen))
-        result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops"])
-        assert result.success, f"TIDEMARK_SEED={SEED}: {result.exception or [one.message for one in result.result]}"[
-            :2000
-        ]
+        land(spark, places, f"unseen-{number}", source.lines(records), {source.prefix})
+        run_models(places)
     return places, source
 
 
