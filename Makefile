@@ -23,7 +23,8 @@ require:
 	@touch $@
 
 .jars/ready: conf/jars.txt .venv/ready
-	$(VENV)/python -m spark_jobs.fetch_jars
+	@mkdir -p .jars
+	$(VENV)/python -m spark_jobs.fetch_jars 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
 .venv-lint/ready: requirements/lint.txt | require

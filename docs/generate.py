@@ -25,7 +25,10 @@ _SCOPES = {
         " the dbt source that scaffolding names after the topic prefix.",
     ),
 }
-_KINDS = {"text": "a text", "names": "a list of column names", "mapping": "a mapping", "boolean": "`true` or `false`"}
+_KINDS = {
+    "text": "a text", "names": "a list of column names", "mapping": "a mapping", "boolean": "`true` or `false`",
+    "places": "a list of {`topic`, `partition`, `offset`}",
+}  # fmt: skip
 PLACES = {
     "TIDEMARK_LAKEHOUSE": ("`lakehouse` in the project", "Folder of every table, report and log."),
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; made anew when lost."),

@@ -98,3 +98,8 @@ def content_hash() -> Column:
     """SHA-256 of a record's key, value and headers, taken from a structure so that parts can't run together."""
     headers = F.transform("headers", lambda h: F.struct(h["key"].alias("key"), F.sha2(h["value"], 256).alias("value")))
     return F.sha2(F.to_json(F.struct(F.sha2("key", 256), F.sha2("value", 256), headers)), 256)
+
+
+def entry_id(place: Column) -> Column:
+    """The id of a quarantine entry, from what names it: a delivery, or a line of a file."""
+    return F.substring(F.sha2(F.to_json(place), 256), 1, 16)

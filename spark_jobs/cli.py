@@ -240,6 +240,7 @@ def quarantine() -> None:
 def list_(as_json: bool, project_dir: str, log_format: str) -> None:
     """List what is held: id, code, where it was."""
     from spark_jobs import bronze, steps
+    from spark_jobs.declarations import captured_tables
     from spark_jobs.quarantine import held
     from spark_jobs.query import as_json as to_json
     from spark_jobs.query import as_table
@@ -248,7 +249,8 @@ def list_(as_json: bool, project_dir: str, log_format: str) -> None:
     spark = this.session()
     bronze.ensure(spark, this.places)
     names = ["quarantine_id", "code", "reason", "topic", "partition", "offset", "occurrences", "origin"]
-    rows = held(spark, this.places).select(*names).orderBy("code", "topic", "partition", "offset").collect()
+    entries = held(spark, this.places, captured_tables(this.places))
+    rows = entries.select(*names).orderBy("code", "topic", "partition", "offset").collect()
     for row in rows if as_json else ():
         click.echo(to_json(row))
     if not as_json:
@@ -268,8 +270,9 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
     this = steps.Run(Places.of(project_dir), "quarantine show")
     spark = this.session()
     bronze.ensure(spark, this.places)
-    found = entry(spark, this.places, quarantine_id)
-    hidden = () if is_shown(spark, this.places, captured_tables(this.places), found["topic"]) else VALUES
+    tables = captured_tables(this.places)
+    found = entry(spark, this.places, tables, quarantine_id)
+    hidden = () if is_shown(spark, this.places, tables, found["topic"]) else VALUES
     for name, value in found.items():
         text = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else str(value)
         shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,17 +16,70 @@ from spark_jobs.landing.land import Landed, Landing, land_rows
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
+# Codes of `problem` in a changes log (`key_problem` in macros/changes), in words.
+PROBLEMS = {
+    "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again",
+}
 VALUES = ("key", "value", "headers", "line")
 
 
-def held(spark: SparkSession, places: Places) -> DataFrame:
-    """The entries that are not released."""
-    return bronze.read(spark, places, "quarantine").where("released_in is null")
+def held(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> DataFrame:
+    """The entries that are not released: what landing set aside, and changes that a declaration doesn't understand."""
+    entries = bronze.read(spark, places, "quarantine").where("released_in is null")
+    return reduce(
+        DataFrame.unionByName, [_problems(spark, places, table) for table in _troubled(spark, places, tables)], entries
+    )
 
 
-def entry(spark: SparkSession, places: Places, quarantine_id: str) -> dict[str, object]:
+def _troubled(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> list[CapturedTable]:
+    """The tables whose changes log has changes with a `problem`, as their last build has counted them."""
+    location = places.table("ops", "progress")
+    if not bronze.is_table(spark, location):
+        return []
+    has_problems = F.get_json_object("state", "$.hazards.problems") == "true"
+    models = {row["model"] for row in spark.table(table_at(location)).where(has_problems).select("model").collect()}
+    return [table for table in tables if any(model.endswith(f".{table.changes.name}") for model in models)]
+
+
+def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
+    """The changes of a log that no history has, as entries of the quarantine."""
+    log = spark.table(table_at(table.changes.location)).where("problem is not null")
+    place = ["source_label", "topic", "partition", "offset", "batch_id"]
+    records = bronze.read(spark, places, "records").where(F.col("feed") == table.feed)
+    found = records.join(log.select(*place, F.col("problem").alias("code")), on=place)
+    return found.select(
+        bronze.entry_id(F.struct(*bronze.DELIVERY)).alias("quarantine_id"),
+        "code",
+        F.element_at(F.create_map(*[F.lit(word) for pair in PROBLEMS.items() for word in pair]), "code").alias(
+            "reason"
+        ),
+        *[
+            F.col(name)
+            for name in (
+                *bronze.DELIVERY,
+                "timestamp",
+                "key",
+                "value",
+                "headers",
+                "origin",
+                "batch_id",
+                "run_id",
+                "landed_at",
+            )
+        ],
+        F.lit(None).cast("string").alias("line"),
+        F.lit(1).cast("bigint").alias("occurrences"),
+        F.lit(None).cast("bigint").alias("released_in"),
+    )
+
+
+def entry(
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], quarantine_id: str
+) -> dict[str, object]:
     """One entry by its id or the beginning of it; raises UsageError where none or several match."""
-    rows = bronze.read(spark, places, "quarantine").where(F.col("quarantine_id").startswith(quarantine_id)).take(2)
+    released = bronze.read(spark, places, "quarantine").where("released_in is not null")
+    entries = held(spark, places, tables).unionByName(released)
+    rows = entries.where(F.col("quarantine_id").startswith(quarantine_id)).take(2)
     if len(rows) != 1:
         raise UsageError(
             f"quarantine show {quarantine_id}: {'no entry' if not rows else 'several entries'} with that id."
@@ -52,7 +106,7 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
 
     An entry that is still not understood stays, with the reason it has now.
     """
-    entries = held(spark, places).where("topic is not null")
+    entries = bronze.read(spark, places, "quarantine").where("released_in is null and topic is not null")
     if ids:
         wanted = F.lit(False)
         for quarantine_id in ids:

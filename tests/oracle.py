@@ -247,12 +247,14 @@ class Change:
     transaction: str | None
     total_order: str | int | None
     time: int
+    processed: int
     before: State | None
     after: State | None
     content: str
     record_key: State | None = None
     old_key: State | None = None
     new_key: State | None = None
+    log: int = 0
     position: Position = ()
     disposition: str = "no_op"
 
@@ -339,6 +341,7 @@ def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Cha
         transaction=_transaction(payload),
         total_order=(payload.get("transaction") or {}).get("total_order"),
         time=_microseconds(source, payload),
+        processed=int(payload.get("ts_ms") or 0),
         before=decoder.row(payload.get("before"), _image(schema, "before")),
         after=decoder.row(payload.get("after"), _image(schema, "after")),
         content=json.dumps([payload.get("before"), payload.get("after")], default=str, sort_keys=True),
@@ -378,6 +381,13 @@ def _streamed_place(change: Change) -> Position:
     return (_sequence(source)[0] or source["lsn"], source["lsn"])
 
 
+def _by_log(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """The changes of each log of each partition, by offset; `changes` come by place."""
+    for _, partition in groupby(changes, lambda change: change.record.place[:2]):
+        for _, log in groupby(sorted(partition, key=lambda change: change.log), lambda change: change.log):
+            yield list(log)
+
+
 def _falls_back(change: Change, previous: Change) -> bool:
     """R3: whether a run of deliveries ended before this change of an unkeyed table."""
     now, then = _streamed_place(change), _streamed_place(previous)
@@ -388,10 +398,10 @@ def _falls_back(change: Change, previous: Change) -> bool:
 
 def _occurrences(changes: Iterable[Change]) -> Iterator[tuple[Change, int]]:
     """R3: number the equal changes of an unkeyed table within their run of deliveries."""
-    for _, partition in groupby(changes, lambda change: change.record.place[:2]):
+    for log in _by_log(changes):
         previous: Change | None = None
         met: Counter[tuple[Any, ...]] = Counter()
-        for change in partition:
+        for change in log:
             if change.op != "r":
                 if previous is not None and _falls_back(change, previous):
                     met.clear()
@@ -409,7 +419,7 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
     for change, occurrence in numbered:
         key = tuple(change.column(name) for name in key_columns)
         content = change.content if change.op == "r" or not key_columns else ""
-        identity = (key, _place_in_log(change), change.op, change.transaction, content, occurrence)
+        identity = (key, change.log, _place_in_log(change), change.op, change.transaction, content, occurrence)
         change.disposition = "duplicate" if identity in known else change.disposition
         if identity not in known:
             counted.append(change)
@@ -419,32 +429,16 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
 
 @dataclass
 class Log:
-    """R4, R5: gives the changes of one partition, by offset, their positions."""
+    """R4: gives the changes of one log of one partition, by offset, their positions."""
 
-    epoch: int = 0
-    base: str = ""
-    server: int = 0
     snapshot_lsn: int = 0
     greatest: Position = ()
 
     def position(self, change: Change) -> Position:
-        """Where the source's own log has the change; a new log begins a new epoch."""
-        place = self._binlog_place(change) if change.is_mysql else self._wal_place(change)
-        if place < self.greatest:
-            self._begin()
+        """Where the source's own log has the change."""
+        place = _streamed_place(change) if change.is_mysql else self._wal_place(change)
         self.greatest = max(self.greatest, place)
-        return (self.epoch, *place)
-
-    def _begin(self) -> None:
-        self.epoch += 1
-        self.greatest = ()
-
-    def _binlog_place(self, change: Change) -> Position:
-        base, server = _binlog_file(change.source)[0], change.source.get("server_id") or self.server
-        if (self.base and base != self.base) or (self.server and server != self.server):
-            self._begin()
-        self.base, self.server = base, server
-        return _streamed_place(change)
+        return (change.log, *place)
 
     def _wal_place(self, change: Change) -> Position:
         lsn, (last, own) = change.source.get("lsn"), _sequence(change.source)
@@ -459,11 +453,68 @@ class Log:
 
 def in_order(changes: list[Change]) -> list[Change]:
     """R4: by position, then by place; `changes` come by place."""
-    for _, partition in groupby(changes, lambda change: change.record.place[:2]):
+    for of_log in _by_log(changes):
         log = Log()
-        for change in partition:
+        for change in of_log:
             change.position = log.position(change)
     return sorted(changes, key=lambda change: (change.position, change.record.place))
+
+
+def _server(change: Change) -> tuple[Any, ...] | None:
+    """R5: the server and the name of its log, where a streamed event tells."""
+    is_told = change.is_mysql and change.op != "r"
+    return (change.source.get("server_id"), _binlog_file(change.source)[0]) if is_told else None
+
+
+def _new_log(changes: list[Change]) -> list[Change]:
+    """R5: what is behind the first border in the changes of one log.
+
+    There the position falls back, and time or server say that the change isn't late. The new log begins right behind
+    the old one's highest position.
+    """
+    highest, latest = changes[0], changes[0].time
+    for change in changes[1:]:
+        falls = change.position < highest.position
+        servers = {_server(change), _server(highest)} - {None}
+        if falls and (change.time > latest or len(servers) > 1):
+            return [one for one in changes if one.record.place > highest.record.place]
+        latest = max(latest, change.time)
+        highest = change if change.position >= highest.position else highest
+    return []
+
+
+def _topic_made_anew(changes: list[Change]) -> int | None:
+    """R1: when the connector wrote the first record of a topic's second life; None where it had one life."""
+    by_offset = groupby(changes, lambda change: change.record.offset)
+    written = [sorted(change.processed for change in doubled) for _, doubled in by_offset]
+    return min((times[-1] for times in written if times[0] < times[-1]), default=None)
+
+
+def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
+    """R5: number the logs that the changes are from; the counted deliveries, in order. `changes` come by place."""
+    while True:
+        for change in changes:
+            change.disposition = "no_op"
+        counted = in_order(counted_deliveries(changes, key_columns))
+        by_place = sorted(counted, key=lambda change: change.record.place)
+        anew = {id(log[0]): _topic_made_anew(log) for log in _by_log(by_place)}
+        for log in _by_log(by_place):
+            began = anew[id(log[0])]
+            behind = _new_log(log) if began is None else [one for one in log if one.processed >= began]
+            if behind:
+                _move(changes, log[0], behind[0], began)
+                break
+        else:
+            return counted
+
+
+def _move(changes: list[Change], old: Change, first: Change, began: int | None) -> None:
+    """Number the logs of a partition anew, now that one begins: at an offset, or when the connector wrote it."""
+    number = old.log
+    for change in changes:
+        if change.record.place[:2] == old.record.place[:2]:
+            is_behind = change.processed >= began if began else change.record.place >= first.record.place
+            change.log += change.log > number or (change.log == number and is_behind)
 
 
 # What happened to each key (R7, R9, R14, R15, R16, R19)
@@ -715,10 +766,10 @@ def _settle(version: Version) -> bool:
 def _fold(changes: list[Change], options: TableOptions) -> History:
     keyed = (tuple(change.record_key) for change in changes if change.record_key)
     history = History(options.key or next(keyed, ()))
-    counted = counted_deliveries(changes, history.key_columns)
+    counted = find_logs(changes, history.key_columns)
     if history.key_columns:
         walk = Walk(history, options)
-        walk.run(in_order(counted))
+        walk.run(counted)
         for key, steps in walk.steps.items():
             life = Life(key, history, options)
             for unit in units(steps, options.granularity):

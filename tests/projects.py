@@ -52,9 +52,10 @@ def land(spark: SparkSession, places: Places, name: str, lines: str, sources: Co
     write(places.project, missing(places.project, seen))
 
 
-def run_models(places: Places, *arguments: str) -> None:
-    """Build changes, current and history, and expect that it ends well."""
-    result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops", *arguments])
+def run_models(places: Places, *arguments: str, accounting: bool = False) -> None:
+    """Build changes, current and history, and their accounting where asked for, and expect that it ends well."""
+    selected = [] if accounting else ["--exclude", "tag:layer:ops"]
+    result = run_dbt(places, ["--quiet", "run", *selected, *arguments])
     failed = [one.message[:700] for one in result.result or [] if one.status == "error"]
     assert result.success, result.exception or failed
 

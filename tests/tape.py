@@ -4,17 +4,19 @@ A tape has `changes` and `history`, each a table of text: one line a change in t
 Columns of `changes` that can be left out:
 
     at       seconds of the source's clock; the number of the line
-    lsn      position in the log; ten times the number of the line
+    lsn      position in the log; ten times the number of the line; `none` for a read that tells none
     txn      transaction; the number of the line
     batch    the landing that brings it; 1
     before   the row's name before, where the tape's connector writes whole rows (MariaDB)
     snapshot the source's marker of a read
+    server   the server (MariaDB); 1
     last     the last commit before the change, as `sequence` has it; `null` before the first
     oldkey, newkey   the headers of a change of key
 
 An empty cell is NULL, `?` a large value that the event leaves out, `-` a column that the event has not. Times in
 `history` are seconds of the same clock. Tapes with the same `connector` and `options` share a table, told apart by the
-beginning of their keys; one that concerns its whole table (a truncate, a complete snapshot, `last`) has its own.
+beginning of their keys; one that concerns its whole table (a truncate, a complete snapshot, `last`, or as `alone` says)
+has its own.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class Tape:
     history: list[dict[str, str]]
     connector: str = "postgresql"
     options: dict[str, Any] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def table(self) -> str:
@@ -51,7 +54,7 @@ class Tape:
         concerns_all = any(
             line["op"] == "t" or "last" in line or "last" in line.get("snapshot", "") for line in self.changes
         )
-        if concerns_all or self.options:
+        if concerns_all or self.options or self.alone:
             return f"tape_{self.number}"
         return f"tapes_{self.connector}"
 
@@ -107,7 +110,7 @@ class Tape:
         }
 
     def _source(self, number: int, line: dict[str, str]) -> dict[str, Any]:
-        place = self.number * ROOM * 10 + int(line.get("lsn") or number * 10)
+        place = None if line.get("lsn") == "none" else self.number * ROOM * 10 + int(line.get("lsn") or number * 10)
         transaction = self.number * ROOM + int(line.get("txn") or number)
         common = {
             "connector": self.connector,
@@ -118,6 +121,8 @@ class Tape:
             "snapshot": line.get("snapshot") or ("true" if line["op"] == "r" else "false"),
         }
         if self.connector == "postgresql":
+            if place is None:
+                return common | {"schema": "public", "lsn": None, "txId": None, "sequence": None}
             last = line.get("last") or str(place)
             sequence = [
                 None if last == "null" else str(self.number * ROOM * 10 + int(last) if "last" in line else place),
@@ -126,7 +131,7 @@ class Tape:
             return common | {"schema": "public", "lsn": place, "txId": transaction, "sequence": json.dumps(sequence)}
         is_read = line["op"] == "r"
         return common | {
-            "server_id": 0 if is_read else 1,
+            "server_id": 0 if is_read else int(line.get("server") or 1),
             "file": "binlog.000001",
             "pos": place,
             "row": 0,
@@ -175,6 +180,7 @@ def tapes(folder: Path) -> list[Tape]:
             _lines(one["history"]),
             one.get("connector", "postgresql"),
             one.get("options", {}),
+            one.get("alone", False),
         )
         for number, one in enumerate(told, 1)
     ]

@@ -36,10 +36,15 @@ dispositions as (
 
     select
         log.change_id,
+        {%- if scope.hazards.problems %}
+        if(
+            any_value(log.problem) is not null,
+            'quarantined',
+        {%- endif %}
         coalesce(
             max(struct(array_position(array('no_op', 'collapsed', 'closed_only', 'opened'), outcome) as weight, outcome)).outcome,
             'no_op'
-        ) as disposition
+        ){{ ')' if scope.hazards.problems }} as disposition
     from {{ log }} as log
     left join outcomes on log.change_id = outcomes.change_id
     group by log.change_id

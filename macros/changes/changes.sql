@@ -14,28 +14,50 @@
     {%- do check_options('changes', dict(
         kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole
     )) -%}
-    {%- set of_source = source_options(source_name) -%}
-    {%- set before_is_whole = of_source.before_is_whole if before_is_whole is none else before_is_whole -%}
-    {%- set columns = column_specs(columns) -%}
-    {%- set key = key or [] -%}
-    {%- do config(meta={'tidemark': {
-        'columns': columns, 'key': key, 'before_is_whole': before_is_whole, 'source': source_name ~ '.' ~ table
-    }}) -%}
-    {%- set records = source(source_name, table) -%}
-    {%- set feed = feed_of(source_name, table) -%}
-    {%- set columns = columns_of(feed, columns) -%}
-    {%- set shapes_differ = shapes_differ(columns) -%}
-    {%- set scope = changes_scope(
-        records, feed, {'key': key, 'placeholder': of_source.placeholder, 'before_is_whole': before_is_whole}, columns
-    ) -%}
-    {%- set absent = placeholder_texts(of_source.placeholder) -%}
+    {%- set declared = {
+        'columns': column_specs(columns), 'key': key or [], 'before_is_whole': before_is_whole,
+        'source': source_name ~ '.' ~ table
+    } -%}
+    {%- do config(meta={'tidemark': declared}) -%}
+    {%- set captured = captured_table(source_name, table, declared) -%}
+    {%- set scope = changes_scope(captured) -%}
 {{ decision(scope) }}
+{{ log_query(captured, scope) }}
+{%- endmacro %}
+
+
+{#-
+  What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
+
+  Returns: {records, feed, columns, key, before_is_whole, placeholder, new_logs}
+-#}
+{% macro captured_table(source_name, table, declared) -%}
+    {%- set of_source = source_options(source_name) -%}
+    {%- set feed = feed_of(source_name, table) -%}
+    {{ return({
+        'records': source(source_name, table),
+        'feed': feed,
+        'columns': columns_of(feed, declared.columns),
+        'key': declared.key,
+        'before_is_whole': of_source.before_is_whole if declared.before_is_whole is none else declared.before_is_whole,
+        'placeholder': of_source.placeholder,
+        'new_logs': of_source.new_logs
+    }) }}
+{%- endmacro %}
+
+
+{#- Query: the changes of a captured table, from the records that a scope names. -#}
+{% macro log_query(captured, scope) -%}
+    {%- set feed, columns, key = captured.feed, captured.columns, captured.key -%}
+    {%- set shapes_differ = shapes_differ(columns) -%}
+    {%- set absent = placeholder_texts(captured.placeholder) -%}
+    {%- set is_whole = is_before_whole(captured.before_is_whole, 'connector') -%}
 with
 
 records as (
 
     select *
-    from {{ records }}
+    from {{ captured.records }}
     where feed = {{ text_literal(feed) }}
         and kind in ('change', 'truncate')
         and batch_id > {{ scope.after }}
@@ -131,11 +153,14 @@ filled as (
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
         {{ key_struct(columns, key) }} as key_struct,
         {%- if key %}
-        coalesce(previous_key, {{ key_before('op', is_before_whole(before_is_whole, 'connector'), columns, key) }}) as previous_key,
+        coalesce(previous_key, {{ key_before('op', is_whole, columns, key) }}) as previous_key,
         {%- else %}
         previous_key,
         {%- endif %}
-        {{ is_before_whole(before_is_whole, 'connector') }} as is_before_whole
+        {{ is_whole }} as is_before_whole,
+        {{ log_number(scope.borders) }} as log_number,
+        {{ server_log('op', 'source') }} as server,
+        {{ key_problem(columns, key) }} as problem
     from typed
 
 ),
@@ -180,13 +205,24 @@ counted as (
     from ranked
     where delivery = 1
 
+),
+
+placed as (
+
+    select
+        *,
+        {{ position_across_logs(position('connector', 'source', 'snapshot_lsn'), scope.borders) }} as told_position
+    from counted
+
 )
 
 select
     change_id,
     op,
     key_struct as key,
-    {{ position('connector', 'source', 'snapshot_lsn') }} as position,
+    {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
+    log_number,
+    server,
     {{ transaction_id('connector', 'op', 'source', 'transaction.id') }} as transaction_id,
     timestamp_micros(changed_at_us) as changed_at,
     timestamp_millis(processed_at_ms) as processed_at,
@@ -204,9 +240,10 @@ select
     absent_columns,
     exact_values,
     is_before_whole,
+    problem,
     if(op in ('c', 'u', 'r'), after, null) as after,
     before
-from counted
+from placed
 {%- endmacro %}
 
 
@@ -216,5 +253,24 @@ from counted
         has_before and {{ connector }} in ('mysql', 'mariadb', 'sqlserver', 'db2')
     {%- else -%}
         has_before and {{ declared | lower }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Expression: the code of what keeps a change out of histories, NULL mostly: a value of its key that can't be decoded
+  names no row (R2). The change stays in the log, and shows in the quarantine until another declaration understands it.
+-#}
+{% macro key_problem(columns, key) -%}
+    {%- if key -%}
+    if(
+        {%- for spec in columns if spec.name in key %}
+        {{ 'or ' if not loop.first }}key_typed.{{ quoted(spec.name) }} is null and key_text.{{ quoted(spec.name) }} is not null
+        {%- endfor %},
+        'key_not_decoded',
+        null
+    )
+    {%- else -%}
+    cast(null as string)
     {%- endif -%}
 {%- endmacro %}

@@ -134,7 +134,7 @@
 {#- Expression: S of R4, the lsn of the last snapshot read before this record by offset in its partition. -#}
 {% macro last_snapshot_lsn() -%}
     last_value(if({{ is_read('source') }} and coalesce(source.snapshot, '') != 'incremental', cast(source.lsn as bigint), null), true) over (
-        partition by source_label, topic, `partition`
+        partition by source_label, topic, `partition`, log_number
         order by `offset`
         rows between unbounded preceding and 1 preceding
     )
@@ -148,11 +148,11 @@
   are one change.
 -#}
 {% macro numbered_in_runs(changes) -%}
-    {%- set by_offset = 'partition by source_label, topic, `partition` order by `offset` rows between unbounded preceding' -%}
+    {%- set by_offset = 'partition by source_label, topic, `partition`, log_number order by `offset` rows between unbounded preceding' -%}
     select
         *,
         if(op = 'r', 0, row_number() over (
-            partition by source_label, topic, `partition`, run_no, to_json(identity) order by `offset`
+            partition by source_label, topic, `partition`, log_number, run_no, to_json(identity) order by `offset`
         )) as ordinal
     from (
         select

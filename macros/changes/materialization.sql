@@ -10,7 +10,8 @@
         {%- do leave_as_is(target, 'silver') -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_log(target, compiled_code, decision) -%}
-        {%- do say('built', decision, {'hazards': hazards_of(target, -1)}) -%}
+        {%- set told = settle(target, decision, account_of_log(target, [])) -%}
+        {%- do say('built', decision, told) -%}
     {%- else -%}
         {%- do add_row_fields(target, decision.added) -%}
         {%- set staged = stage(compiled_code) -%}
@@ -18,6 +19,7 @@
         {%- set counts = run_query(
             "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
         )[0] -%}
+        {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
         {%- if counts[1] and decision.case == 'rederive' -%}
             {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
         {%- elif counts[1] -%}
@@ -30,7 +32,7 @@
         {%- do unstage(staged) -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
-            {'hazards': both_hazards(decision.hazards, hazards_of(target, decision.after))}
+            settle(target, decision, account)
         ) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
@@ -38,12 +40,51 @@
 {% endmaterialization %}
 
 
-{#- `reset_in` tells histories that the log may say otherwise of changes that they have read. -#}
+{#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
 {% macro create_log(target, sql, decision) -%}
     {%- do create_as(
-        target, sql, 'silver', [], decision.state.columns | map('first') | list,
-        {'tidemark.reset_in': decision.batch_id} if decision.get('reset') else {}
+        target, sql, 'silver', [], decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id}
     ) -%}
+{%- endmacro %}
+
+
+{#-
+  Make a log anew while it shows that its positions rest on a wrong belief: on one log of the source where there are
+  more (R5), or on positions in reads that have none (R4).
+
+  Args:
+      account: what `account_of_log` found in the new part of the log
+
+  Returns: what the next run has to know: {hazards, tops, borders, has_placeless}
+-#}
+{% macro settle(target, decision, account) -%}
+    {%- set walk = namespace(
+        account=account, belief={'borders': decision.borders, 'has_placeless': decision.has_placeless}, settled=false,
+        is_whole=decision.case != 'some'
+    ) -%}
+    {%- for round in range(10) if not walk.settled -%}
+        {%- set belief = {
+            'borders': found_borders(target, declared_borders(source_options(model.sources[0][0]).new_logs))
+                if walk.account.is_doubtful or (walk.is_whole and walk.belief.borders) else walk.belief.borders,
+            'has_placeless': walk.belief.has_placeless or walk.account.hazards.placeless
+        } -%}
+        {%- if belief == walk.belief -%}
+            {%- set walk.settled = true -%}
+        {%- else -%}
+            {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
+            {%- do create_log(
+                target, log_query(captured, dict(decision, after=-1, follows_snapshot=true, **belief)), decision
+            ) -%}
+            {%- set walk.belief = belief -%}
+            {%- set walk.account = account_of_log(target, []) -%}
+            {%- set walk.is_whole = true -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(dict(
+        walk.belief,
+        tops=walk.account.tops if walk.is_whole else merged_tops(decision.tops, walk.account.tops),
+        hazards=walk.account.hazards if walk.is_whole else both_hazards(decision.hazards, walk.account.hazards)
+    )) }}
 {%- endmacro %}
 
 
@@ -108,16 +149,99 @@
 
 
 {#-
-  What in a log a fold must be prepared for. A fold without a hazard leaves the steps for it out.
+  What a log, or a staged part of it, holds: one question, answered by partition of the topic.
 
-  Returns: hazard → whether a change landed after the given landing has it.
+  Args:
+      tops: the last place of each partition before that part
+
+  Returns: {hazards, tops, is_doubtful}
+      hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
+      tops: [label, topic, partition, offset, log_number, position, server, time in µs] of each partition: the highest
+          offset and, of the last log, the highest position, its server and the latest time
+      is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
 -#}
-{% macro hazards_of(log, after) -%}
-    {%- set conditions = hazard_conditions() -%}
-    {%- set counts = run_query(
-        'select ' ~ hazard_counts() ~ ' from ' ~ log ~ ' where batch_id > ' ~ after
-    )[0] -%}
-    {{ return(named_hazards(counts, 0)) }}
+{% macro account_of_log(relation, tops) -%}
+    {%- set rows = run_query(log_account(relation, tops)) -%}
+    {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false) -%}
+    {%- set known = {} -%}
+    {%- for top in tops -%}{%- do known.update({top[:3] | string: top[3]}) -%}{%- endfor -%}
+    {%- for row in rows -%}
+        {%- set place = [row[0], row[1], row[2] | int] -%}
+        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 10)) -%}
+        {%- do account.tops.append(place + [row[3] | int, row[4] | int, row[5], row[6], row[7]]) -%}
+        {%- if row[9] or row[8] | int <= known.get(place | string, -1) -%}
+            {%- set account.is_doubtful = true -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({'hazards': account.hazards, 'tops': account.tops, 'is_doubtful': account.is_doubtful}) }}
+{%- endmacro %}
+
+
+{% macro log_account(relation, tops) -%}
+    select
+        source_label, topic, `partition`,
+        max(`offset`) as highest_offset,
+        max(log_number) as last_log,
+        max(struct(log_number, position, server)).position as position,
+        max(struct(log_number, position, server)).server as server,
+        unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
+        min(`offset`) as lowest_offset,
+        count_if(({{ begins_new_log('highest', 'latest') }}) or `offset` = last_offset) as doubts,
+        {{ hazard_counts() }}
+    from (
+        select
+            *,
+            greatest(max(struct(position, server)) over before, {{ top_of(tops, 'position') }}) as highest,
+            greatest(max(changed_at) over before, {{ top_of(tops, 'time') }}) as latest,
+            lag(`offset`) over by_offset as last_offset
+        from {{ relation }}
+        window
+            by_offset as (partition by source_label, topic, `partition`, log_number order by `offset`),
+            before as (
+                partition by source_label, topic, `partition`, log_number
+                order by `offset` rows between unbounded preceding and 1 preceding
+            )
+    ) as followed
+    group by source_label, topic, `partition`
+{%- endmacro %}
+
+
+{#- Expression: the highest position with its server, or the latest time, of a change's log before this part of it. -#}
+{% macro top_of(tops, what) -%}
+    case
+    {%- for top in tops %}
+        when source_label = {{ text_literal(top[0]) }} and topic = {{ text_literal(top[1]) }}
+            and `partition` = {{ top[2] }} and log_number = {{ top[4] }}
+            then
+            {%- if what == 'time' %} {{ 'cast(null as timestamp)' if top[7] is none else 'timestamp_micros(' ~ top[7] ~ ')' }}
+            {%- else %} struct({{ text_or_null(top[5]) }} as position, {{ text_or_null(top[6]) }} as server)
+            {%- endif %}
+    {%- endfor %}
+        when false then {{ 'cast(null as timestamp)' if what == 'time' else 'struct(cast(null as string) as position, cast(null as string) as server)' }}
+    end
+{%- endmacro %}
+
+
+{% macro text_or_null(text) -%}
+    {{ 'cast(null as string)' if text is none else text_literal(text) }}
+{%- endmacro %}
+
+
+{#- What is known of each partition, after a part of it has come: of the same log the higher of each. -#}
+{% macro merged_tops(known, new) -%}
+    {%- set tops = {} -%}
+    {%- for top in known + new -%}
+        {%- set place = top[:3] | string -%}
+        {%- set before = tops.get(place) -%}
+        {%- if before is none or before[4] < top[4] -%}
+            {%- do tops.update({place: top}) -%}
+        {%- elif before[4] == top[4] -%}
+            {%- set position = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | sort(attribute=0) | last -%}
+            {%- do tops.update({place: top[:3] + [[before[3], top[3]] | max, top[4], position[0], position[1],
+                [before[7] or 0, top[7] or 0] | max]}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(tops.values() | list) }}
 {%- endmacro %}
 
 
@@ -130,7 +254,9 @@
         'absent': 'size(absent_columns) > 0',
         'inexact': 'size(exact_values) > 0',
         'whole_before': "is_before_whole and op in ('u', 'd')",
-        'reads': "op = 'r'"
+        'reads': "op = 'r'",
+        'placeless': "op = 'r' and position is null",
+        'problems': 'problem is not null'
     }) }}
 {%- endmacro %}
 

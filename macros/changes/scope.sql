@@ -17,17 +17,32 @@
       rederive  every record, and then what differs is written: without a key a change's number depends on records of
                 other landings (R3)
 
-  A change whose position depends on reads before it (S in R4: `follows_snapshot`) makes the table anew where those
-  were landed before or, with reads landed late, may have been.
+  Positions can depend on records before them: on reads (S in R4: `follows_snapshot`; reads without a position:
+  `has_placeless`). The table is made anew where such reads were landed before or, with reads landed late, may have been.
+
+  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_snapshot, has_placeless}
 -#}
-{% macro changes_scope(records, feed, declared, columns) -%}
+{% macro changes_scope(captured) -%}
+    {%- set declared = {
+        'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
+        'new_logs': captured.new_logs
+    } -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
-    {%- set scope = build_scope('silver', declared, columns, progress) -%}
-    {%- set hazards = progress.get(model.unique_id, {}).get('hazards', {}) -%}
-    {%- if not is_building() -%}
-        {{ return(dict(scope, batch_id=none, follows_snapshot=true)) }}
+    {%- set known = progress.get(model.unique_id, {}) -%}
+    {%- set scope = dict(
+        build_scope('silver', declared, captured.columns, progress), batch_id=none, hazards=known.get('hazards', {}),
+        borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
+        follows_snapshot=true
+    ) -%}
+    {%- if scope.case != 'increment' -%}
+        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
     {%- endif -%}
-    {%- set of_feed = ' from ' ~ records ~ ' where feed = ' ~ text_literal(feed) ~ " and kind in ('change', 'truncate')" -%}
+    {%- if not is_building() -%}
+        {{ return(scope) }}
+    {%- endif -%}
+    {%- set of_feed = (
+        ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) ~ " and kind in ('change', 'truncate')"
+    ) -%}
     {%- set found = run_query(
         'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r')" ~ of_feed ~ ' and batch_id > '
         ~ scope.after
@@ -36,13 +51,13 @@
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=found[0] or 0, follows_snapshot=follows_snapshot)) }}
     {%- elif found[0] is none -%}
-        {{ return(dict(scope, case='nothing', batch_id=none, after=9223372036854775807)) }}
-    {%- elif not declared.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, hazards=hazards)) }}
-    {%- elif follows_snapshot or (found[2] and is_out_of_order(of_feed, scope.after)) -%}
-        {{ return(dict(scope, case='full', batch_id=found[0], after=-1, follows_snapshot=true, reset=true)) }}
+        {{ return(dict(scope, case='nothing', after=9223372036854775807)) }}
+    {%- elif not captured.key -%}
+        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1)) }}
+    {%- elif follows_snapshot or (found[2] and (scope.has_placeless or is_out_of_order(of_feed, scope.after))) -%}
+        {{ return(dict(scope, case='full', batch_id=found[0], after=-1)) }}
     {%- endif -%}
-    {{ return(dict(scope, case='some', batch_id=found[0], hazards=hazards)) }}
+    {{ return(dict(scope, case='some', batch_id=found[0], follows_snapshot=false)) }}
 {%- endmacro %}
 
 

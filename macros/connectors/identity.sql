@@ -4,14 +4,16 @@
   reads, and for changes without a key.
 
   Args:
-      key: the declared key, whose value is in `key_struct`; none for a table without one
-      op, source, content: expressions
+      key: the declared key, whose value is in `key_struct`, or where that has a `problem` in `key_text`; none for a table without one
+      op, source, content: expressions; which log of the source (R5) the change is in is in `log_number`
 -#}
 {% macro change_identity(key, op, source, content) -%}
     named_struct(
         {%- if key %}
         'key', key_struct,
+        'undecoded', if(problem is null, null, key_text),
         {%- endif %}
+        'log', nullif(log_number, 0),
         'op', {{ op }},
         'transaction', {{ source }}.`txId`,
         'lsn', {{ source }}.lsn,

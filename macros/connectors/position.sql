@@ -43,6 +43,25 @@
 {%- endmacro %}
 
 
+{#-
+  Expression: the server and the name of its log, where an event tells; NULL for reads, which MySQL's and MariaDB's
+  connectors write with server 0.
+-#}
+{% macro server_log(op, source) -%}
+    if({{ op }} = 'r', null, nullif(concat_ws(' ', {{ source }}.server_id, regexp_extract({{ source }}.file, '^(.*?)[.]?[0-9]*$', 1)), ''))
+{%- endmacro %}
+
+
+{#- Expression: a read without a position follows the greatest before it by offset in its partition (R4). -#}
+{% macro followed_position() -%}
+    coalesce(told_position, max(told_position) over (
+        partition by source_label, topic, `partition`, log_number
+        order by `offset`
+        rows between unbounded preceding and 1 preceding
+    ), '')
+{%- endmacro %}
+
+
 {#- Numbers as text that sorts like them, joined; NULL where the first is. -#}
 {% macro places() -%}
     {%- for number in varargs %}{{ "concat(" if loop.first }}lpad(coalesce({{ number }}

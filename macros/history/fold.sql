@@ -31,6 +31,9 @@ own_changes as (
     where op != 't'
         -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
         and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
+        {%- if hazards.problems %}
+        and problem is null
+        {%- endif %}
         {%- if scope.case == 'nothing' %}
         and false
         {%- elif scope.case == 'keys' %}

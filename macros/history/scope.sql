@@ -19,6 +19,8 @@
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard())) }}
     {%- endif -%}
+    {%- set made_in = log_made_in(log) -%}
+    {%- do scope.state.update({'log_made_in': made_in}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set found = run_query(
         "select max(batch_id), count_if(op = 't'), count_if(op = 'r' and snapshot != 'incremental'), " ~ hazard_counts()
@@ -27,9 +29,11 @@
     {%- set scope = dict(scope, hazards=both_hazards(known.hazards, named_hazards(found, 3)), batch_id=found[0]) -%}
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=[found[0] or 0, known.batch_id] | max)) }}
+    {%- elif made_in != progress[model.unique_id].get('log_made_in') -%}
+        {{ return(dict(scope, case='table', batch_id=[found[0] or 0, scope.after] | max)) }}
     {%- elif found[0] is none or found[0] <= scope.after -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
-    {%- elif not by_key or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') or reset_since(log, scope.after) -%}
+    {%- elif not by_key or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') -%}
         {{ return(dict(scope, case='table')) }}
     {%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
@@ -37,12 +41,12 @@
 {%- endmacro %}
 
 
-{#- Whether a log was made anew, for a reason that changes what it says, after a landing. -#}
-{% macro reset_since(log, after) -%}
-    {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.reset_in' -%}
-        {{ return(row[1] | int > after) }}
+{#- The run that made a log anew: it may say otherwise of changes that histories have read. -#}
+{% macro log_made_in(log) -%}
+    {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.made_in' -%}
+        {{ return(row[1]) }}
     {%- endfor -%}
-    {{ return(false) }}
+    {{ return('') }}
 {%- endmacro %}
 
 

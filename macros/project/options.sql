@@ -74,6 +74,10 @@
                 'about': 'Whether `before` holds the whole row. By connector where not said; for PostgreSQL say true only'
                     ~ ' where tables have REPLICA IDENTITY FULL, since DEFAULT invents columns.',
             },
+            'new_logs': {
+                'takes': 'places', 'default': [], 'rule': 'R5',
+                'about': 'Where records of another log of the source begin that their positions and times don\'t show.',
+            },
         },
     }) }}
 {%- endmacro %}
@@ -170,6 +174,13 @@
             and value | reject('string') | list | length == 0) }}
     {%- elif takes == 'mapping' -%}
         {{ return(value is mapping) }}
+    {%- elif takes == 'places' -%}
+        {%- for place in (value if value is sequence and value is not string and value is not mapping else [none])
+            if place is not mapping or place | list | sort != ['offset', 'partition', 'topic']
+            or place.topic is not string or place.partition is not integer or place.offset is not integer -%}
+            {{ return(false) }}
+        {%- endfor -%}
+        {{ return(true) }}
     {%- elif takes == 'boolean' -%}
         {{ return(value is boolean) }}
     {%- endif -%}
@@ -179,6 +190,7 @@
 
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
-        'text': 'a text', 'names': 'a list of column names', 'mapping': 'a mapping', 'boolean': 'true or false'
+        'text': 'a text', 'names': 'a list of column names', 'mapping': 'a mapping', 'boolean': 'true or false',
+        'places': 'a list of {topic, partition, offset}'
     }[takes]) }}
 {%- endmacro %}

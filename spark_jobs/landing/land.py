@@ -249,13 +249,11 @@ def _set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
 def _rejects(rows: DataFrame) -> DataFrame:
     """One quarantine entry per thing that can't be understood: a record, or a line that holds none."""
     is_record = F.col("topic").isNotNull() & F.col("partition").isNotNull() & F.col("offset").isNotNull()
-    place = F.when(
-        is_record, F.to_json(F.struct("source_label", "topic", "partition", "offset", "content_hash"))
-    ).otherwise(F.to_json(F.struct("source_label", "origin", "line")))
-    words = F.create_map(*[F.lit(word) for pair in REASONS.items() for word in pair])
-    entries = rows.withColumn("quarantine_id", F.substring(F.sha2(place, 256), 1, 16)).withColumn(
-        "line", F.when(~is_record, F.col("line"))
+    entry_id = F.when(is_record, bronze.entry_id(F.struct(*bronze.DELIVERY))).otherwise(
+        bronze.entry_id(F.struct("source_label", "origin", "line"))
     )
+    words = F.create_map(*[F.lit(word) for pair in REASONS.items() for word in pair])
+    entries = rows.withColumn("quarantine_id", entry_id).withColumn("line", F.when(~is_record, F.col("line")))
     copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]
     copied += ["line", "origin", "batch_id", "run_id", "landed_at"]
     return (

@@ -15,6 +15,7 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, owners
 from spark_jobs.reporting.measures import Measures
 
@@ -98,6 +99,8 @@ def account(
         else:
             topics.setdefault(one.topic, Counter())[one.kind or "unknown_kind"] += one.records
     for entry in held:
+        if entry.code in PROBLEMS:
+            continue  # a change in its table's log, which the fold has counted
         subject = feeds[owner[entry.topic]] if entry.topic in owner else topics.setdefault(entry.topic, Counter())
         subject["quarantined"] += entry.records
 
@@ -121,6 +124,7 @@ def _of_table(
     if table.accounting is None:
         outcome = {"unkeyed" if not table.key else "no_history": changes}
     dispositions = {**outcome, "duplicates": read - changes, **_others(counted)}
+    dispositions["quarantined"] += outcome.get("quarantined", 0)
     dispositions["pending"] = counted["row_records"] - read
     total = counted["row_records"] + sum(_others(counted).values())
     return Account("table", table.name, total, dispositions)

@@ -65,7 +65,7 @@ def check(
         measured = measures.measure(spark, places, tables, {name: one.defaulted for name, one in described.items()})
         through = accounting.built_through(spark, places, tables, measured)
         found = bronze_contents.contents(spark, places, through)
-        held = quarantine.held(spark, places, _shown_topics(tables, found), sample_rows=sample_rows)
+        held = quarantine.held(spark, places, tables, _shown_topics(tables, found), sample_rows=sample_rows)
         accounts = accounting.account(spark, tables, found, held, measured)
         accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
     with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:

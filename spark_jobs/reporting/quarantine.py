@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
+from spark_jobs import bronze, quarantine
+from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.masking import hashed
@@ -16,18 +17,26 @@ _SAMPLES = 3
 _LETTERS = 300
 
 
-def held(spark: SparkSession, places: Places, shown_topics: Collection[str] | None, *, sample_rows: bool) -> list[Held]:
+def held(
+    spark: SparkSession,
+    places: Places,
+    tables: Sequence[CapturedTable],
+    shown_topics: Collection[str] | None,
+    *,
+    sample_rows: bool,
+) -> list[Held]:
     """The held entries, counted by code and topic.
 
     Args:
         spark: The session.
         places: Where bronze is.
+        tables: The captured tables, whose logs can hold some.
         shown_topics: The topics whose values people may see, None for all; other samples are hashes and lengths.
         sample_rows: Whether to give samples at all.
     """
     if not bronze.is_table(spark, places.table("bronze", "quarantine")):
         return []
-    entries = bronze.read(spark, places, "quarantine").where("released_in is null")
+    entries = quarantine.held(spark, places, tables)
     # A value that is no UTF-8 can be why it is here, so it isn't decoded but shown with replacement characters.
     text = F.make_valid_utf8(F.coalesce(F.col("line"), F.col("value").cast("string")))
     may_see = F.lit(True) if shown_topics is None else F.coalesce(F.col("topic").isin(*shown_topics), F.lit(False))

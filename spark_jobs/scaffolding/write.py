@@ -24,11 +24,12 @@ CURRENT_COLUMNS = (
     "version_id",
 )  # fmt: skip
 LOG_COLUMNS = {
-    "position": "string", "transaction_id": "string", "changed_at": "timestamp", "processed_at": "timestamp",
-    "is_read": "boolean", "snapshot": "string", "topic": "string", "partition": "int", "offset": "bigint",
-    "source_label": "string", "batch_id": "bigint", "landed_at": "timestamp", "previous_key": "string",
-    "next_key": "string", "unavailable_columns": "array<string>", "absent_columns": "array<string>",
-    "exact_values": "map<string,string>", "is_before_whole": "boolean",
+    "position": "string", "log_number": "int", "server": "string", "transaction_id": "string",
+    "changed_at": "timestamp", "processed_at": "timestamp", "is_read": "boolean", "snapshot": "string",
+    "topic": "string", "partition": "int", "offset": "bigint", "source_label": "string", "batch_id": "bigint",
+    "landed_at": "timestamp", "previous_key": "string", "next_key": "string", "unavailable_columns": "array<string>",
+    "absent_columns": "array<string>", "exact_values": "map<string,string>", "is_before_whole": "boolean",
+    "problem": "string",
 }  # fmt: skip
 LAWS = (
     "versions_do_not_overlap", "at_most_one_open_version", "gaps_follow_a_close", "order_agrees_with_position",

@@ -67,7 +67,8 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
         (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
         (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
-        (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: placeholder, before_is_whole.'),
+        (OPTIONS_OF_SOURCE, "{shop: {new_logs: [{topic: t, offset: 1}]}}", "a list of {topic, partition, offset}."),
+        (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: placeholder, before_is_whole, new_logs.'),
     ],
 )  # fmt: skip
 def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sources: str, says: str) -> None:
@@ -77,7 +78,9 @@ def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sou
 def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None:
     said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
 
-    assert said["options"] == {"placeholder": "__debezium_unavailable_value", "before_is_whole": True}
+    assert said["options"] == {
+        "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": []
+    }  # fmt: skip
 
 
 def signature(scope: str) -> dict[str, Any]:

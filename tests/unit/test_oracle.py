@@ -245,10 +245,22 @@ def test_r4_numbers_of_binlog_files_are_numbers() -> None:
     assert [version.state["v"] for version in stream.versions()] == ["a", "b"]
 
 
-@pytest.mark.parametrize("later", [{"at": 91, "server": 2}, {"at": 91, "file": "other.000001"}, {"at": 10}])
-def test_r5_another_server_file_name_or_a_fall_back_begins_a_new_log(later: dict[str, Any]) -> None:
-    stream = Stream("mysql").add("c", 90, row(v="a"), second=1).add("u", row=row(v="b"), second=2, **later)
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"at": 10, "second": 1, "server": 2},
+        {"at": 10, "second": 1, "file": "other.000001"},
+        {"at": 10, "second": 2},
+    ],
+)
+def test_r5_a_fall_back_begins_a_new_log_where_server_file_name_or_time_say_so(later: dict[str, Any]) -> None:
+    stream = Stream("mysql").add("c", 90, row(v="a"), second=1).add("u", row=row(v="b"), **later)
     assert [version.position[0] for version in stream.versions()] == [0, 1]
+
+
+def test_r5_a_late_change_is_older_and_no_border() -> None:
+    stream = Stream("mysql").add("u", 90, row(v="b"), second=2).add("c", 10, row=row(v="a"), second=1)
+    assert [(version.state["v"], version.position[0]) for version in stream.versions()] == [("a", 0), ("b", 0)]
 
 
 @pytest.mark.parametrize("name", NAMES)

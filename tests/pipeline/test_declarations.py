@@ -1,0 +1,129 @@
+"""What a declaration changes of tables that are there: a key's type, and a border that events don't show."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import captured_tables
+from spark_jobs.places import Places
+from spark_jobs.quarantine import entry, held
+from spark_jobs.reporting.check import check
+from spark_jobs.reporting.run import RunSummary
+from tests.projects import empty_project, land, run_models
+
+NAME = "shop__public__orders"
+FAR = 5_000_000_000
+
+
+def line(offset: int, op: str, order: int, state: str, lsn: int) -> str:
+    """A change of an order, as a line of a record file."""
+    source = {
+        "connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": "orders",
+        "ts_ms": 1_704_067_200_000, "snapshot": "false", "lsn": lsn, "txId": lsn, "sequence": f'["{lsn}","{lsn}"]',
+    }  # fmt: skip
+    payload = {"before": None, "after": {"id": order, "state": state}, "source": source, "op": op, "ts_ms": offset}
+    record = {
+        "topic": "shop.public.orders", "partition": 0, "offset": offset, "key": json.dumps({"id": order}),
+        "value": json.dumps(payload),
+    }  # fmt: skip
+    return json.dumps(record) + "\n"
+
+
+@pytest.fixture(scope="module")
+def places(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """Orders whose ids were declared too small, and two logs at one time: the second begins at offset 3."""
+    places = Places.of(empty_project(tmp_path_factory.mktemp("declarations") / "project"))
+    changes = [
+        (0, "c", 1, "new", 10), (1, "u", 1, "paid", 30), (2, "c", FAR, "new", 40), (3, "u", 1, "sent", 20),
+        (4, "u", FAR, "paid", 25),
+    ]  # fmt: skip
+    land(spark, places, "orders", "".join(line(*change) for change in changes), {"shop"})
+    declare(places, "int")
+    run_models(places, accounting=True)
+    return places
+
+
+def declare(places: Places, now: str) -> None:
+    """Declare the type of the order's id."""
+    model = places.project / f"models/silver/changes/{NAME}_changes.sql"
+    model.write_text(
+        model.read_text().replace("'id': 'bigint'", f"'id': '{now}'").replace("'id': 'int'", f"'id': '{now}'")
+    )
+
+
+def states(places: Places) -> dict[int, list[str]]:
+    """Order → its states, in order."""
+    [table] = captured_tables(places)
+    assert table.history is not None
+    rows = sorted(DeltaTable(table.history.location).to_pyarrow_table().to_pylist(), key=lambda row: row["position"])
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["id"], []).append(row["state"])
+    return found
+
+
+def checked(spark: SparkSession, places: Places) -> Any:
+    run = RunSummary("declarations", "check", datetime.now(UTC), {})
+    [account] = [
+        one for one in check(spark, places, captured_tables(places), run).evidence.accounts if one.subject == "table"
+    ]
+    return account
+
+
+def test_a_key_that_its_declaration_can_not_hold_is_in_quarantine_until_another_does(
+    spark: SparkSession, places: Places
+) -> None:
+    assert set(states(places)) == {1}
+    entries = held(spark, places, captured_tables(places)).collect()
+    assert [(row["code"], row["offset"]) for row in sorted(entries, key=lambda row: row["offset"])] == [
+        ("key_not_decoded", 2),
+        ("key_not_decoded", 4),
+    ]
+    assert (
+        str(FAR)
+        in bytes(
+            entry(spark, places, captured_tables(places), entries[0]["quarantine_id"])["key"]  # type: ignore[arg-type]
+        ).decode()
+    )
+    account = checked(spark, places)
+    assert (account.dispositions["quarantined"], account.fault) == (2, None)
+
+    declare(places, "bigint")
+    run_models(places, accounting=True)
+
+    assert set(states(places)) == {1, FAR}
+    assert held(spark, places, captured_tables(places)).count() == 0
+    assert checked(spark, places).dispositions["quarantined"] == 0
+
+
+def test_a_border_that_no_event_shows_can_be_declared(spark: SparkSession, places: Places) -> None:
+    assert states(places)[1] == ["new", "sent", "paid"]
+
+    settings = places.project / "dbt_project.yml"
+    border = "{topic: shop.public.orders, partition: 0, offset: 3}"
+    settings.write_text(settings.read_text().replace("sources: {}", f"sources: {{shop: {{new_logs: [{border}]}}}}"))
+    run_models(places, accounting=True)
+
+    assert states(places) == {1: ["new", "paid", "sent"], FAR: ["new", "paid"]}
+    [table] = captured_tables(places)
+    log = DeltaTable(table.changes.location).to_pyarrow_table(columns=["offset", "log_number"]).to_pylist()
+    assert {row["offset"]: row["log_number"] for row in log} == {0: 0, 1: 0, 2: 0, 3: 1, 4: 1}
+
+
+def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next_run(places: Places) -> None:
+    def versions() -> list[int]:
+        folders = [Path(table.history.location) for table in captured_tables(places) if table.history is not None]
+        folders += [Path(table.changes.location) for table in captured_tables(places)]
+        return [DeltaTable(str(folder)).version() for folder in folders]
+
+    before = versions()
+    run_models(places, accounting=True)
+
+    assert versions() == before
