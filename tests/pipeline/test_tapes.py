@@ -66,7 +66,7 @@ def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
 
 def test_a_tape_has_no_column_that_nothing_reads() -> None:
     read = {
-        "op", "at", "lsn", "txn", "batch", "before", "snapshot", "last", "oldkey", "newkey", "partition", "server", "offset",
-        *COLUMNS,
+        "op", "at", "lsn", "txn", "batch", "before", "snapshot", "last", "oldkey", "newkey", "partition", "server",
+        "offset", *COLUMNS,
     }  # fmt: skip
     assert {name for tape in TAPES for line in tape.changes for name in line} <= read
