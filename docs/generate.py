@@ -27,7 +27,7 @@ _SCOPES = {
 }
 _KINDS = {
     "text": "a text", "names": "a list of column names", "mapping": "a mapping", "boolean": "`true` or `false`",
-    "places": "a list of {`topic`, `partition`, `offset`}",
+    "places": "a list of {`topic`, `partition`, `offset`, `label`}",
 }  # fmt: skip
 PLACES = {
     "TIDEMARK_LAKEHOUSE": ("`lakehouse` in the project", "Folder of every table, report and log."),

@@ -448,7 +448,10 @@ class Log:
         if change.op == "r":
             self.snapshot_lsn = lsn
             return (lsn, 0)
-        return (max(lsn, self.snapshot_lsn) if last is None else last, lsn)
+        # What was written behind the snapshot's place was committed behind it, whatever commit the event knows of.
+        if last is None or lsn > self.snapshot_lsn:
+            last = max(last or lsn, self.snapshot_lsn)
+        return (last, lsn)
 
 
 def in_order(changes: list[Change]) -> list[Change]:
@@ -492,29 +495,28 @@ def _topic_made_anew(changes: list[Change]) -> int | None:
 
 def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
     """R5: number the logs that the changes are from; the counted deliveries, in order. `changes` come by place."""
+    partitions = {place: list(group) for place, group in groupby(changes, lambda change: change.record.place[:2])}
     while True:
         for change in changes:
             change.disposition = "no_op"
         counted = in_order(counted_deliveries(changes, key_columns))
-        by_place = sorted(counted, key=lambda change: change.record.place)
-        anew = {id(log[0]): _topic_made_anew(log) for log in _by_log(by_place)}
-        for log in _by_log(by_place):
-            began = anew[id(log[0])]
+        found: set[tuple[str, int]] = set()
+        for log in _by_log(sorted(counted, key=lambda change: change.record.place)):
+            place = log[0].record.place[:2]
+            began = _topic_made_anew(log)
             behind = _new_log(log) if began is None else [one for one in log if one.processed >= began]
-            if behind:
-                _move(changes, log[0], behind[0], began)
-                break
-        else:
+            if behind and place not in found:
+                found.add(place)
+                _move(partitions[place], log[0].log, behind[0], began)
+        if not found:
             return counted
 
 
-def _move(changes: list[Change], old: Change, first: Change, began: int | None) -> None:
+def _move(changes: list[Change], log: int, first: Change, began: int | None) -> None:
     """Number the logs of a partition anew, now that one begins: at an offset, or when the connector wrote it."""
-    number = old.log
     for change in changes:
-        if change.record.place[:2] == old.record.place[:2]:
-            is_behind = change.processed >= began if began else change.record.place >= first.record.place
-            change.log += change.log > number or (change.log == number and is_behind)
+        is_behind = change.processed >= began if began else change.record.place >= first.record.place
+        change.log += change.log > log or (change.log == log and is_behind)
 
 
 # What happened to each key (R7, R9, R14, R15, R16, R19)

@@ -1,7 +1,8 @@
-"""A simulated PostgreSQL database with its connector: statements go in, the records that Debezium writes come out.
+"""A simulated database with its connector: statements go in, the records that Debezium writes come out.
 
-It knows nothing of histories. What it writes follows real captures: positions and the last commit's position, the
-transaction block, keys and their headers, tombstones, unavailable large values, redelivery after a restart.
+It knows nothing of histories. What it writes follows real captures of PostgreSQL and MariaDB: positions and the last
+commit's position, the transaction block, keys and their headers, tombstones, unavailable large values, snapshots,
+redelivery after a restart.
 """
 
 from __future__ import annotations
@@ -50,19 +51,34 @@ class Table:
 
 
 @dataclass
+class Event:
+    """A statement's effect on a row, not yet written to the topic."""
+
+    table: Table
+    op: str
+    before: Row | None
+    after: Row | None
+    headers: Mapping[str, Row] = field(default_factory=dict)
+    lsn: int = 0
+
+
+@dataclass
 class Source:
-    """A server and its connector: one log, one topic a table, one partition a topic."""
+    """A server and its connector: one log, one topic a table, one partition of each."""
 
     prefix: str
     has_schemas: bool = True
     has_tombstones: bool = True
+    connector: str = "postgresql"
+    partition: int = 0
     records: list[dict[str, Any]] = field(default_factory=list)
     now: int = START
     lsn: int = 1000
     last_commit: int | None = None
     transaction: int = 500
-    _order: int = 0
-    _open: bool = False
+    server: int = 1
+    _offsets: dict[str, int] = field(default_factory=dict)
+    _events: list[Event] = field(default_factory=list)
 
     def tick(self, microseconds: int = 1_000_000) -> None:
         """Let time pass; a negative step is a clock that is set back."""
@@ -71,55 +87,80 @@ class Source:
     @contextmanager
     def commit(self) -> Iterator[None]:
         """One transaction: its changes have one id and one time."""
-        self.transaction += 1
-        self._order, self._open = 0, True
-        self.tick()
         yield
-        self._open = False
+        self.write(self.taken())
+
+    def taken(self) -> list[Event]:
+        """The events of the statements so far, for a session to commit or to roll back."""
+        events, self._events = self._events, []
+        return events
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Commit a transaction's events, and let the connector write them."""
+        self.transaction += 1
+        self.tick()
+        for order, event in enumerate(events, 1):
+            self._change(event, order)
         self.lsn += 8
         self.last_commit = self.lsn
 
     def insert(self, table: Table, row: Row) -> None:
         """INSERT of a row."""
         table.rows[table.key_of(row)] = row
-        self._change(table, "c", None, row)
+        self._add(table, "c", None, row)
 
     def update(self, table: Table, old: Row, changes: Row) -> None:
         """UPDATE of a row; one of its key is a delete and an insert to the connector."""
         new = {**old, **changes}
         if table.key_of(old) == table.key_of(new):
             table.rows[table.key_of(new)] = new
-            self._change(table, "u", old, self._seen(table, old, new))
+            if old != new or self.connector == "postgresql":
+                self._add(table, "u", old, self._seen(table, old, new))
             return
         del table.rows[table.key_of(old)]
         table.rows[table.key_of(new)] = new
         newkey, oldkey = ({name: row[name] for name in table.key} for row in (new, old))
-        self._change(table, "d", old, None, {"__debezium.newkey": newkey})
-        self._change(table, "c", None, self._seen(table, old, new), {"__debezium.oldkey": oldkey})
+        self._add(table, "d", old, None, {"__debezium.newkey": newkey})
+        self._add(table, "c", None, self._seen(table, old, new), {"__debezium.oldkey": oldkey}, same_place=True)
 
     def delete(self, table: Table, row: Row) -> None:
         """DELETE of a row."""
         del table.rows[table.key_of(row)]
-        self._change(table, "d", row, None)
+        self._add(table, "d", row, None)
 
     def truncate(self, table: Table) -> None:
         """TRUNCATE of the table."""
         table.rows.clear()
-        self._change(table, "t", None, None)
+        self._add(table, "t", None, None)
 
-    def snapshot(self, table: Table) -> None:
-        """A blocking snapshot of the table."""
+    def snapshot(self, table: Table, marker: str = "true") -> None:
+        """A snapshot of the table: a blocking one, whose last read says so, or an `incremental` one."""
+        if self._events:
+            self.write(self.taken())
         rows = list(table.rows.values())
         self.lsn += 8
         for number, row in enumerate(rows):
             self.tick(1_000)
-            self._change(table, "r", None, row, snapshot="last" if number == len(rows) - 1 else "true")
+            is_last = marker == "true" and number == len(rows) - 1
+            self._change(Event(table, "r", None, row, lsn=self.lsn), 0, "last" if is_last else marker)
 
     def redeliver(self, count: int) -> None:
-        """A restart: the connector sends its last records again, under new offsets."""
-        again = self.records[-count:] if count else []
-        for record in again:
-            self.records.append({**record, "offset": self._next_offset(record["topic"])})
+        """A restart: the connector sends its last records again, under new offsets and counted anew."""
+        for order, record in enumerate(self.records[-count:] if count else [], 1):
+            again = {**record, "offset": self._next_offset(record["topic"])}
+            if record["value"] and '"total_order"' in record["value"]:
+                value = json.loads(record["value"])
+                value.get("payload", value)["transaction"]["total_order"] = order
+                value.get("payload", value)["ts_ms"] = self.now // 1000 + 11
+                again["value"] = json.dumps(value)
+            self.records.append(again)
+
+    def fail_over(self) -> None:
+        """Another server takes over: the same rows, another log, at lower positions."""
+        self.server += 1
+        self.lsn = 8 * self.server
+        self.last_commit = None if self.connector == "postgresql" else self.last_commit
+        self.tick()
 
     def lines(self, records: Sequence[Mapping[str, Any]] | None = None) -> str:
         """Records as lines of a record file."""
@@ -127,57 +168,73 @@ class Source:
 
     def _seen(self, table: Table, old: Row, new: Row) -> Row:
         """The new row as the log has it: a large value that did not change is left out."""
-        large = {column.name for column in table.columns if column.is_large} if not table.is_full else set()
+        is_whole = table.is_full or self.connector != "postgresql"
+        large = set() if is_whole else {column.name for column in table.columns if column.is_large}
         return {
             name: UNAVAILABLE if name in large and value == old[name] and value is not None else value
             for name, value in new.items()
         }
 
-    def _change(
+    def _add(
         self,
         table: Table,
         op: str,
         before: Row | None,
         after: Row | None,
         headers: Mapping[str, Row] | None = None,
-        snapshot: str | None = None,
+        *,
+        same_place: bool = False,
     ) -> None:
-        self.lsn += 0 if op == "r" else 8
-        self._order += 1
-        if before is not None and not table.is_full:
+        self.lsn += 0 if same_place else 8
+        self._events.append(Event(table, op, before, after, headers or {}, self.lsn))
+
+    def _change(self, event: Event, order: int, snapshot: str = "false") -> None:
+        table, op, before = event.table, event.op, event.before
+        if before is not None and not table.is_full and self.connector == "postgresql":
             # REPLICA IDENTITY DEFAULT knows the key alone
             before = {
                 column.name: before[column.name] if column.name in table.key else None for column in table.columns
             }
             before = before if op == "d" else None
+        source = self._postgresql(event) if self.connector == "postgresql" else self._mysql(event)
         source = {
-            "version": "3.5.0.Final", "connector": "postgresql", "name": self.prefix,
-            "ts_ms": self.now // 1000, "snapshot": snapshot or "false", "db": "db",
-            "sequence": json.dumps([self.last_commit and str(self.last_commit), str(self.lsn)]),
-            "ts_us": self.now, "ts_ns": self.now * 1000, "schema": "public", "table": table.name,
-            "txId": self.transaction, "lsn": self.lsn, "xmin": None,
+            "version": "3.5.0.Final", "connector": self.connector, "name": self.prefix, "snapshot": snapshot,
+            "db": "db", "table": table.name, **source,
         }  # fmt: skip
-        block = {
-            "id": f"{self.transaction}:{self.lsn}",
-            "total_order": self._order,
-            "data_collection_order": self._order,
-        }
+        block: Row = {"total_order": order, "data_collection_order": order}
+        block["id"] = f"{self.transaction}:{event.lsn}" if self.connector == "postgresql" else source["gtid"]
         payload = {
-            "before": before, "after": after, "source": source, "transaction": None if op == "r" else block, "op": op,
-            "ts_ms": self.now // 1000 + 7, "ts_us": self.now + 7000, "ts_ns": (self.now + 7000) * 1000,
+            "before": before, "after": event.after, "source": source, "transaction": None if op == "r" else block,
+            "op": op, "ts_ms": self.now // 1000 + 7, "ts_us": self.now + 7000, "ts_ns": (self.now + 7000) * 1000,
         }  # fmt: skip
-        row = before if after is None else after
+        row = before if event.after is None else event.after
         key = None if row is None or op == "t" else {name: row[name] for name in table.key}
-        self._write(table, key, self._value(table, payload), headers or {})
+        self._write(table, key, self._value(table, payload), event.headers)
         if op == "d" and self.has_tombstones:
-            self._write(table, key, None, headers or {})
+            self._write(table, key, None, event.headers)
+
+    def _postgresql(self, event: Event) -> Row:
+        return {
+            "ts_ms": self.now // 1000, "ts_us": self.now, "ts_ns": self.now * 1000, "schema": "public",
+            "sequence": json.dumps([self.last_commit and str(self.last_commit), str(event.lsn)]),
+            "txId": self.transaction, "lsn": event.lsn, "xmin": None,
+        }  # fmt: skip
+
+    def _mysql(self, event: Event) -> Row:
+        """MariaDB's times are whole seconds; a read has no server and no transaction."""
+        is_read = event.op == "r"
+        return {
+            "ts_ms": self.now // 1_000_000 * 1000, "server_id": 0 if is_read else self.server,
+            "file": f"binlog.{self.server:06}", "pos": event.lsn, "row": 0,
+            "gtid": None if is_read else f"0-{self.server}-{self.transaction}",
+        }  # fmt: skip
 
     def _write(self, table: Table, key: Row | None, value: str | None, headers: Mapping[str, Row]) -> None:
-        topic = f"{self.prefix}.public.{table.name}"
+        topic = f"{self.prefix}.{'public' if self.connector == 'postgresql' else 'db'}.{table.name}"
         self.records.append(
             {
                 "topic": topic,
-                "partition": 0,
+                "partition": self.partition,
                 "offset": self._next_offset(topic),
                 "timestamp": self.now // 1000 + 9,
                 "key": None if key is None or not table.key else self._key(table, key),
@@ -187,7 +244,8 @@ class Source:
         )
 
     def _next_offset(self, topic: str) -> int:
-        return sum(1 for record in self.records if record["topic"] == topic)
+        self._offsets[topic] = self._offsets.get(topic, -1) + 1
+        return self._offsets[topic]
 
     def _key(self, table: Table, key: Row) -> str:
         fields = [column for column in table.fields() if column["field"] in table.key]

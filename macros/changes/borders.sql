@@ -11,32 +11,57 @@
       first record that the connector wrote then.
 
   A border of a partition is {label, topic, partition, anew, starts}: `anew` are the connector's times (ms) at which the
-  topic began again, `starts` are [life of the topic, offset] at which another log begins. `label` is none where declared.
+  topic began again, `starts` are [life of the topic, offset] at which another log begins.
 
-  Expression: how many borders of its partition are before a record; `of_topic`, of those only new topics.
+  Query: rows with `log_number` and, for `topic_life`, how often their topic was made anew before them.
+
+  Args:
+      rows: a relation with source_label, topic, `partition`, `offset` and processed_at_ms
 -#}
-{% macro log_number(borders, of_topic=false) -%}
+{% macro with_log_number(rows, borders) -%}
     {%- if not borders -%}
-        0
+    select
+        *,
+        0 as topic_life,
+        0 as log_number
+    from {{ rows }}
     {%- else -%}
-        case
-        {%- for border in borders %}
-            when {% if border.label is not none %}source_label = {{ text_literal(border.label) }} and {% endif -%}
-                topic = {{ text_literal(border.topic) }} and `partition` = {{ border.partition }}
-                then {{ topic_life(border) }}
-                {%- for start in ([] if of_topic else border.starts) %}
-                + if(struct({{ topic_life(border) }}, `offset`) >= struct({{ start[0] }}, {{ start[1] }}L), 1, 0)
-                {%- endfor %}
-        {%- endfor %}
-            else 0
-        end
+    select
+        *,
+        topic_life + size(filter(starts, start -> struct(topic_life, `offset`) >= start)) as log_number
+    from (
+        select
+            rows.*,
+            coalesce(border.starts, array()) as starts,
+            size(filter(coalesce(border.anew, array()), moment -> rows.processed_at_ms >= moment)) as topic_life
+        from {{ rows }} as rows
+        left join ({{ borders_as_rows(borders) }}) as border
+            on rows.source_label = border.source_label
+            and rows.topic = border.topic
+            and rows.`partition` = border.`partition`
+    ) as bordered
     {%- endif -%}
 {%- endmacro %}
 
 
-{#- Expression: how often its topic was made anew before a record. -#}
-{% macro topic_life(border) -%}
-    (0{% for moment in border.anew %} + if(processed_at_ms >= {{ moment }}L, 1, 0){% endfor %})
+{% macro borders_as_rows(borders) -%}
+    select
+        source_label,
+        topic,
+        `partition`,
+        anew,
+        transform(starts, start -> struct(start.life, start.first_offset)) as starts
+    from values
+        {%- for border in borders %}
+        (
+            {{ text_literal(border.label) }}, {{ text_literal(border.topic) }}, {{ border.partition }},
+            cast(array({% for moment in border.anew %}{{ moment }}L{{ ', ' if not loop.last }}{% endfor %}) as array<bigint>),
+            cast(array({% for start in border.starts -%}
+                struct({{ start[0] }}, {{ start[1] }}L){{ ', ' if not loop.last }}
+            {%- endfor %}) as array<struct<life: int, first_offset: bigint>>)
+        ){{ ',' if not loop.last }}
+        {%- endfor %}
+        as borders (source_label, topic, `partition`, anew, starts)
 {%- endmacro %}
 
 
@@ -58,13 +83,13 @@
 
 {#- The borders that a source's option `new_logs` declares. -#}
 {% macro declared_borders(new_logs) -%}
-    {%- set borders = [] -%}
+    {%- set walk = namespace(borders=[]) -%}
     {%- for one in new_logs -%}
-        {%- do borders.append({
-            'label': none, 'topic': one.topic, 'partition': one.partition, 'anew': [], 'starts': [[0, one.offset]]
-        }) -%}
+        {%- set walk.borders = with_border(
+            walk.borders, [one.get('label', 'default'), one.topic, one.partition], [], [[0, one.offset]]
+        ) -%}
     {%- endfor -%}
-    {{ return(borders) }}
+    {{ return(walk.borders) }}
 {%- endmacro %}
 
 
@@ -76,11 +101,14 @@
     {%- set walk = namespace(borders=declared, grows=true) -%}
     {%- for round in range(1000) if walk.grows -%}
         {%- set anew = run_query(topics_made_anew(log, walk.borders)) -%}
-        {%- set found = anew if anew | length else run_query(new_logs(log, walk.borders)) -%}
-        {%- set walk.grows = found | length > 0 -%}
-        {%- for row in found -%}
+        {%- set starts = [] if anew | length else run_query(new_logs(log, walk.borders)) -%}
+        {%- set walk.grows = anew | length + starts | length > 0 -%}
+        {%- for row in anew -%}
+            {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [row[3] | int], []) -%}
+        {%- endfor -%}
+        {%- for row in starts -%}
             {%- set walk.borders = with_border(
-                walk.borders, row, {'anew': [row[3] | int]} if anew | length else {'starts': [[row[3] | int, row[4] | int]]}
+                walk.borders, [row[0], row[1], row[2] | int], [], [[row[3] | int, row[4] | int]]
             ) -%}
         {%- endfor -%}
     {%- endfor -%}
@@ -88,25 +116,18 @@
 {%- endmacro %}
 
 
-{#- Borders and one more, in the order of partitions; a found border keeps what is declared for its partition. -#}
-{% macro with_border(borders, row, found) -%}
-    {%- set place = {'label': row[0], 'topic': row[1], 'partition': row[2] | int} -%}
-    {%- set others, own = [], namespace(border=dict(place, anew=[], starts=[])) -%}
+{#- Borders and more of them in a partition ([label, topic, partition]), in the order of partitions. -#}
+{% macro with_border(borders, place, anew, starts) -%}
+    {%- set more = {} -%}
     {%- for border in borders -%}
-        {%- if border.topic == place.topic and border.partition == place.partition and border.label in (none, place.label) -%}
-            {%- set own.border = dict(place, anew=border.anew, starts=border.starts) -%}
-        {%- endif -%}
-        {%- if border.label is none or border.topic != place.topic or border.partition != place.partition
-            or border.label != place.label -%}
-            {%- do others.append(border) -%}
-        {%- endif -%}
+        {%- do more.update({[border.label, border.topic, border.partition] | string: border}) -%}
     {%- endfor -%}
-    {%- set border = dict(
-        own.border, anew=(own.border.anew + found.get('anew', [])) | sort,
-        starts=(own.border.starts + found.get('starts', [])) | sort
-    ) -%}
-    {{ return((others | selectattr('label') | list + [border]) | sort(attribute='label,topic,partition')
-        + others | rejectattr('label') | list) }}
+    {%- set border = more.get(place | string, {'anew': [], 'starts': []}) -%}
+    {%- do more.update({place | string: {
+        'label': place[0], 'topic': place[1], 'partition': place[2],
+        'anew': (border.anew + anew) | sort, 'starts': (border.starts + starts) | sort
+    }}) -%}
+    {{ return(more.values() | sort(attribute='label,topic,partition')) }}
 {%- endmacro %}
 
 
@@ -115,7 +136,7 @@
     select source_label, topic, `partition`, min(later) as anew
     from (
         select source_label, topic, `partition`, max(processed_at_ms) as later
-        from ({{ with_log_number(log, borders) }}) as placed
+        from ({{ renumbered(log, borders) }}) as placed
         group by source_label, topic, `partition`, log_number, `offset`
         having max(processed_at_ms) > min(processed_at_ms)
     ) as doubled
@@ -135,7 +156,7 @@
             *,
             max(struct(position, server, `offset`)) over before as highest,
             max(changed_at) over before as latest
-        from ({{ with_log_number(log, borders) }}) as placed
+        from ({{ renumbered(log, borders) }}) as placed
         window before as (
             partition by source_label, topic, `partition`, log_number
             order by `offset` rows between unbounded preceding and 1 preceding
@@ -153,15 +174,16 @@
 {%- endmacro %}
 
 
-{% macro with_log_number(log, borders) -%}
-    select
-        source_label, topic, `partition`, `offset`, server, changed_at, processed_at_ms, position,
-        {{ log_number(borders) }} as log_number,
-        {{ log_number(borders, of_topic=true) }} as topic_life
-    from (
-        select
-            * except (position, log_number), {{ position_in_log() }} as position,
-            unix_millis(processed_at) as processed_at_ms
-        from {{ log }}
-    ) as log
+{#- Query: a log with its positions as their own logs have them, numbered by other borders than it was built with. -#}
+{% macro renumbered(log, borders) -%}
+    {%- set told -%}
+        (
+            select
+                source_label, topic, `partition`, `offset`, server, changed_at,
+                unix_millis(processed_at) as processed_at_ms,
+                {{ position_in_log() }} as position
+            from {{ log }}
+        )
+    {%- endset -%}
+    {{ with_log_number(told, borders) }}
 {%- endmacro %}

@@ -158,17 +158,22 @@ filled as (
         previous_key,
         {%- endif %}
         {{ is_whole }} as is_before_whole,
-        {{ log_number(scope.borders) }} as log_number,
         {{ server_log('op', 'source') }} as server,
         {{ key_problem(columns, key) }} as problem
     from typed
 
 ),
 
+in_logs as (
+
+    {{ with_log_number('filled', scope.borders) }}
+
+),
+
 {% if not key -%}
 numbered as (
 
-    {{ numbered_in_runs('filled') }}
+    {{ numbered_in_runs('in_logs') }}
 
 ),
 
@@ -182,7 +187,7 @@ deliveries as (
             'change', {{ change_identity(key, 'op', 'source', 'after_text') if key else 'identity' }},
             'ordinal', {{ '0' if key else 'ordinal' }}
         )), 256) as change_id
-    from {{ 'filled' if key else 'numbered' }}
+    from {{ 'in_logs' if key else 'numbered' }}
 
 ),
 
@@ -199,11 +204,21 @@ ranked as (
 
 counted as (
 
-    select
-        *,
-        {{ last_snapshot_lsn() if scope.follows_snapshot else 'cast(null as bigint)' }} as snapshot_lsn
-    from ranked
-    where delivery = 1
+    select * from ranked where delivery = 1
+
+),
+
+{% if scope.tops -%}
+tops as (
+
+    {{ tops_as_rows(scope.tops) }}
+
+),
+
+{% endif -%}
+behind as (
+
+    {{ behind_snapshots('counted', scope) }}
 
 ),
 
@@ -212,7 +227,7 @@ placed as (
     select
         *,
         {{ position_across_logs(position('connector', 'source', 'snapshot_lsn'), scope.borders) }} as told_position
-    from counted
+    from behind
 
 )
 

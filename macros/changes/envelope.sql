@@ -131,12 +131,34 @@
 {%- endmacro %}
 
 
-{#- Expression: S of R4, the lsn of the last snapshot read before this record by offset in its partition. -#}
-{% macro last_snapshot_lsn() -%}
-    last_value(if({{ is_read('source') }} and coalesce(source.snapshot, '') != 'incremental', cast(source.lsn as bigint), null), true) over (
-        partition by source_label, topic, `partition`, log_number
-        order by `offset`
-        rows between unbounded preceding and 1 preceding
+{#-
+  Query: changes with S of R4, the lsn of the last snapshot read before them by offset in their partition: a read of the
+  same landing, else the last one before it, which the step `tops` knows.
+-#}
+{% macro behind_snapshots(changes, scope) -%}
+    select
+        changes.*,
+        coalesce(
+            {{ last_read_in_landing() if scope.follows_reads else 'cast(null as bigint)' }},
+            {{ 'top.snapshot_place' if scope.tops else 'cast(null as bigint)' }}
+        ) as snapshot_lsn
+    from {{ changes }} as changes
+    {%- if scope.tops %}
+    left join tops as top
+        on changes.source_label = top.source_label
+        and changes.topic = top.topic
+        and changes.`partition` = top.`partition`
+        and changes.log_number = top.log_number
+    {%- endif %}
+{%- endmacro %}
+
+
+{% macro last_read_in_landing() -%}
+    last_value(
+        if({{ is_read('source') }} and source.snapshot != 'incremental', cast(source.lsn as bigint), null), true
+    ) over (
+        partition by changes.source_label, changes.topic, changes.`partition`, changes.log_number
+        order by changes.`offset` rows between unbounded preceding and 1 preceding
     )
 {%- endmacro %}
 

@@ -73,7 +73,7 @@
         {%- else -%}
             {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
             {%- do create_log(
-                target, log_query(captured, dict(decision, after=-1, follows_snapshot=true, **belief)), decision
+                target, log_query(captured, dict(decision, after=-1, follows_reads=true, tops=[], **belief)), decision
             ) -%}
             {%- set walk.belief = belief -%}
             {%- set walk.account = account_of_log(target, []) -%}
@@ -156,8 +156,9 @@
 
   Returns: {hazards, tops, is_doubtful}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
-      tops: [label, topic, partition, offset, log_number, position, server, time in µs] of each partition: the highest
-          offset and, of the last log, the highest position, its server and the latest time
+      tops: [label, topic, partition, offset, log_number, position, server, time in µs, S] of each partition: the highest
+          offset and, of the last log, the highest position, its server, the latest time, and the place of the last
+          snapshot read (S in R4)
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
 -#}
 {% macro account_of_log(relation, tops) -%}
@@ -167,9 +168,9 @@
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top[3]}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row[0], row[1], row[2] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 10)) -%}
-        {%- do account.tops.append(place + [row[3] | int, row[4] | int, row[5], row[6], row[7]]) -%}
-        {%- if row[9] or row[8] | int <= known.get(place | string, -1) -%}
+        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 11)) -%}
+        {%- do account.tops.append(place + [row[3] | int, row[4] | int, row[5], row[6], row[7], row[8]]) -%}
+        {%- if row[10] or row[9] | int <= known.get(place | string, -1) -%}
             {%- set account.is_doubtful = true -%}
         {%- endif -%}
     {%- endfor -%}
@@ -185,45 +186,78 @@
         max(struct(log_number, position, server)).position as position,
         max(struct(log_number, position, server)).server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
+        max(struct(log_number, if({{ is_snapshot_read() }}, `offset`, null) as at, {{ snapshot_place() }} as place)).place
+            as snapshot_place,
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'latest') }}) or `offset` = last_offset) as doubts,
         {{ hazard_counts() }}
     from (
         select
-            *,
-            greatest(max(struct(position, server)) over before, {{ top_of(tops, 'position') }}) as highest,
-            greatest(max(changed_at) over before, {{ top_of(tops, 'time') }}) as latest,
-            lag(`offset`) over by_offset as last_offset
-        from {{ relation }}
+            log.*,
+            greatest(max(struct(log.position, log.server)) over before, top.highest) as highest,
+            greatest(max(log.changed_at) over before, top.latest) as latest,
+            lag(log.`offset`) over by_offset as last_offset
+        from {{ relation }} as log
+        left join ({{ tops_as_rows(tops) }}) as top
+            on log.source_label = top.source_label
+            and log.topic = top.topic
+            and log.`partition` = top.`partition`
+            and log.log_number = top.log_number
         window
-            by_offset as (partition by source_label, topic, `partition`, log_number order by `offset`),
+            by_offset as (
+                partition by log.source_label, log.topic, log.`partition`, log.log_number order by log.`offset`
+            ),
             before as (
-                partition by source_label, topic, `partition`, log_number
-                order by `offset` rows between unbounded preceding and 1 preceding
+                partition by log.source_label, log.topic, log.`partition`, log.log_number
+                order by log.`offset` rows between unbounded preceding and 1 preceding
             )
     ) as followed
     group by source_label, topic, `partition`
 {%- endmacro %}
 
 
-{#- Expression: the highest position with its server, or the latest time, of a change's log before this part of it. -#}
-{% macro top_of(tops, what) -%}
-    case
-    {%- for top in tops %}
-        when source_label = {{ text_literal(top[0]) }} and topic = {{ text_literal(top[1]) }}
-            and `partition` = {{ top[2] }} and log_number = {{ top[4] }}
-            then
-            {%- if what == 'time' %} {{ 'cast(null as timestamp)' if top[7] is none else 'timestamp_micros(' ~ top[7] ~ ')' }}
-            {%- else %} struct({{ text_or_null(top[5]) }} as position, {{ text_or_null(top[6]) }} as server)
-            {%- endif %}
-    {%- endfor %}
-        when false then {{ 'cast(null as timestamp)' if what == 'time' else 'struct(cast(null as string) as position, cast(null as string) as server)' }}
-    end
+{#- Query: the last places of partitions as rows; none for a log that is looked at as a whole. -#}
+{% macro tops_as_rows(tops) -%}
+    select
+        source_label,
+        topic,
+        cast(`partition` as int) as `partition`,
+        highest_offset,
+        cast(log_number as int) as log_number,
+        struct(cast(position as string) as position, cast(server as string) as server) as highest,
+        timestamp_micros(latest) as latest,
+        snapshot_place
+    from values
+        {%- for top in tops %}
+        ({{ text_literal(top[0]) }}, {{ text_literal(top[1]) }}, {{ top[2] }}, {{ top[3] }}L, {{ top[4] }},
+        {{- ' ' ~ text_or_null(top[5]) }}, {{ text_or_null(top[6]) }}, {{ number_or_null(top[7]) }}, {{ number_or_null(top[8]) }}),
+        {%- endfor %}
+        (null, null, null, 0L, null, null, null, 0L, 0L)
+        as tops (
+            source_label, topic, `partition`, highest_offset, log_number, position, server, latest, snapshot_place
+        )
 {%- endmacro %}
 
 
 {% macro text_or_null(text) -%}
-    {{ 'cast(null as string)' if text is none else text_literal(text) }}
+    {{ 'null' if text is none else text_literal(text) }}
+{%- endmacro %}
+
+
+{% macro number_or_null(number) -%}
+    {{ 'null' if number is none else number ~ 'L' }}
+{%- endmacro %}
+
+
+{#- Condition: whether a change of a log is a read of a snapshot that is no incremental one. -#}
+{% macro is_snapshot_read() -%}
+    op = 'r' and snapshot != 'incremental'
+{%- endmacro %}
+
+
+{#- Expression: the first number of such a read's position. -#}
+{% macro snapshot_place() -%}
+    if({{ is_snapshot_read() }}, try_cast(split_part({{ position_in_log() }}, ':', 1) as bigint), null)
 {%- endmacro %}
 
 
@@ -237,8 +271,10 @@
             {%- do tops.update({place: top}) -%}
         {%- elif before[4] == top[4] -%}
             {%- set position = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | sort(attribute=0) | last -%}
-            {%- do tops.update({place: top[:3] + [[before[3], top[3]] | max, top[4], position[0], position[1],
-                [before[7] or 0, top[7] or 0] | max]}) -%}
+            {%- do tops.update({place: top[:3] + [
+                [before[3], top[3]] | max, top[4], position[0], position[1], [before[7] or 0, top[7] or 0] | max,
+                before[8] if top[8] is none else top[8]
+            ]}) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(tops.values() | list) }}

@@ -17,10 +17,11 @@
       rederive  every record, and then what differs is written: without a key a change's number depends on records of
                 other landings (R3)
 
-  Positions can depend on records before them: on reads (S in R4: `follows_snapshot`; reads without a position:
-  `has_placeless`). The table is made anew where such reads were landed before or, with reads landed late, may have been.
+  Positions can depend on reads before them (S in R4, and reads without a position): on those of the same landing
+  (`follows_reads`), and on the last one before it, which `tops` knows. The table is made anew where a landing came out
+  of order and that isn't enough.
 
-  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_snapshot, has_placeless}
+  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless}
 -#}
 {% macro changes_scope(captured) -%}
     {%- set declared = {
@@ -32,7 +33,7 @@
     {%- set scope = dict(
         build_scope('silver', declared, captured.columns, progress), batch_id=none, hazards=known.get('hazards', {}),
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
-        follows_snapshot=true
+        follows_reads=true
     ) -%}
     {%- if scope.case != 'increment' -%}
         {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
@@ -47,17 +48,17 @@
         'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r')" ~ of_feed ~ ' and batch_id > '
         ~ scope.after
     )[0] -%}
-    {%- set follows_snapshot = found[1] > 0 -%}
+    {%- set follows_reads = found[1] + found[2] > 0 -%}
     {%- if scope.case == 'full' -%}
-        {{ return(dict(scope, batch_id=found[0] or 0, follows_snapshot=follows_snapshot)) }}
+        {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads)) }}
     {%- elif found[0] is none -%}
         {{ return(dict(scope, case='nothing', after=9223372036854775807)) }}
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1)) }}
-    {%- elif follows_snapshot or (found[2] and (scope.has_placeless or is_out_of_order(of_feed, scope.after))) -%}
+    {%- elif follows_reads and (scope.has_placeless or is_out_of_order(of_feed, scope)) -%}
         {{ return(dict(scope, case='full', batch_id=found[0], after=-1)) }}
     {%- endif -%}
-    {{ return(dict(scope, case='some', batch_id=found[0], follows_snapshot=false)) }}
+    {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads)) }}
 {%- endmacro %}
 
 
@@ -67,11 +68,11 @@
 {%- endmacro %}
 
 
-{#- Whether records landed before stand behind one that was landed since, in a partition of the topic. -#}
-{% macro is_out_of_order(of_feed, after) -%}
+{#- Whether changes that the log has stand behind records landed since, in a partition of the topic. -#}
+{% macro is_out_of_order(of_feed, scope) -%}
     {{ return(run_query(
-        'select 1 from (select topic, `partition`, source_label, min(`offset`) as low' ~ of_feed ~ ' and batch_id > '
-        ~ after ~ ' group by all) as new join (select topic, `partition`, source_label, `offset`' ~ of_feed
-        ~ ' and batch_id <= ' ~ after ~ ') as old using (topic, `partition`, source_label) where `offset` > low limit 1'
+        'select 1 from (select source_label, topic, `partition`, min(`offset`) as low' ~ of_feed ~ ' and batch_id > '
+        ~ scope.after ~ ' group by source_label, topic, `partition`) as new join (' ~ tops_as_rows(scope.tops)
+        ~ ') as top using (source_label, topic, `partition`) where top.highest_offset > low limit 1'
     ) | length > 0) }}
 {%- endmacro %}

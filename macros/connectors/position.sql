@@ -4,6 +4,9 @@
 
   Args are expressions: `source` is the envelope's source block, all text; `snapshot_lsn` is the lsn of the last
   snapshot read before the change by offset in its partition (S in R4), NULL where there is none.
+
+  S counts beyond R4's words: after a blocking snapshot the connector's last commit is older than the snapshot until the
+  first commit behind it; what was written behind the snapshot's place was committed behind it all the same.
 -#}
 {% macro position(connector, source, snapshot_lsn) -%}
     case {{ connector }}
@@ -26,10 +29,19 @@
             then {{ places(source ~ '.lsn', "'0'") }}
         when {{ is_read(source) }} then {{ places(commit, own) }}
         else {{ places(
-            'coalesce(' ~ commit ~ ', cast(greatest(cast(' ~ source ~ '.lsn as bigint), ' ~ snapshot_lsn ~ ') as string))',
-            source ~ '.lsn'
+            committed_behind(commit, source ~ '.lsn', snapshot_lsn), source ~ '.lsn'
         ) }}
     end
+{%- endmacro %}
+
+
+{#- Expression: the place of the last commit that is known to be before a change. -#}
+{% macro committed_behind(commit, lsn, snapshot_lsn) -%}
+    cast(if(
+        {{ commit }} is null or cast({{ lsn }} as bigint) > {{ snapshot_lsn }},
+        greatest(cast(coalesce({{ commit }}, {{ lsn }}) as bigint), {{ snapshot_lsn }}),
+        cast({{ commit }} as bigint)
+    ) as string)
 {%- endmacro %}
 
 

@@ -76,7 +76,8 @@
             },
             'new_logs': {
                 'takes': 'places', 'default': [], 'rule': 'R5',
-                'about': 'Where records of another log of the source begin that their positions and times don\'t show.',
+                'about': 'Where records of another log of the source begin that their positions and times don\'t show;'
+                    ~ ' `label` is the source label of their landing, where that is not `default`.',
             },
         },
     }) }}
@@ -176,8 +177,8 @@
         {{ return(value is mapping) }}
     {%- elif takes == 'places' -%}
         {%- for place in (value if value is sequence and value is not string and value is not mapping else [none])
-            if place is not mapping or place | list | sort != ['offset', 'partition', 'topic']
-            or place.topic is not string or place.partition is not integer or place.offset is not integer -%}
+            if place is not mapping or place | reject('equalto', 'label') | sort != ['offset', 'partition', 'topic']
+            or place.get('label', '') is not string or place.topic is not string or place.partition is not integer or place.offset is not integer -%}
             {{ return(false) }}
         {%- endfor -%}
         {{ return(true) }}
@@ -191,6 +192,6 @@
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
         'text': 'a text', 'names': 'a list of column names', 'mapping': 'a mapping', 'boolean': 'true or false',
-        'places': 'a list of {topic, partition, offset}'
+        'places': 'a list of {topic, partition, offset}, each with a label or without'
     }[takes]) }}
 {%- endmacro %}

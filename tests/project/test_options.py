@@ -67,7 +67,7 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
         (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
         (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
-        (OPTIONS_OF_SOURCE, "{shop: {new_logs: [{topic: t, offset: 1}]}}", "a list of {topic, partition, offset}."),
+        (OPTIONS_OF_SOURCE, "{shop: {new_logs: [{topic: t, offset: 1}]}}", "a list of {topic, partition, offset}"),
         (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: placeholder, before_is_whole,'),
     ],
 )  # fmt: skip

@@ -1,0 +1,183 @@
+"""Many tapes in one lakehouse: landed and built in batches, and compared with the oracle after each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.places import Places
+from tests import oracle
+from tests.generated.machine import Kind, Script, as_record
+from tests.generated.script import BATCHES, Player, Step, table_named
+from tests.projects import empty_project, forget_tables, land, run_models
+from tests.source import Source
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Told: TypeAlias = dict[str, list[dict[str, Any]]]
+
+
+@dataclass
+class TapedTable:
+    """A table with its tapes: each in a partition of its own, or one after another where they meet as a whole."""
+
+    kind: Kind
+    name: str
+    source: str
+    players: list[Player] = field(default_factory=list)
+
+    def add(self, steps: Sequence[Step], *, apart: bool, whole: bool = True) -> None:
+        """Play one more tape."""
+        number = len(self.players)
+        first = self.players[0] if self.players else None
+        source, table = (first.source, first.table) if first and not apart else self._new(number)
+        self.players.append(Player(source, table, str(number)).play(steps, whole=whole))
+
+    def _new(self, partition: int) -> tuple[Source, Any]:
+        return self.kind.source(partition, self.source), table_named(self.name, is_full=self.kind.is_full)
+
+    def records(self, batch: int) -> Iterator[dict[str, Any]]:
+        """The records that a batch lands."""
+        return (record for player in self.players for at, record in player.deliveries if at == batch)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A tape of which gold and oracle tell different histories."""
+
+    table: TapedTable
+    tape: int
+    after: str
+    gold: list[dict[str, Any]]
+    oracle: list[dict[str, Any]]
+
+
+def tables_of(scripts: Sequence[Script], source: str, *, apart: bool) -> list[TapedTable]:
+    """The tables of scripts, by kind; `source` is the topic prefix, one for each lakehouse."""
+    tables: dict[str, TapedTable] = {}
+    for script in scripts:
+        table = tables.setdefault(script.kind.name, TapedTable(script.kind, script.kind.name, source))
+        table.add(script.steps, apart=apart)
+    return list(tables.values())
+
+
+def differences(spark: SparkSession, home: Path, tables: Sequence[TapedTable]) -> list[Difference]:
+    """Land and build in batches; what differs after the first batch that differs, or after a full refresh."""
+    forget_tables(spark)
+    places = Places.of(empty_project(home / "project"))
+    records: dict[str, list[oracle.Record]] = {table.name: [] for table in tables}
+    for batch in range(BATCHES):
+        lines = []
+        for table in tables:
+            landed = list(table.records(batch))
+            lines += [json.dumps(record) + "\n" for record in landed]
+            records[table.name] += map(as_record, landed)
+        if not lines:
+            continue
+        land(spark, places, f"{home.name}-{batch}", "".join(lines), {table.source for table in tables})
+        _declare(places, tables)
+        run_models(places)
+        found = list(_compared(places, tables, records, f"batch {batch}"))
+        if found:
+            return found
+    run_models(places, "--full-refresh")
+    return list(_compared(places, tables, records, "a full refresh"))
+
+
+def _declare(places: Places, tables: Sequence[TapedTable]) -> None:
+    for table in tables:
+        name = f"{table.source}__{'public' if table.kind.connector == 'postgresql' else 'db'}__{table.name}"
+        options = "".join(f", {name}={value!r}" for name, value in table.kind.history_options.items())
+        history = places.project / f"models/gold/history/{name}_history.sql"
+        if not history.exists():
+            continue
+        history.write_text(f"{{{{ history('{name}_changes'{options}) }}}}\n")
+        if table.kind.is_full:
+            changes = places.project / f"models/silver/changes/{name}_changes.sql"
+            text = changes.read_text()
+            if "before_is_whole" not in text:
+                changes.write_text(text.replace("key=['id'],", "key=['id'],\n        before_is_whole=true,"))
+
+
+def _compared(
+    places: Places, tables: Sequence[TapedTable], records: dict[str, list[oracle.Record]], after: str
+) -> Iterator[Difference]:
+    captured = {table.source_table.partition("__")[2]: table for table in captured_tables(places)}
+    for table in tables:
+        if table.name not in captured:
+            continue
+        history = oracle.build(records[table.name], {_name(table): table.kind.oracle_options}).get(_name(table))
+        wanted = told_by_oracle(history) if history else {}
+        found = told_by_gold(captured[table.name])
+        for tape in range(len(table.players)):
+            keys = sorted({key for key in (*wanted, *found) if key.startswith(f"{tape}:")})
+            gold, right = ([row for key in keys for row in told.get(key, [])] for told in (found, wanted))
+            if gold != right:
+                yield Difference(table, tape, after, gold, right)
+
+
+def _name(table: TapedTable) -> str:
+    return f"{'public' if table.kind.connector == 'postgresql' else 'db'}.{table.name}"
+
+
+def told_by_gold(table: CapturedTable) -> Told:
+    """Key → its versions in gold; raises AssertionError where the current state is not the open ones."""
+    assert table.history is not None
+    assert table.current is not None
+    rows = DeltaTable(table.history.location).to_pyarrow_table().to_pylist()
+    rows.sort(key=lambda row: (row["position"], row["partition"], row["offset"], row["opened_by"] != "before"))
+    columns = [*table.row, "version_id", "valid_from", "position", "offset"]
+    now = [[row[name] for name in columns] for row in rows if row["is_current"]]
+    current = DeltaTable(table.current.location).to_pyarrow_table().to_pylist()
+    assert sorted(map(repr, now)) == sorted(repr([row[name] for name in columns]) for row in current)
+    told: Told = {}
+    for row in rows:
+        told.setdefault(row["id"], []).append(
+            {name: row.get(name) for name in ("id", "name", "note", "extra")}
+            | {
+                name: row[name] and (row[name] - EPOCH) // timedelta(microseconds=1)
+                for name in ("valid_from", "valid_to")
+            }
+            | {name: row[name] and list(json.loads(row[name]).values()) for name in ("previous_key", "next_key")}
+            | {name: row[name] for name in ("opened_by", "closed_by", "is_start_known", "partition", "offset")}
+            | {"unresolved_columns": sorted(row["unresolved_columns"])}
+        )
+    return told
+
+
+def told_by_oracle(history: oracle.History) -> Told:
+    """Key → its versions as the oracle has them, in the same form."""
+    return {
+        key[0]: [
+            {name: version.state.get(name) for name in ("id", "name", "note", "extra")}
+            | {name: getattr(version, name) for name in ("valid_from", "valid_to", "opened_by", "closed_by")}
+            | {name: getattr(version, name) for name in ("is_start_known", "partition", "offset")}
+            | {name: value and list(value) for name, value in
+               (("previous_key", version.previous_key), ("next_key", version.next_key))}
+            | {"unresolved_columns": sorted(version.unresolved_columns)}
+            for version in versions
+        ]
+        for key, versions in history.versions.items()
+    }  # fmt: skip
+
+
+def smallest(fails: Callable[[list[list[Step]]], list[bool]], steps: Sequence[Step]) -> list[Step]:
+    """The steps without those that a failure doesn't need; `fails` says of many scripts at once whether they do."""
+    left, size = list(steps), max(1, len(steps) // 2)
+    for _ in range(12):
+        candidates = [left[:start] + left[start + size :] for start in range(0, len(left), size)]
+        failed = [one for one, is_failed in zip(candidates, fails(candidates), strict=True) if is_failed]
+        if failed:
+            left, size = failed[0], max(1, min(size, len(failed[0]) // 2))
+        elif size == 1:
+            break
+        else:
+            size //= 2
+    return left
