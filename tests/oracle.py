@@ -80,6 +80,7 @@ class Version:
     previous_key: Key | None = None
     valid_to: int | None = None
     closed_by: str | None = None
+    closed_at: tuple[str, int, int] | None = None
     next_key: Key | None = None
     unresolved_columns: tuple[str, ...] = ()
 
@@ -442,16 +443,16 @@ class Log:
 
     def _wal_place(self, change: Change) -> Position:
         lsn, (last, own) = change.source.get("lsn"), _sequence(change.source)
-        if lsn is None:
-            known = [place for place in (last, own) if place is not None]
-            return (known[0], known[-1]) if known else self.greatest
-        if change.op == "r":
-            self.snapshot_lsn = lsn
+        place = next((known for known in (lsn, own, last) if known is not None), None)
+        if place is None:
+            return self.greatest
+        if change.op == "r" and lsn is not None:
+            self.snapshot_lsn = lsn if change.is_snapshot else self.snapshot_lsn
             return (lsn, 0)
         # What was written behind the snapshot's place was committed behind it, whatever commit the event knows of.
-        if last is None or lsn > self.snapshot_lsn:
-            last = max(last or lsn, self.snapshot_lsn)
-        return (last, lsn)
+        if last is None or place > self.snapshot_lsn:
+            last = max(last or place, self.snapshot_lsn)
+        return (last, place)
 
 
 def in_order(changes: list[Change]) -> list[Change]:
@@ -469,21 +470,21 @@ def _server(change: Change) -> tuple[Any, ...] | None:
     return (change.source.get("server_id"), _binlog_file(change.source)[0]) if is_told else None
 
 
-def _new_log(changes: list[Change]) -> list[Change]:
-    """R5: what is behind the first border in the changes of one log.
+def _last_of_log(changes: list[Change]) -> Change | None:
+    """R5: the change behind which a new log begins; None where there is one log.
 
-    There the position falls back, and time or server say that the change isn't late. The new log begins right behind
-    the old one's highest position.
+    Behind the border the position falls back, and time or server say that the change isn't late. The new log begins
+    right behind the old one's highest position.
     """
     highest, latest = changes[0], changes[0].time
     for change in changes[1:]:
         falls = change.position < highest.position
         servers = {_server(change), _server(highest)} - {None}
         if falls and (change.time > latest or len(servers) > 1):
-            return [one for one in changes if one.record.place > highest.record.place]
+            return highest
         latest = max(latest, change.time)
         highest = change if change.position >= highest.position else highest
-    return []
+    return None
 
 
 def _topic_made_anew(changes: list[Change]) -> int | None:
@@ -502,20 +503,19 @@ def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Chang
         counted = in_order(counted_deliveries(changes, key_columns))
         found: set[tuple[str, int]] = set()
         for log in _by_log(sorted(counted, key=lambda change: change.record.place)):
-            place = log[0].record.place[:2]
-            began = _topic_made_anew(log)
-            behind = _new_log(log) if began is None else [one for one in log if one.processed >= began]
-            if behind and place not in found:
+            place, began = log[0].record.place[:2], _topic_made_anew(log)
+            last = _last_of_log(log) if began is None else None
+            if place not in found and (last is not None or began is not None):
                 found.add(place)
-                _move(partitions[place], log[0].log, behind[0], began)
+                _begin_log(partitions[place], log[0].log, last, began)
         if not found:
             return counted
 
 
-def _move(changes: list[Change], log: int, first: Change, began: int | None) -> None:
-    """Number the logs of a partition anew, now that one begins: at an offset, or when the connector wrote it."""
+def _begin_log(changes: list[Change], log: int, last: Change | None, began: int | None) -> None:
+    """Number the logs of a partition anew, now that one ends with a change, or begins when the connector wrote it."""
     for change in changes:
-        is_behind = change.processed >= began if began else change.record.place >= first.record.place
+        is_behind = change.record.place > last.record.place if last else change.processed >= (began or 0)
         change.log += change.log > log or (change.log == log and is_behind)
 
 
@@ -715,6 +715,7 @@ class Life:
     def _close(self, step: Step, moment: int, closed_by: str, next_key: Key | None = None) -> None:
         version = self.versions[-1]
         version.valid_to, version.closed_by, version.next_key = moment, closed_by, next_key
+        version.closed_at = step.change.record.place
 
     def _open(self, step: Step, state: State, opened_by: str, moment: int, previous_key: Key | None = None) -> None:
         change, record = step.change, step.change.record
@@ -739,7 +740,7 @@ class Life:
         if last.closed_by == "snapshot":
             last.valid_to = max(moment, last.valid_from)
         elif last.valid_to is None and last.opened_by == "snapshot":
-            if before is not None and before.closed_by == "snapshot" and before.valid_to == last.valid_from:
+            if before is not None and before.closed_at == (last.topic, last.partition, last.offset):
                 moment = before.valid_to = max(moment, before.valid_from)
             last.valid_from = moment if before is None else max(moment, before.boundary)
 

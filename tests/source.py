@@ -196,7 +196,7 @@ class Source:
                 column.name: before[column.name] if column.name in table.key else None for column in table.columns
             }
             before = before if op == "d" else None
-        source = self._postgresql(event) if self.connector == "postgresql" else self._mysql(event)
+        source = self._postgresql(event, snapshot) if self.connector == "postgresql" else self._mysql(event)
         source = {
             "version": "3.5.0.Final", "connector": self.connector, "name": self.prefix, "snapshot": snapshot,
             "db": "db", "table": table.name, **source,
@@ -213,11 +213,13 @@ class Source:
         if op == "d" and self.has_tombstones:
             self._write(table, key, None, event.headers)
 
-    def _postgresql(self, event: Event) -> Row:
+    def _postgresql(self, event: Event, snapshot: str) -> Row:
+        """An incremental read has no place and no transaction of its own, only those before it."""
+        is_placed = snapshot != "incremental"
         return {
             "ts_ms": self.now // 1000, "ts_us": self.now, "ts_ns": self.now * 1000, "schema": "public",
             "sequence": json.dumps([self.last_commit and str(self.last_commit), str(event.lsn)]),
-            "txId": self.transaction, "lsn": event.lsn, "xmin": None,
+            "txId": self.transaction if is_placed else None, "lsn": event.lsn if is_placed else None, "xmin": None,
         }  # fmt: skip
 
     def _mysql(self, event: Event) -> Row:

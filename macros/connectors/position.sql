@@ -27,7 +27,7 @@
     case
         when {{ is_read(source) }} and {{ source }}.lsn is not null
             then {{ places(source ~ '.lsn', "'0'") }}
-        when {{ is_read(source) }} then {{ places(commit, own) }}
+        when {{ is_read(source) }} then {{ places(committed_behind(commit, own, snapshot_lsn), own) }}
         else {{ places(
             committed_behind(commit, source ~ '.lsn', snapshot_lsn), source ~ '.lsn'
         ) }}

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import reduce
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -193,20 +192,27 @@ def _append_unknown(
 
 def _unknown(spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row]) -> DataFrame:
     """The records whose delivery bronze does not hold; reads only stored files whose offsets overlap."""
-    ranges: dict[tuple[str, int], tuple[int, int]] = {}
+    ranges: dict[str, tuple[int, int]] = {}
     for part in survey:
         if part["low"] is not None:
-            place = (part["topic"], part["partition"])
-            low, high = ranges.get(place, (part["low"], part["high"]))
-            ranges[place] = (min(low, part["low"]), max(high, part["high"]))
+            low, high = ranges.get(part["topic"], (part["low"], part["high"]))
+            ranges[part["topic"]] = (min(low, part["low"]), max(high, part["high"]))
     stored = bronze.read(spark, places, "records")
     if 0 < len(ranges) <= _MOST_RANGES:
-        stored = stored.where(reduce(Column.__or__, [_within(*place, *ends) for place, ends in ranges.items()]))
+        stored = stored.where(_any_of([_within(topic, *ends) for topic, ends in sorted(ranges.items())]))
     return records.join(stored.select(*bronze.DELIVERY), on=list(bronze.DELIVERY), how="left_anti")
 
 
-def _within(topic: str, partition: int, low: int, high: int) -> Column:
-    return (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").between(low, high)
+def _within(topic: str, low: int, high: int) -> Column:
+    return (F.col("topic") == topic) & F.col("offset").between(low, high)
+
+
+def _any_of(conditions: Sequence[Column]) -> Column:
+    """One of many conditions, as a balanced tree: Spark takes a minute to plan a chain of 200."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return _any_of(conditions[:half]) | _any_of(conditions[half:])
 
 
 def _shapes(records: DataFrame) -> DataFrame:

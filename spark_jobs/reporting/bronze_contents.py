@@ -48,9 +48,8 @@ def contents(spark: SparkSession, places: Places, built_through: Mapping[str, in
     """
     if not bronze.is_table(spark, places.table("bronze", "records")):
         return []
-    known = F.lit(-1)
-    for feed, batch in built_through.items():
-        known = F.when(F.col("feed") == feed, F.lit(batch)).otherwise(known)
+    through = F.create_map(*[F.lit(word) for pair in [("", -1), *built_through.items()] for word in pair])
+    known = F.coalesce(F.try_element_at(through, F.col("feed")), F.lit(-1))
     names = ["feed", "topic", "kind", "connector", "source_name"]
     counted = (
         bronze.read(spark, places, "records")

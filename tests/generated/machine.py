@@ -69,11 +69,10 @@ SHARED = (
     Kind("maria", connector="mariadb"),
 )
 WHOLE = (
-    *[Kind(f"pg_whole_{number}") for number in range(3)],
-    *[Kind(f"maria_whole_{number}", connector="mariadb") for number in range(3)],
-    *[Kind(f"pg_closing_{number}", snapshot_deletes="close") for number in range(2)],
+    Kind("pg_whole"),
+    Kind("maria_whole", connector="mariadb"),
+    Kind("pg_closing", snapshot_deletes="close"),
     Kind("pg_full_closing", is_full=True, snapshot_deletes="close"),
-    Kind("maria_closing", connector="mariadb", snapshot_deletes="close"),
 )
 
 

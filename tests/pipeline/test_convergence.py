@@ -1,4 +1,4 @@
-"""G1, G2, G3 generated: any split, order, delay and repetition of what connectors write gives the oracle's history.
+"""Any split, order, delay and repetition of what connectors write gives the oracle's history. Owns G1.
 
 `TIDEMARK_TAPES` says how many tapes are drawn (2,000), `TIDEMARK_SEED` which. A tape that gold tells otherwise is made
 smaller on Spark and printed, to become a readable case in `tests/tapes/`.
