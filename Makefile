@@ -36,6 +36,10 @@ require:
 test: setup ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
+.PHONY: tapes
+tapes: setup ## Draw tapes, and compare gold with the oracle after each batch; TIDEMARK_TAPES=2000, TIDEMARK_SEED=…
+	$(VENV)/python -m pytest -s tests/generated/convergence.py
+
 .PHONY: demo
 demo: setup ## Set up everything, land real events, build, check, report
 	$(VENV)/python examples/demo.py

@@ -470,20 +470,20 @@ def _server(change: Change) -> tuple[Any, ...] | None:
     return (change.source.get("server_id"), _binlog_file(change.source)[0]) if is_told else None
 
 
-def _last_of_log(changes: list[Change]) -> Change | None:
-    """R5: the change behind which a new log begins; None where there is one log.
+def _new_log(changes: list[Change]) -> Change | None:
+    """R5: the change that begins a new log; None where there is one log.
 
-    Behind the border the position falls back, and time or server say that the change isn't late. The new log begins
-    right behind the old one's highest position.
+    Somewhere behind it the position falls back, and time or server say that the change isn't late. The new log begins
+    with the first change behind the old one's highest position.
     """
-    highest, latest = changes[0], changes[0].time
-    for change in changes[1:]:
-        falls = change.position < highest.position
-        servers = {_server(change), _server(highest)} - {None}
+    highest, latest = 0, changes[0].time
+    for number, change in enumerate(changes):
+        falls = change.position < changes[highest].position
+        servers = {_server(change), _server(changes[highest])} - {None}
         if falls and (change.time > latest or len(servers) > 1):
-            return highest
+            return changes[highest + 1]
         latest = max(latest, change.time)
-        highest = change if change.position >= highest.position else highest
+        highest = number if change.position >= changes[highest].position else highest
     return None
 
 
@@ -504,18 +504,18 @@ def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Chang
         found: set[tuple[str, int]] = set()
         for log in _by_log(sorted(counted, key=lambda change: change.record.place)):
             place, began = log[0].record.place[:2], _topic_made_anew(log)
-            last = _last_of_log(log) if began is None else None
-            if place not in found and (last is not None or began is not None):
+            first = _new_log(log) if began is None else None
+            if place not in found and (first is not None or began is not None):
                 found.add(place)
-                _begin_log(partitions[place], log[0].log, last, began)
+                _begin_log(partitions[place], log[0].log, first, began)
         if not found:
             return counted
 
 
-def _begin_log(changes: list[Change], log: int, last: Change | None, began: int | None) -> None:
-    """Number the logs of a partition anew, now that one ends with a change, or begins when the connector wrote it."""
+def _begin_log(changes: list[Change], log: int, first: Change | None, began: int | None) -> None:
+    """Number the logs of a partition anew, now that one begins with a change, or when the connector wrote it."""
     for change in changes:
-        is_behind = change.record.place > last.record.place if last else change.processed >= (began or 0)
+        is_behind = change.record.place >= first.record.place if first else change.processed >= (began or 0)
         change.log += change.log > log or (change.log == log and is_behind)
 
 

@@ -6,7 +6,8 @@
   partition
 
       the position falls back while the source's time goes on, or the server or its log is another: the new log begins
-      right behind the highest position of the old one. A late record, older in both, is no border;
+      with the first change behind the highest position of the old one; deliveries that only repeat the old log don't
+      count. A late record, older in both, is no border;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -44,24 +45,20 @@
 {%- endmacro %}
 
 
+{#- Query: borders as rows. They come as one text: Spark takes seconds to read hundreds of literals. -#}
 {% macro borders_as_rows(borders) -%}
     select
-        source_label,
-        topic,
-        `partition`,
-        anew,
-        transform(starts, start -> struct(start.life, start.first_offset)) as starts
-    from values
-        {%- for border in borders %}
-        (
-            {{ text_literal(border.label) }}, {{ text_literal(border.topic) }}, {{ border.partition }},
-            cast(array({% for moment in border.anew %}{{ moment }}L{{ ', ' if not loop.last }}{% endfor %}) as array<bigint>),
-            cast(array({% for start in border.starts -%}
-                struct({{ start[0] }}, {{ start[1] }}L){{ ', ' if not loop.last }}
-            {%- endfor %}) as array<struct<life: int, first_offset: bigint>>)
-        ){{ ',' if not loop.last }}
-        {%- endfor %}
-        as borders (source_label, topic, `partition`, anew, starts)
+        border.label as source_label,
+        border.topic,
+        border.`partition`,
+        border.anew,
+        transform(border.starts, start -> struct(cast(start[0] as int), start[1])) as starts
+    from (
+        select explode(from_json(
+            {{ text_literal(tojson(borders)) }},
+            'array<struct<label: string, topic: string, `partition`: int, anew: array<bigint>, starts: array<array<bigint>>>>'
+        )) as border
+    ) as told
 {%- endmacro %}
 
 
@@ -150,13 +147,20 @@
     select
         source_label, topic, `partition`,
         min_by(topic_life, struct(log_number, `offset`)) as life,
-        min_by(highest.`offset` + 1, struct(log_number, `offset`)) as start
+        min_by(highest.next_offset, struct(log_number, `offset`)) as start
     from (
         select
             *,
-            max(struct(position, server, `offset`)) over before as highest,
+            max(struct(position, server, `offset`, next_offset)) over before as highest,
             max(changed_at) over before as latest
-        from ({{ renumbered(log, borders) }}) as placed
+        from (
+            select
+                *,
+                lead(`offset`) over (
+                    partition by source_label, topic, `partition`, log_number order by `offset`
+                ) as next_offset
+            from ({{ renumbered(log, borders) }}) as placed
+        ) as led
         window before as (
             partition by source_label, topic, `partition`, log_number
             order by `offset` rows between unbounded preceding and 1 preceding

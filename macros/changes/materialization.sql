@@ -169,7 +169,10 @@
     {%- for row in rows -%}
         {%- set place = [row[0], row[1], row[2] | int] -%}
         {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 11)) -%}
-        {%- do account.tops.append(place + [row[3] | int, row[4] | int, row[5], row[6], row[7], row[8]]) -%}
+        {%- do account.tops.append(place + [
+            row[3] | int, row[4] | int, row[5], row[6], none if row[7] is none else row[7] | int,
+            none if row[8] is none else row[8] | int
+        ]) -%}
         {%- if row[10] or row[9] | int <= known.get(place | string, -1) -%}
             {%- set account.is_doubtful = true -%}
         {%- endif -%}
@@ -216,36 +219,20 @@
 {%- endmacro %}
 
 
-{#- Query: the last places of partitions as rows; none for a log that is looked at as a whole. -#}
+{#- Query: the last places of partitions as rows, by way of one text; none for a log that is looked at as a whole. -#}
 {% macro tops_as_rows(tops) -%}
     select
-        source_label,
-        topic,
-        cast(`partition` as int) as `partition`,
-        highest_offset,
-        cast(log_number as int) as log_number,
-        struct(cast(position as string) as position, cast(server as string) as server) as highest,
-        timestamp_micros(latest) as latest,
-        snapshot_place
-    from values
-        {%- for top in tops %}
-        ({{ text_literal(top[0]) }}, {{ text_literal(top[1]) }}, {{ top[2] }}, {{ top[3] }}L, {{ top[4] }},
-        {{- ' ' ~ text_or_null(top[5]) }}, {{ text_or_null(top[6]) }}, {{ number_or_null(top[7]) }}, {{ number_or_null(top[8]) }}),
-        {%- endfor %}
-        (null, null, null, 0L, null, null, null, 0L, 0L)
-        as tops (
-            source_label, topic, `partition`, highest_offset, log_number, position, server, latest, snapshot_place
-        )
-{%- endmacro %}
-
-
-{% macro text_or_null(text) -%}
-    {{ 'null' if text is none else text_literal(text) }}
-{%- endmacro %}
-
-
-{% macro number_or_null(number) -%}
-    {{ 'null' if number is none else number ~ 'L' }}
+        top[0] as source_label,
+        top[1] as topic,
+        cast(top[2] as int) as `partition`,
+        cast(top[3] as bigint) as highest_offset,
+        cast(top[4] as int) as log_number,
+        struct(top[5] as position, top[6] as server) as highest,
+        timestamp_micros(cast(top[7] as bigint)) as latest,
+        cast(top[8] as bigint) as snapshot_place
+    from (
+        select explode(from_json({{ text_literal(tojson(tops)) }}, 'array<array<string>>')) as top
+    ) as told
 {%- endmacro %}
 
 

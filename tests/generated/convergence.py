@@ -1,4 +1,4 @@
-"""Any split, order, delay and repetition of what connectors write gives the oracle's history. Owns G1.
+"""Any split, order, delay and repetition of what connectors write gives the oracle's history (G1, G2): `make tapes`.
 
 `TIDEMARK_TAPES` says how many tapes are drawn (2,000), `TIDEMARK_SEED` which. A tape that gold tells otherwise is made
 smaller on Spark and printed, to become a readable case in `tests/tapes/`.
