@@ -37,7 +37,7 @@ test: setup ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
-tapes: setup ## Draw tapes, and compare gold with the oracle after each batch; TIDEMARK_TAPES=2000, TIDEMARK_SEED=…
+tapes: setup ## Draw 2,000 tapes, and compare gold with the oracle after each batch (half an hour)
 	$(VENV)/python -m pytest -s tests/generated/convergence.py
 
 .PHONY: demo
