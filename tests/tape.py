@@ -14,9 +14,8 @@ Columns of `changes` that can be left out:
     oldkey, newkey   the headers of a change of key
 
 An empty cell is NULL, `?` a large value that the event leaves out, `-` a column that the event has not. Times in
-`history` are seconds of the same clock. Tapes with the same `connector` and `options` share a table, told apart by the
-beginning of their keys; one that concerns its whole table (a truncate, a complete snapshot, `last`, or as `alone` says)
-has its own.
+`history` are seconds of the same clock. Tapes of the same `connector` and `group` share a table, told apart by the
+beginning of their keys and by their partitions; one with a truncate or with options has its own.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ import yaml
 
 CLOCK = 1_704_067_200
 ROOM = 10_000
+PARTITIONS = 10
 _HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
 COLUMNS = ("id", "name", "note")
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -46,17 +46,14 @@ class Tape:
     history: list[dict[str, str]]
     connector: str = "postgresql"
     options: dict[str, Any] = field(default_factory=dict)
-    alone: bool = False
+    group: str = ""
 
     @property
     def table(self) -> str:
         """The table that the tape's records are of."""
-        concerns_all = any(
-            line["op"] == "t" or "last" in line or "last" in line.get("snapshot", "") for line in self.changes
-        )
-        if concerns_all or self.options or self.alone:
+        if self.options or any(line["op"] == "t" for line in self.changes):
             return f"tape_{self.number}"
-        return f"tapes_{self.connector}"
+        return f"tapes_{self.connector}{self.group and '_'}{self.group}"
 
     def key(self, text: str) -> str:
         """A key as the records have it: no other tape's is equal."""
@@ -77,7 +74,7 @@ class Tape:
         ]
         return {
             "topic": f"tape.{self.table}",
-            "partition": int(line.get("partition") or 0),
+            "partition": self.number * PARTITIONS + int(line.get("partition") or 0),
             "offset": self.number * ROOM + int(line.get("offset") or number),
             "timestamp": None,
             "key": key,
@@ -180,7 +177,7 @@ def tapes(folder: Path) -> list[Tape]:
             _lines(one["history"]),
             one.get("connector", "postgresql"),
             one.get("options", {}),
-            one.get("alone", False),
+            one.get("group", ""),
         )
         for number, one in enumerate(told, 1)
     ]

@@ -189,8 +189,7 @@
         max(struct(log_number, position, server)).position as position,
         max(struct(log_number, position, server)).server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
-        max(struct(log_number, if({{ is_snapshot_read() }}, `offset`, null) as at, {{ snapshot_place() }} as place)).place
-            as snapshot_place,
+        max(struct(log_number, if(place_of_read is null, null, `offset`) as at, place_of_read)).place_of_read as snapshot_place,
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'latest') }}) or `offset` = last_offset) as doubts,
         {{ hazard_counts() }}
@@ -200,7 +199,7 @@
             greatest(max(struct(log.position, log.server)) over before, top.highest) as highest,
             greatest(max(log.changed_at) over before, top.latest) as latest,
             lag(log.`offset`) over by_offset as last_offset
-        from {{ relation }} as log
+        from (select *, {{ snapshot_place() }} as place_of_read from {{ relation }}) as log
         left join ({{ tops_as_rows(tops) }}) as top
             on log.source_label = top.source_label
             and log.topic = top.topic
@@ -242,9 +241,13 @@
 {%- endmacro %}
 
 
-{#- Expression: the first number of such a read's position. -#}
+{#-
+  Expression: the place of such a read, NULL where its event told none: then its position is that of a change before it,
+  whose second number is not 0.
+-#}
 {% macro snapshot_place() -%}
-    if({{ is_snapshot_read() }}, try_cast(split_part({{ position_in_log() }}, ':', 1) as bigint), null)
+    {%- set number = "try_cast(split_part(" ~ position_in_log() ~ ", ':', %d) as bigint)" -%}
+    if({{ is_snapshot_read() }} and {{ number % 2 }} = 0, {{ number % 1 }}, null)
 {%- endmacro %}
 
 

@@ -54,9 +54,9 @@
     {%- elif found[0] is none -%}
         {{ return(dict(scope, case='nothing', after=9223372036854775807)) }}
     {%- elif not captured.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1)) }}
+        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[])) }}
     {%- elif follows_reads and (scope.has_placeless or is_out_of_order(of_feed, scope)) -%}
-        {{ return(dict(scope, case='full', batch_id=found[0], after=-1)) }}
+        {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[])) }}
     {%- endif -%}
     {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads)) }}
 {%- endmacro %}
