@@ -37,8 +37,18 @@ test: setup ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
+tapes: export TIDEMARK_TAPES ?= 2000
 tapes: setup ## Draw 2,000 tapes, and compare gold with the oracle after each batch (half an hour)
-	$(VENV)/python -m pytest -s tests/generated/convergence.py
+	$(VENV)/python -m pytest -s tests/generated
+
+.PHONY: kills
+kills: export TIDEMARK_KILLS ?= 40
+kills: setup ## Kill 40 runs at named points and at random times, and compare what the next run makes of it
+	$(VENV)/python -m pytest -s tests/faults
+
+.PHONY: mutants
+mutants: setup ## Plant a fault for each rule, and see a test notice it
+	$(VENV)/python -m pytest -s tests/mutants
 
 .PHONY: demo
 demo: setup ## Set up everything, land real events, build, check, report

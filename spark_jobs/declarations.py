@@ -9,8 +9,6 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.cli.main import dbtRunner
-
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 
@@ -58,6 +56,8 @@ class CapturedTable:
 
 def run_dbt(places: Places, arguments: list[str]) -> Any:
     """Run dbt in this process, in the session that it shares with us, and return its result."""
+    from dbt.cli.main import dbtRunner  # seconds to import, and not every command runs dbt
+
     with _environment(places):
         return dbtRunner().invoke(
             [*arguments, "--project-dir", str(places.project), "--profiles-dir", str(places.project)]

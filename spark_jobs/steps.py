@@ -1,4 +1,7 @@
-"""The steps that commands are made of, in one process and one Spark session: land, build, check."""
+"""The steps that commands are made of, in one process and one Spark session: land, build, check.
+
+dbt and Great Expectations take seconds to import, so a step imports what it alone needs.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dbt.cli.main import DbtUsageException
-from dbt_common.exceptions import CompilationError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import beginning_of, captured_tables, run_dbt
 from spark_jobs.errors import DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
-from spark_jobs.reporting.check import CheckOutcome, check
-from spark_jobs.reporting.run import RunSummary
 from spark_jobs.session import build_session, require_free_catalog
+
+if TYPE_CHECKING:
+    from spark_jobs.reporting.check import CheckOutcome
 
 
 @dataclass(slots=True)
@@ -83,6 +85,11 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
 
 def build(run: Run, arguments: Sequence[str]) -> None:
     """Run `dbt build` with more of dbt's arguments; raises DataError where a model or a test failed."""
+    from dbt.cli.main import DbtUsageException
+    from dbt_common.exceptions import CompilationError
+
+    from spark_jobs.declarations import beginning_of, run_dbt
+
     with run.stage("build"):
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
@@ -98,6 +105,10 @@ def build(run: Run, arguments: Sequence[str]) -> None:
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:
     """Accounting, expectations and the report of this run."""
+    from spark_jobs.declarations import captured_tables
+    from spark_jobs.reporting.check import check
+    from spark_jobs.reporting.run import RunSummary
+
     summary = RunSummary(
         run_id=run.run_id,
         started_at=run.started_at,

@@ -14,8 +14,9 @@ Columns of `changes` that can be left out:
     oldkey, newkey   the headers of a change of key
 
 An empty cell is NULL, `?` a large value that the event leaves out, `-` a column that the event has not. Times in
-`history` are seconds of the same clock. Tapes of the same `connector` and `group` share a table, told apart by the
-beginning of their keys and by their partitions; one with a truncate or with options has its own.
+`history` are seconds of the same clock. `signs` says what the accounting counts beside the versions, and of which keys.
+Tapes of the same `connector` and `group` share a table, told apart by the beginning of their keys and by their
+partitions; one with a truncate or with options has its own.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Tape:
     connector: str = "postgresql"
     options: dict[str, Any] = field(default_factory=dict)
     group: str = ""
+    signs: list[dict[str, str]] = field(default_factory=list)
+    source: str = "tape"
 
     @property
     def table(self) -> str:
@@ -73,7 +76,7 @@ class Tape:
             if line.get(column)
         ]
         return {
-            "topic": f"tape.{self.table}",
+            "topic": f"{self.source}.{self.table}",
             "partition": self.number * PARTITIONS + int(line.get("partition") or 0),
             "offset": self.number * ROOM + int(line.get("offset") or number),
             "timestamp": None,
@@ -111,7 +114,7 @@ class Tape:
         transaction = self.number * ROOM + int(line.get("txn") or number)
         common = {
             "connector": self.connector,
-            "name": "tape",
+            "name": self.source,
             "db": "db",
             "table": self.table,
             "ts_ms": (CLOCK + int(line.get("at") or number)) * 1000,
@@ -178,6 +181,7 @@ def tapes(folder: Path) -> list[Tape]:
             one.get("connector", "postgresql"),
             one.get("options", {}),
             one.get("group", ""),
+            _lines(one["signs"]) if "signs" in one else [],
         )
         for number, one in enumerate(told, 1)
     ]

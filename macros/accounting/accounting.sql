@@ -1,6 +1,7 @@
 {#-
-  What became of each change of one table (G6): a row per disposition. The dispositions are the fold's own steps, so
-  that the account can't say anything else than history does.
+  What became of each change of one table (G6), and what the contract asks to be counted: a row per disposition, and a
+  row per sign with the first keys that it met. Both are the fold's own steps, so that the account can't say
+  anything else than history does.
 
   Args:
       history: the name of the table's history model
@@ -20,42 +21,63 @@ with
 
 {{ fold_steps(log, table, scope, declared.granularity, tracked, declared.snapshot_deletes) }},
 
-outcomes as (
-
-    select
-        told_by.change_id,
-        case when is_opening then 'opened' when was_open and not is_state then 'closed_only' else 'no_op' end as outcome
-    from compared
-    union all
-    select change_id, 'collapsed' as outcome from filled where not is_last
-
-),
+{{ signs_steps(log, table, scope.hazards) }},
 
 {#- A truncate meets many keys: it counts once, as the most that it did. -#}
-dispositions as (
+by_change as (
 
     select
         log.change_id,
+        any_value(log.signs) as signs_of_log,
         {%- if scope.hazards.problems %}
-        if(
-            any_value(log.problem) is not null,
-            'quarantined',
+        any_value(log.problem) as problem,
         {%- endif %}
-        coalesce(
-            max(struct(array_position(array('no_op', 'collapsed', 'closed_only', 'opened'), outcome) as weight, outcome)).outcome,
-            'no_op'
-        ){{ ')' if scope.hazards.problems }} as disposition
-    from {{ log }} as log
-    left join outcomes on log.change_id = outcomes.change_id
+        max(struct(
+            array_position(array('no_op', 'collapsed', 'closed_only', 'opened'), told.outcome) as weight, told.outcome
+        )).outcome as outcome,
+        flatten(collect_list(told.signs)) as signs
+    from in_order as log
+    left join told on log.change_id = told.change_id
     group by log.change_id
+
+),
+
+marks as (
+
+    select mark.*
+    from by_change
+    lateral view explode(concat(
+        array(struct(
+            'disposition' as kind,
+            {{ "if(problem is not null, 'quarantined', " if scope.hazards.problems }}coalesce(outcome, 'no_op')
+            {{- ')' if scope.hazards.problems }} as name,
+            cast(null as string) as key
+        )),
+        transform(concat(signs_of_log, signs), sign -> struct('sign' as kind, sign.name, sign.key))
+    )) exploded as mark
+
+),
+
+by_key as (
+
+    select
+        kind,
+        name,
+        key,
+        count(*) as records,
+        row_number() over (partition by kind, name order by key asc nulls last) as number
+    from marks
+    group by kind, name, key
 
 )
 
 select
-    disposition,
-    count(*) as records
-from dispositions
-group by disposition
+    kind,
+    name,
+    sum(records) as records,
+    array_sort(collect_list(if(number <= 10, key, null))) as sample_keys
+from by_key
+group by kind, name
     {%- endif -%}
 {%- endmacro %}
 

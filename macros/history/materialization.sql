@@ -1,5 +1,5 @@
 {#-
-  Builds a history in one commit a run. Owns G8. What a fold gives is compared with what is stored, and only versions that
+  Builds a history in one commit a run (G8). What a fold gives is compared with what is stored, and only versions that
   differ are written; where none does, nothing is (G3).
 -#}
 {% materialization history, adapter='spark' %}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -80,14 +80,13 @@ def built_through(
 
 
 def account(
-    spark: SparkSession,
     tables: Sequence[CapturedTable],
     found: Sequence[Content],
     held: Sequence[Held],
     measured: Mapping[str, Measures],
+    told: Mapping[str, Sequence[Row]],
 ) -> list[Account]:
     """The accounts of all tables, then of feeds without models, then of topics of no table."""
-    folded = _folded(spark, tables)
     feeds: dict[str, Counter[str]] = {table.feed: Counter() for table in tables}
     topics: dict[str, Counter[str]] = {}
     owner = owners(found)
@@ -104,7 +103,7 @@ def account(
         subject = feeds[owner[entry.topic]] if entry.topic in owner else topics.setdefault(entry.topic, Counter())
         subject["quarantined"] += entry.records
 
-    accounts = [_of_table(table, feeds[table.feed], folded.get(table.name), measured[table.name]) for table in tables]
+    accounts = [_of_table(table, feeds[table.feed], told.get(table.name, ()), measured[table.name]) for table in tables]
     modelled = {table.feed for table in tables}
     for feed, counted in sorted(feeds.items()):
         if feed not in modelled:
@@ -115,38 +114,36 @@ def account(
     return accounts
 
 
-def _of_table(
-    table: CapturedTable, counted: Counter[str], folded: Mapping[str, int] | None, measured: Measures
-) -> Account:
+def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], measured: Measures) -> Account:
     changes = measured.changes or 0
-    read = counted["row_records"] - counted["pending"] if measured.changes is not None else 0
-    outcome = folded or {}
+    read = landed["row_records"] - landed["pending"] if measured.changes is not None else 0
+    outcome = {row["name"]: row["records"] for row in rows if row["kind"] == "disposition"}
     if table.accounting is None:
         outcome = {"unkeyed" if not table.key else "no_history": changes}
-    dispositions = {**outcome, "duplicates": read - changes, **_others(counted)}
+    dispositions = {**outcome, "duplicates": read - changes, **_others(landed)}
     dispositions["quarantined"] += outcome.get("quarantined", 0)
-    dispositions["pending"] = counted["row_records"] - read
-    total = counted["row_records"] + sum(_others(counted).values())
+    dispositions["pending"] = landed["row_records"] - read
+    total = landed["row_records"] + sum(_others(landed).values())
     return Account("table", table.name, total, dispositions)
 
 
-def _others(counted: Counter[str]) -> dict[str, int]:
-    return {name: counted[name] for name in ("tombstones", "other_kinds", "quarantined")}
+def _others(landed: Counter[str]) -> dict[str, int]:
+    return {name: landed[name] for name in ("tombstones", "other_kinds", "quarantined")}
 
 
-def _folded(spark: SparkSession, tables: Sequence[CapturedTable]) -> dict[str, dict[str, int]]:
-    """Table → disposition → changes, as the build has counted them while folding."""
+def counted(spark: SparkSession, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
+    """Table → its dispositions and signs (kind, name, records, sample_keys), as the build has counted them."""
     there = [
         spark.table(table_at(table.accounting.location)).select(
-            F.lit(table.name).alias("table"), "disposition", "records"
+            F.lit(table.name).alias("table"), "kind", "name", "records", "sample_keys"
         )
         for table in tables
         if table.accounting is not None and bronze.is_table(spark, table.accounting.location)
     ]
-    folded: dict[str, dict[str, int]] = {}
+    found: dict[str, list[Row]] = {}
     for row in reduce(DataFrame.unionByName, there).collect() if there else []:
-        folded.setdefault(row["table"], {})[row["disposition"]] = row["records"]
-    return folded
+        found.setdefault(row["table"], []).append(row)
+    return found
 
 
 def record(

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from expectations.validate import validate
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
-from spark_jobs.reporting import accounting, bronze_contents, measures, quarantine, settings
+from spark_jobs.reporting import accounting, bronze_contents, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.report import write_report
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
@@ -66,7 +66,8 @@ def check(
         through = accounting.built_through(spark, places, tables, measured)
         found = bronze_contents.contents(spark, places, through)
         held = quarantine.held(spark, places, tables, _shown_topics(tables, found), sample_rows=sample_rows)
-        accounts = accounting.account(spark, tables, found, held, measured)
+        counted = accounting.counted(spark, tables)
+        accounts = accounting.account(tables, found, held, measured, counted)
         accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
     with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:
         folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
@@ -74,13 +75,15 @@ def check(
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(found)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
+        told = signs.signs(tables, counted, sample_rows=sample_rows)
         evidence = Evidence(
             tables=tables,
             accounts=accounts,
             expectations=expected,
             measures=measured,
+            signs=told,
             quarantine=held,
-            settings=settings.findings(tables, found, measured, described, _gaps(expected)),
+            settings=settings.findings(tables, found, measured, described, _gaps(expected), told),
             dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
         )
         report = write_report(

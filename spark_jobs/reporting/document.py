@@ -50,6 +50,11 @@ def document(
         "stages": [{"stage": name, "seconds": round(seconds, 3)} for name, seconds in run.stages.items()],
         "accounting": [{**asdict(one), "difference": one.difference} for one in evidence.accounts],
         "tables": [_table(table, evidence.measures.get(table.name, Measures())) for table in evidence.tables],
+        "signs": [
+            {**asdict(one), "sample_keys": list(one.sample_keys)}
+            for met in evidence.signs.values()
+            for one in met.values()
+        ],
         "dbt": _dbt(evidence),
         "expectations": [{**asdict(one), "sample_keys": list(one.sample_keys)} for one in evidence.expectations],
         "quarantine": [{**asdict(one), "samples": list(one.samples)} for one in evidence.quarantine],
@@ -72,7 +77,6 @@ def _table(table: CapturedTable, one: Measures) -> dict[str, Any]:
             "all": asdict(one.lag) if one.lag else None,
             "last_batch": asdict(one.lag_of_last_batch) if one.lag_of_last_batch else None,
         },
-        "counters": dict(one.counters),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the tables themselves say, measured in one pass over each: rows, lag, and the signs that settings leave."""
+"""What the tables themselves say, measured in one pass over each: rows, lag, and the marks that settings leave."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
-from spark_jobs.names import quoted, table_at
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
 # Tables are measured side by side: while one is planned on the driver another has the executors.
 _THREADS = 4
-_LINEAGE = ("topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Measures:
     """What one captured table's layers say. `nulls` counts NULLs in nullable columns that have a default (by column).
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
-    `counters` are the numbers that the contract asks to be reported, by name; rows are None where a layer isn't there.
+    Rows are None where a layer isn't there.
     """
 
     changes: int | None = None
@@ -48,7 +47,6 @@ class Measures:
     lag: Lag | None = None
     lag_of_last_batch: Lag | None = None
     nulls: Mapping[str, int] = field(default_factory=dict)
-    counters: Mapping[str, int] = field(default_factory=dict)
 
 
 def measure(
@@ -88,8 +86,8 @@ def _parts(
         parts.append((table.name, "changes", _of_changes(changes, defaulted, last_batch)))
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
-    if history is not None and changes is not None:
-        parts.append((table.name, "history", _of_history(table, history, changes)))
+    if history is not None:
+        parts.append((table.name, "history", history.agg(F.count("*").alias("rows"))))
     return parts
 
 
@@ -132,23 +130,6 @@ def _nulls(name: str) -> Column:
     return F.count_if(is_state & is_there & F.col("after").getField(name).isNull()).alias(f"null.{name}")
 
 
-def _of_history(table: CapturedTable, history: DataFrame, changes: DataFrame) -> DataFrame:
-    own = {
-        name: F.col(quoted(table.column_names.get(name, name))).alias(f"own_{name}")
-        for name in ("valid_from", "valid_to", "unresolved_columns", "exact_values", *_LINEAGE)
-    }
-    versions = history.select(*own.values())
-    opening = changes.select(*_LINEAGE, "changed_at")
-    same = [F.col(f"own_{name}") == F.col(name) for name in _LINEAGE]
-    return versions.join(opening, on=same, how="left").agg(
-        F.count("*").alias("rows"),
-        F.count_if(F.col("own_valid_to").isNull()).alias("counter.open"),
-        F.count_if(F.col("own_valid_from") > F.col("changed_at")).alias("counter.held_back_times"),
-        F.count_if(F.size("own_unresolved_columns") > 0).alias("counter.unresolved"),
-        F.count_if(F.size("own_exact_values") > 0).alias("counter.exact_values"),
-    )
-
-
 def _measures(layers: Mapping[str, Mapping[str, int | None]]) -> Measures:
     changes = layers.get("changes", {})
     history = layers.get("history", {})
@@ -160,7 +141,6 @@ def _measures(layers: Mapping[str, Mapping[str, int | None]]) -> Measures:
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
         nulls=_named(changes, "null."),
-        counters=_named(history, "counter."),
         **{name: value for name in plain if (value := changes.get(name)) is not None},
     )
 

@@ -12,6 +12,7 @@ from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.dbt_results import DbtRun
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.settings import SettingFinding
+from spark_jobs.reporting.signs import LOST, Sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Evidence:
     accounts: Sequence[Account]
     expectations: Sequence[ExpectationResult]
     measures: Mapping[str, Measures]
+    signs: Mapping[str, Mapping[str, Sign]]
     quarantine: Sequence[Held]
     settings: Sequence[SettingFinding]
     dbt: DbtRun | None
@@ -81,10 +83,19 @@ class Evidence:
         if self.dbt and self.dbt.failed and not self.dbt.is_of_this_run:
             at = f"{self.dbt.at:%Y-%m-%d %H:%M} UTC"
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
+        said += [
+            f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}."
+            for table, met in self.signs.items()
+            for one in met.values()
+            if one.sign in LOST
+        ]
         return said
 
 
 def _broken(one: ExpectationResult) -> str:
     rows = "" if one.unexpected_count is None else f" Rows that break it: {one.unexpected_count}"
-    keys = f", for example {', '.join(one.sample_keys[:3])}" if one.sample_keys else ""
-    return f"{one.table}, {one.layer}: {one.description}{rows}{keys}{'.' if rows else ''}"
+    return f"{one.table}, {one.layer}: {one.description}{rows}{_examples(one.sample_keys)}{'.' if rows else ''}"
+
+
+def _examples(keys: Sequence[str]) -> str:
+    return f", for example {', '.join(keys[:3])}" if keys else ""

@@ -14,6 +14,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.signs import Sign
 
 # Connectors that can tell of a truncate, and don't by default (change-events.md, section 2).
 _TRUNCATING = ("postgresql", "mysql", "mariadb", "oracle")
@@ -69,6 +70,7 @@ def findings(
     measured: Mapping[str, Measures],
     described: Mapping[str, Fields],
     gaps: Mapping[str, int],
+    told: Mapping[str, Mapping[str, Sign]],
 ) -> list[SettingFinding]:
     """The harmful settings of all sources.
 
@@ -78,11 +80,14 @@ def findings(
         measured: Table → what its layers say.
         described: Table → what the embedded schemas say of its columns.
         gaps: Table → how many gaps there are in the offsets of its topics.
+        told: Table → its signs.
     """
     every = [*_of_sources(tables, found, measured)]
     for table in tables:
         one = measured[table.name]
-        every += _of_table(table, one, described.get(table.name, Fields()), _connectors(table, found))
+        every += _of_table(
+            table, one, described.get(table.name, Fields()), _connectors(table, found), told.get(table.name, {})
+        )
         if gaps.get(table.name):
             every.append(
                 SettingFinding(
@@ -133,7 +138,9 @@ def _of_sources(
             )
 
 
-def _of_table(table: CapturedTable, one: Measures, described: Fields, connectors: set[str]) -> Iterator[SettingFinding]:
+def _of_table(
+    table: CapturedTable, one: Measures, described: Fields, connectors: set[str], told: Mapping[str, Sign]
+) -> Iterator[SettingFinding]:
     if "postgresql" in connectors and one.updates_without_before:
         yield SettingFinding(
             "REPLICA IDENTITY",
@@ -154,7 +161,7 @@ def _of_table(table: CapturedTable, one: Measures, described: Fields, connectors
             "warning",
         )
     if one.unavailable:
-        unresolved = one.counters.get("unresolved", 0)
+        unresolved = told["unresolved_columns"].count if "unresolved_columns" in told else 0
         yield SettingFinding(
             "unavailable.value.placeholder",
             table.name,

@@ -31,6 +31,8 @@ CHANGE = (
     " landed_at timestamp"
 )
 
+ACCOUNTING = "kind string, name string, records bigint, sample_keys array<string>"
+
 
 def at(minute: float | None) -> datetime | None:
     """A minute after the start of every test's story."""
@@ -53,6 +55,7 @@ class Story:
     versions: list[dict[str, Any]] = field(default_factory=list)
     current: list[dict[str, Any]] = field(default_factory=list)
     outcomes: Mapping[str, int] | None = None
+    signs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def topic(self) -> str:
@@ -163,8 +166,11 @@ class Story:
         write_table(spark, table.changes, CHANGE.format(row=row), self.changes)
         write_table(spark, table.current, current, [_renamed(one, renamed) for one in self.current])
         write_table(spark, table.history, history, [_renamed(one, renamed) for one in self.versions])
-        outcomes = [{"disposition": name, "records": count} for name, count in (self.outcomes or {}).items()]
-        write_table(spark, table.accounting, "disposition string, records bigint", outcomes)
+        outcomes = [
+            {"kind": "disposition", "name": name, "records": count, "sample_keys": []}
+            for name, count in (self.outcomes or {}).items()
+        ]
+        write_table(spark, table.accounting, ACCOUNTING, [*outcomes, *self.signs])
         suites = places.project / "expectations" / "suites"
         suites.mkdir(parents=True, exist_ok=True)
         (suites / f"{self.name}.py").write_text(suite_source(table), encoding="utf-8")

@@ -16,7 +16,7 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.run import RunSummary
-from tests.expectations.lakehouses import Story, write_bronze, write_table
+from tests.expectations.lakehouses import ACCOUNTING, Story, write_bronze, write_table
 
 PRIVATE = "ada@example.org"
 
@@ -37,6 +37,9 @@ class Lakehouse:
         self.orders.version("one", 0, 5, closed_by="update")
         self.orders.version("one", 5, opened_by="update")
         self.orders.change("one", op="u")
+        self.orders.signs.append(
+            {"kind": "sign", "name": "missed_changes", "records": 1, "sample_keys": ['{"id":"one"}']}
+        )
         self.notes.change("a")
         for offset in (0, 1, 2, 4):
             self.orders.record(offset)
@@ -70,8 +73,8 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     lakehouse = Lakehouse(spark, Places(home / "project", str(home / "lakehouse"), str(home / "catalog")))
     lakehouse.build()
     good = lakehouse.check("run-1")
-    outcomes = [{"disposition": "opened", "records": 2}]
-    write_table(spark, lakehouse.tables[0].accounting, "disposition string, records bigint", outcomes)
+    outcomes = [{"kind": "disposition", "name": "opened", "records": 2, "sample_keys": []}]
+    write_table(spark, lakehouse.tables[0].accounting, ACCOUNTING, outcomes)
     return Checked(good, lakehouse.check("run-2"), home / "lakehouse" / "reports")
 
 
@@ -95,6 +98,12 @@ def test_every_record_is_accounted_for(checked: Checked) -> None:
     assert _some(_account(checked.good, "src.transaction")) == {"transaction": 1}
     assert [one.difference for one in checked.good.evidence.accounts] == [0, 0, 0, 0]
     assert checked.good.passed
+
+
+def test_signs_of_what_no_event_told_are_warnings_with_their_keys(checked: Checked) -> None:
+    [warning] = [one for one in checked.good.warnings if "no event told" in one]
+    assert warning.startswith("orders: 1 reads that differ")
+    assert '{"id": "one"}' in warning
 
 
 def test_what_a_run_changed_is_told(checked: Checked) -> None:

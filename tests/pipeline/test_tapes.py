@@ -1,4 +1,4 @@
-"""Each tape, from records to gold, landed in its batches: the readable cases of the contract's rules. Owns G1."""
+"""Each tape, from records to gold, landed in its batches: the readable cases of the contract's rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def told(table: CapturedTable) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def gold(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[CapturedTable]:
     home = tmp_path_factory.mktemp("tapes")
     places = Places.of(empty_project(home / "project"))
     batches = defaultdict(list)
@@ -56,7 +56,32 @@ def gold(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
         land(spark, places, f"tapes-{batch}", "".join(lines), {"tape"})
         write_models(places.project)
         run_models(places)
-    return {table.source_table.partition("__")[2]: told(table) for table in captured_tables(places)}
+    with_signs = {f"tape__*__{tape.table}_accounting" for tape in TAPES if tape.signs}
+    run_models(places, "--select", *sorted(with_signs), accounting=True)
+    return captured_tables(places)
+
+
+@pytest.fixture(scope="module")
+def gold(built: list[CapturedTable]) -> Rows:
+    return {table.source_table.partition("__")[2]: told(table) for table in built}
+
+
+@pytest.fixture(scope="module")
+def signs(built: list[CapturedTable]) -> set[tuple[str, str]]:
+    """Each sign that the accounting has, with the key that met it."""
+    found = set()
+    for table in built:
+        if table.accounting is not None and DeltaTable.is_deltatable(table.accounting.location):
+            rows = DeltaTable(table.accounting.location).to_pyarrow_table().to_pylist()
+            found |= {(row["name"], json.loads(key)["id"]) for row in rows for key in row["sample_keys"]}
+    return found
+
+
+@pytest.mark.parametrize("tape", [tape for tape in TAPES if tape.signs], ids=lambda tape: tape.name)
+def test_the_accounting_counts_the_signs(signs: set[tuple[str, str]], tape: Tape) -> None:
+    told_of = {(sign, key) for sign, key in signs if key.startswith(f"{tape.number}:")}
+
+    assert told_of == {(line["sign"], tape.key(line["id"])) for line in tape.signs}
 
 
 @pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)

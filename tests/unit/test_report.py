@@ -23,6 +23,7 @@ from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page, visible
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
+from spark_jobs.reporting.signs import Sign
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\u202e{{ 7 * 7 }}\"><img src=x>"
@@ -43,7 +44,10 @@ def evidence(**own: Any) -> Evidence:
         "tables": [captured()],
         "accounts": [Account("table", "src__t", 10, {"opened": 7, "tombstones": 3}, {"opened": 7})],
         "expectations": [ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "critical", True, 0, ())],
-        "measures": {"src__t": Measures(10, 5, 7, lag=Lag(80, 250, 90_000), counters={"unresolved": 1})},
+        "measures": {"src__t": Measures(10, 5, 7, lag=Lag(80, 250, 90_000))},
+        "signs": {
+            "src__t": {"missed_changes": Sign("src__t", "missed_changes", "reads that differ", 2, ('{"id":1}',))}
+        },
         "quarantine": [],
         "settings": [],
         "dbt": None,
@@ -67,7 +71,7 @@ def hostile() -> Evidence:
         expectations=[one],
         quarantine=[Held("no-envelope", HOSTILE, HOSTILE, 1, (HOSTILE,))],
         settings=[SettingFinding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "warning")],
-        measures={HOSTILE: Measures(counters={HOSTILE: 1})},
+        signs={HOSTILE: {HOSTILE: Sign(HOSTILE, HOSTILE, HOSTILE, 1, (HOSTILE,))}},
         dbt=dbt,
     )
 
@@ -125,7 +129,7 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
     older = DbtRun("build", AT, False, 1, 0, 1, 0, 2, (DbtResult("test", "t", "fail", 1, ""),))
     said = report(evidence(expectations=[warned], dbt=older))
     assert said["status"] == "passed"
-    assert len(said["warnings"]) == 2
+    assert len(said["warnings"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -172,11 +176,9 @@ def test_the_trend_goes_on_and_is_bounded() -> None:
 def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     table = captured()
     found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
-    measured = {
-        "src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0},
-                           counters={"unresolved": 1})
-    }  # fmt: skip
-    told = findings([table], found, measured, {"src__t": Fields(("v",), ("id",))}, {"src__t": 2})
+    measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0})}
+    unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
+    told = findings([table], found, measured, {"src__t": Fields(("v",), ("id",))}, {"src__t": 2}, unresolved)
     assert {one.setting: one.severity for one in told} == {
         "provide.transaction.metadata": "warning",
         "skipped.operations": "info",
@@ -196,7 +198,7 @@ def test_a_healthy_source_is_told_nothing() -> None:
         Content("topic__x", "src.transaction", "transaction", "", "", 4, 0),
     ]
     measured = {"src__t": Measures(10, streamed=8, updates=4, nulls={"v": 3})}
-    assert findings([captured()], found, measured, {"src__t": Fields(("v",))}, {}) == []
+    assert findings([captured()], found, measured, {"src__t": Fields(("v",))}, {}, {}) == []
 
 
 def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:

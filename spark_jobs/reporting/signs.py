@@ -1,0 +1,67 @@
+"""What the build counted beside the dispositions: signs that events were lost, late or not whole, with sample keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Row
+
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.reporting.masking import short_hash
+
+# What each sign of `signs_steps` (macros/accounting) means to people. Those that tell of something lost come first.
+MEANINGS = {
+    "missed_changes": "reads that differ from the open version: changes that no event told (R16)",
+    "missed_deletes": "keys that a complete later snapshot lacks: deletes that no event told (R16)",
+    "broken_chains": "changes that found the row in another state than the last one known (R19)",
+    "unknown_updates": "histories that begin with an update: the insert was never captured (R9)",
+    "unknown_deletes": "deletes of keys that no event has shown (R9)",
+    "unresolved_columns": "versions with a value that was left out and that no earlier state tells (R7)",
+    "exact_values": "versions with a value that its type can't hold, kept as text in exact_values (R6)",
+    "held_back_times": "boundaries held at the one before them, since the source's clock went back (R10)",
+    "position_regressions": "changes that arrived behind later ones of their partition (R4, R5)",
+    "new_logs": "borders behind which the source's log is another one (R5)",
+}
+LOST = ("missed_changes", "missed_deletes", "broken_chains", "unknown_updates", "unknown_deletes")
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """How often a table met a sign; `sample_keys` are some of its keys as JSON, sensitive values as short hashes."""
+
+    table: str
+    sign: str
+    meaning: str
+    count: int
+    sample_keys: tuple[str, ...]
+
+
+def signs(
+    tables: Sequence[CapturedTable], counted: Mapping[str, Sequence[Row]], *, sample_rows: bool
+) -> dict[str, dict[str, Sign]]:
+    """Table → sign → what was counted, in the order of MEANINGS.
+
+    Args:
+        tables: The captured tables.
+        counted: What `accounting.counted` gave.
+        sample_rows: Whether keys may be shown.
+    """
+    found: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}
+    for table in tables:
+        rows = {row["name"]: row for row in counted.get(table.name, ()) if row["kind"] == "sign"}
+        for name, meaning in MEANINGS.items():
+            if name in rows:
+                keys = tuple(_shown(table, key) for key in rows[name]["sample_keys"]) if sample_rows else ()
+                found[table.name][name] = Sign(table.name, name, meaning, rows[name]["records"], keys)
+    return found
+
+
+def _shown(table: CapturedTable, key: str) -> str:
+    values = json.loads(key)
+    shown = {
+        name: short_hash(str(value)) if name in table.sensitive and value is not None else value
+        for name, value in values.items()
+    }
+    return json.dumps(shown, ensure_ascii=False)

@@ -1,0 +1,139 @@
+"""A run that is killed anywhere leaves nothing that the next run doesn't put right, without repair by hand. Owns G4."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import captured_tables
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import missing, write
+from tests import oracle
+from tests.faults.victim import SOURCE, Victim, later
+from tests.generated.lakehouse import told_by_gold, told_by_oracle
+from tests.generated.machine import as_record
+
+TABLE = f"{SOURCE}__public__orders"
+
+
+KILLS = int(os.environ.get("TIDEMARK_KILLS") or 10)
+SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A command that is killed when a file of `appears` comes, or at a random time within so many seconds after it.
+
+    Behind a `last` one the run may have nothing more to commit.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    appears: str
+    within: float = 0
+    last: bool = False
+
+
+LAND = ("land",)
+# Tests write nothing, and take most of a build's time.
+BUILD = ("build", "--exclude-resource-type", "test")
+CHECK = ("check", "--no-sample-rows")
+KINDS = [
+    Kill("landing, any time", LAND, ".lock", 12),
+    Kill("landing: quarantine committed", LAND, "bronze/quarantine/_delta_log/*.json"),
+    Kill("landing: shapes committed", LAND, "bronze/shapes/_delta_log/*.json"),
+    Kill("landing: records written", LAND, "bronze/records/feed=*/*.parquet"),
+    Kill("landing: records committed", LAND, "bronze/records/_delta_log/*.json", last=True),
+    Kill("changes: rows written", BUILD, f"silver/{TABLE}_changes/*.parquet"),
+    Kill("changes: committed", BUILD, f"silver/{TABLE}_changes/_delta_log/*.json"),
+    Kill("changes: progress committed", BUILD, "ops/progress/_delta_log/*.json"),
+    Kill("history: rows staged", BUILD, f"ops/_staged/staged_{TABLE}_history/_SUCCESS"),
+    Kill("history: rows written", BUILD, f"gold/{TABLE}_history/*/*.parquet"),
+    Kill("history: committed", BUILD, f"gold/{TABLE}_history/_delta_log/*.json"),
+    Kill("current: rows written", BUILD, f"silver/{TABLE}_current/*.parquet"),
+    Kill("current: committed", BUILD, f"silver/{TABLE}_current/_delta_log/*.json"),
+    Kill("accounting: committed", BUILD, f"ops/{TABLE}_accounting/_delta_log/*.json"),
+    Kill("building, any time", BUILD, f"silver/{TABLE}_changes/_delta_log/*.json", 12),
+    Kill("building, any time", BUILD, ".lock", 25),
+    Kill("check: accounts stored", CHECK, "ops/accounting/_delta_log/*.json", last=True),
+    Kill("check: report written", CHECK, "reports/*/report.html", last=True),
+    Kill("checking, any time", CHECK, ".lock", 25, last=True),
+    Kill("a whole run, any time", ("run",), "bronze/records/_delta_log/*.json", 25),
+]
+
+
+def test_what_a_kill_leaves_the_next_run_puts_right(spark: SparkSession, tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    victim = Victim(tmp_path / "victim")
+    land(spark, victim)
+    write(victim.places.project, missing(victim.places.project, seen_tables(spark, victim.places)))
+    killed: Counter[str] = Counter()
+    between = 0
+    while killed.total() < KILLS:
+        # where they are fewer than all kinds they are drawn, so that many runs meet each
+        for kill in chance.sample(KINDS, min(KILLS, len(KINDS))):
+            between += die(spark, victim, kill, chance)
+            killed[kill.name] += 1
+            assert bronze_is_whole(victim), (SEED, kill.name, victim.said())
+        assert victim.run("run", str(victim.inbox)) == 0, (SEED, victim.said())
+        assert tables_are_right(victim), (SEED, killed)
+    print(f"\nTIDEMARK_SEED={SEED}: {killed.total()} kills, {between} between a run's first and last commit: {killed}")
+    assert between >= killed.total() / 2
+
+
+def land(spark: SparkSession, victim: Victim) -> None:
+    """Give the victim another file, and land it beside the processes that are killed: it takes a tenth of the time."""
+    victim.give()
+    land_files(spark, victim.places, [str(victim.inbox)], Landing(f"{victim.given}", datetime.now(UTC)))
+
+
+def die(spark: SparkSession, victim: Victim, kill: Kill, chance: random.Random) -> bool:
+    """Kill a command at its point; whether that was between the first and the last commit of the run."""
+    within = kill.within
+    files = [str(victim.inbox)] if kill.command[0] in ("land", "run") else []
+    while True:
+        victim.give() if files else land(spark, victim)
+        commits = victim.commits()
+        point = victim.appears(kill.appears)
+        if victim.killed(later(point, chance.uniform(0, within)) if within else point, *kill.command, *files):
+            return victim.commits() > commits and not kill.last
+        assert within, (kill.name, victim.said())
+        within /= 2
+
+
+def bronze_is_whole(victim: Victim) -> bool:
+    """Whether bronze has each record of the first so many files once, byte for byte, and no other."""
+    found = [
+        (row["topic"], row["partition"], row["offset"], row["key"], row["value"])
+        for row in victim.rows("bronze", "records")
+    ]
+    given = [
+        (record["topic"], record["partition"], record["offset"], as_bytes(record["key"]), as_bytes(record["value"]))
+        for record in victim.source.records
+    ]
+    held = [row["offset"] for row in victim.rows("bronze", "quarantine")]
+    return Counter(found) == Counter(given[: len(found)]) and len(held) == len(set(held))
+
+
+def as_bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def tables_are_right(victim: Victim) -> bool:
+    """Whether the log has each change once, and the history is the oracle's, with nothing left half done."""
+    [table] = captured_tables(victim.places)
+    changes = [record["offset"] for record in victim.source.records if record["value"]]
+    history = oracle.build(map(as_record, victim.source.records), {"public.orders": oracle.TableOptions(key=("id",))})
+    return (
+        Counter(row["offset"] for row in victim.rows("silver", f"{TABLE}_changes")) == Counter(changes)
+        and told_by_gold(table) == told_by_oracle(history["public.orders"])
+        and len(victim.rows("bronze", "quarantine")) == victim.given
+    )
