@@ -37,9 +37,8 @@ test: setup ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
-tapes: export TIDEMARK_TAPES ?= 2000
 tapes: setup ## Draw 2,000 tapes, and compare gold with the oracle after each batch (half an hour)
-	$(VENV)/python -m pytest -s tests/generated
+	$(VENV)/python -m pytest -s tests/generated/convergence.py
 
 .PHONY: kills
 kills: export TIDEMARK_KILLS ?= 40
@@ -48,7 +47,7 @@ kills: setup ## Kill 40 runs at named points and at random times, and compare wh
 
 .PHONY: mutants
 mutants: setup ## Plant a fault for each rule, and see a test notice it
-	$(VENV)/python -m pytest -s tests/mutants
+	$(VENV)/python -m pytest -s tests/mutants/mutants.py
 
 .PHONY: demo
 demo: setup ## Set up everything, land real events, build, check, report

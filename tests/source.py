@@ -104,10 +104,10 @@ class Source:
         self.lsn += 8
         self.last_commit = self.lsn
 
-    def insert(self, table: Table, row: Row) -> None:
-        """INSERT of a row."""
+    def insert(self, table: Table, row: Row, *, same_place: bool = False) -> None:
+        """INSERT of a row; the rows of a COPY have the same place."""
         table.rows[table.key_of(row)] = row
-        self._add(table, "c", None, row)
+        self._add(table, "c", None, row, same_place=same_place)
 
     def update(self, table: Table, old: Row, changes: Row) -> None:
         """UPDATE of a row; one of its key is a delete and an insert to the connector."""

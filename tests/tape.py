@@ -110,7 +110,7 @@ class Tape:
         }
 
     def _source(self, number: int, line: dict[str, str]) -> dict[str, Any]:
-        place = None if line.get("lsn") == "none" else self.number * ROOM * 10 + int(line.get("lsn") or number * 10)
+        place = None if line.get("lsn") == "none" else int(line.get("lsn") or number * 10)
         transaction = self.number * ROOM + int(line.get("txn") or number)
         common = {
             "connector": self.connector,
@@ -125,7 +125,7 @@ class Tape:
                 return common | {"schema": "public", "lsn": None, "txId": None, "sequence": None}
             last = line.get("last") or str(place)
             sequence = [
-                None if last == "null" else str(self.number * ROOM * 10 + int(last) if "last" in line else place),
+                None if last == "null" else last,
                 str(place),
             ]
             return common | {"schema": "public", "lsn": place, "txId": transaction, "sequence": json.dumps(sequence)}

@@ -17,7 +17,7 @@ from spark_jobs.places import Places
 from tests.projects import empty_project, land, run_models
 from tests.source import Column, Source, Table
 
-KEYS, BATCHES = 40, 3
+KEYS, BATCHES = 40, 2
 Read = Callable[[], set[str]]
 
 
@@ -28,7 +28,7 @@ def reading(*reads: Read) -> Iterator[list[Future[list[set[str]]]]]:
 
     def answers(read: Read) -> list[set[str]]:
         found = [read()]
-        while not stop.wait(0.05):
+        while not stop.wait(0.5):
             found.append(read())
         return [*found, read()]
 

@@ -1,4 +1,4 @@
-"""Each tape, from records to gold, landed in its batches: the readable cases of the contract's rules."""
+"""Each tape, from records to gold, landed in its batches: the readable cases of the contract's rules. Owns G1."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Any split, order, delay and repetition of what connectors write gives the oracle's history (G1, G2). Owns G1.
+"""Any split, order, delay and repetition of what connectors write gives the oracle's history (G1, G2): `make tapes`.
 
-`TIDEMARK_TAPES` says how many tapes are drawn (`make tapes` 2,000), `TIDEMARK_SEED` which. A tape that gold tells
+`TIDEMARK_TAPES` says how many tapes are drawn (2,000), `TIDEMARK_SEED` which. A tape that gold tells
 otherwise is made smaller on Spark and printed, to become a readable case in `tests/tapes/`.
 """
 
@@ -18,8 +18,8 @@ from tests.generated.lakehouse import Difference, TapedTable, differences, small
 from tests.generated.machine import Rows, Script, Tables, counters, scripts
 from tests.generated.script import LEAST_BATCHES, LEAST_CHANGES, LEAST_KEYS, Step
 
-TAPES = int(os.environ.get("TIDEMARK_TAPES") or 300)
-WHOLE_TABLES = max(20, TAPES // 20)
+TAPES = int(os.environ.get("TIDEMARK_TAPES") or 2000)
+WHOLE_TABLES = TAPES // 20
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
 HAZARDS = (
     "insert", "update", "large", "delete", "move", "move in letter case", "silent", "truncate", "rollback",
