@@ -41,9 +41,8 @@ tapes: setup ## Draw 2,000 tapes, and compare gold with the oracle after each ba
 	$(VENV)/python -m pytest -s tests/generated/convergence.py
 
 .PHONY: kills
-kills: export TIDEMARK_KILLS ?= 40
 kills: setup ## Kill 40 runs at named points and at random times, and compare what the next run makes of it
-	$(VENV)/python -m pytest -s tests/faults
+	$(VENV)/python -m pytest -s tests/faults/kills.py
 
 .PHONY: mutants
 mutants: setup ## Plant a fault for each rule, and see a test notice it
