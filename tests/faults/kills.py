@@ -1,4 +1,4 @@
-"""A run that is killed anywhere leaves nothing that the next run doesn't put right, without repair by hand (G4): `make kills`.
+"""A run that is killed anywhere leaves nothing that the next run doesn't put right by itself (G4): `make kills`.
 
 `TIDEMARK_KILLS` says how many runs are killed (40), `TIDEMARK_SEED` where.
 """
