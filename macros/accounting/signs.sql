@@ -4,6 +4,14 @@
   told in spark_jobs/reporting/signs.py.
 -#}
 {% macro signs_steps(log, table, hazards) -%}
+{%- if hazards.reads -%}
+snapshot_ends as (
+
+    {{ ends(log, hazards.truncates, true) }}
+
+),
+
+{% endif -%}
 told as (
 
     select
@@ -60,7 +68,7 @@ told as (
             lead(place) over (partition by key order by place) as next_place
         from {{ 'halves' if hazards.moves else 'own_changes' }}
     ) as neighbours
-    cross join ({{ ends(log, hazards.truncates, true) }}) as ends
+    cross join snapshot_ends
     where is_state and try_element_at(filter(ends, {{ reaches() }}), 1).op = 'r'
     {%- endif %}
 
