@@ -16,36 +16,23 @@ told as (
 
     select
         told_by.change_id,
-        case when is_opening then 'opened' when was_open and not is_state then 'closed_only' else 'no_op' end as outcome,
+        if(is_opening, 'opened', 'closed_only') as outcome,
         {{ signs({
             'missed_changes': 'is_read and was_open and is_opening',
             'unknown_updates': "is_opening and not was_open and opened_by = 'update'",
-            'unknown_deletes': "op = 'd' and not was_open and starts_transaction"
-        }) }} as signs
-    from compared
-    union all
-    select
-        change_id,
-        'collapsed' as outcome,
-        {{ signs({}) }} as signs
-    from filled
-    where not is_last
-    union all
-    select
-        told_by.change_id,
-        null as outcome,
-        {{ signs({
             'held_back_times': 'not is_read and boundary > told_by.changed_at',
             'unresolved_columns': 'is_state and size(unresolved_columns) > 0',
             'exact_values': 'is_state and size(exact_values) > 0'
         }) }} as signs
     from timed
-    {%- if hazards.whole_before %}
     union all
     select
         change_id,
-        null as outcome,
-        {{ signs({'broken_chains': before_differs(table)}) }} as signs
+        if(is_last, null, 'collapsed') as outcome,
+        {{ signs({
+            'unknown_deletes': "op = 'd' and found is null",
+            'broken_chains': before_differs(table) if hazards.whole_before else 'false'
+        }) }} as signs
     from (
         select
             *,
@@ -54,8 +41,6 @@ told as (
             ) as found
         from filled
     ) as chained
-    where op in ('u', 'd')
-    {%- endif %}
     {%- if hazards.reads %}
     union all
     select
@@ -116,7 +101,7 @@ in_order as (
   A column that the last state did not carry, or not exactly, says nothing.
 -#}
 {% macro before_differs(table) -%}
-    before is not null and found is not null and (
+    op in ('u', 'd') and before is not null and found is not null and (
         {%- for spec in table.columns if spec.name not in table.key %}
         {%- set name = text_literal(spec.name) %}
         {{ 'or ' if not loop.first }}not (
