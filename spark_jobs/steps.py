@@ -66,6 +66,8 @@ class Run:
     def session(self, *, catalog: bool = False) -> SparkSession:
         """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it."""
         check_layout(self.places)
+        if SparkSession.getActiveSession() is not None:
+            return build_session(self.places, catalog=catalog)
         if catalog:
             require_free_catalog(self.places)
         with self.stage("start Spark"):

@@ -1,7 +1,7 @@
 {#-
   What became of each change of one table (G6), and what the contract asks to be counted: a row per disposition, and a
-  row per sign with the first keys that it met. Both are the fold's own steps, so that the account can't say
-  anything else than history does.
+  row per sign with the first keys that it met. It reads what gold says of the changes, so that it can't say anything
+  else, and of the fold's steps only those that no version shows.
 
   Args:
       history: the name of the table's history model
@@ -9,19 +9,24 @@
 {% macro accounting(history) -%}
     {%- do check_options('accounting', dict(kwargs, history=history)) -%}
     {%- do config(meta={'tidemark': {'accounts': history}}) -%}
-    {%- do ref(history) -%}
+    {%- set versions = read(history) -%}
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
         {%- set scope = history_scope('ops', log, table, declared, by_key=false) -%}
-        {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
 {{ decision(scope) }}
 with
 
-{{ fold_steps(log, table, scope, declared.granularity, tracked, declared.snapshot_deletes) }},
+{{ stays_steps(log, table, scope, declared.granularity, declared.snapshot_deletes) }},
 
-{{ signs_steps(log, table, scope.hazards) }},
+{{ told_steps(log, table, scope.hazards, versions, declared.column_names) }},
+
+in_order as (
+
+    {{ told_by_order(log) }}
+
+),
 
 {#- A truncate meets many keys: it counts once, as the most that it did. -#}
 by_change as (

@@ -4,71 +4,7 @@
 -#}
 {% macro fold_steps(log, table, scope, granularity, tracked, snapshot_deletes) -%}
 {%- set hazards = scope.hazards -%}
-own_changes as (
-
-    select
-        key,
-        {{ place('log') }} as place,
-        change_id,
-        op,
-        transaction_id,
-        changed_at,
-        is_read,
-        op in ('c', 'u', 'r') as is_state,
-        after as state,
-        {{ 'if(is_before_whole, before, null)' if hazards.whole_before or hazards.moves else 'null' }} as before,
-        unavailable_columns,
-        absent_columns,
-        exact_values,
-        if(previous_key = {{ key_text('key') }}, null, previous_key) as previous_key,
-        coalesce(previous_key = {{ key_text('key') }}, false) as is_pair,
-        next_key,
-        position,
-        topic,
-        `partition`,
-        `offset`
-    from {{ log }} as log
-    where op != 't'
-        -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
-        and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
-        {%- if hazards.problems %}
-        and problem is null
-        {%- endif %}
-        {%- if scope.case == 'nothing' %}
-        and false
-        {%- elif scope.case == 'keys' %}
-        and {{ is_touched('log.key', scope) }}
-        {%- endif %}
-
-),
-
-{{ beside_steps(log, table, hazards, snapshot_deletes) }},
-
-labelled as (
-
-    select
-        *,
-        {{ starts_transaction(granularity) }} as starts_transaction,
-        is_state and not coalesce(lag(is_state) over by_place, false) as starts_stay,
-        {{ opens_as() }} as opens_as
-    from every_change
-    window by_place as (partition by key order by place)
-
-),
-
-stays as (
-
-    select
-        *,
-        sum(if(starts_transaction, 1, 0)) over so_far as transaction_no,
-        sum(if(starts_stay or previous_key is not null, 1, 0)) over so_far as source_no,
-        coalesce(lead(starts_transaction) over by_place, true) as is_last
-    from labelled
-    window
-        by_place as (partition by key order by place),
-        so_far as (partition by key order by place rows between unbounded preceding and current row)
-
-),
+{{ stays_steps(log, table, scope, granularity, snapshot_deletes) }},
 
 {{ fill_steps(table, hazards) }},
 
@@ -181,37 +117,6 @@ versions as (
     where is_state
 
 )
-{%- endmacro %}
-
-
-{#-
-  Expression: where a change stands among its key's changes (R4). The one spelling of the order of a fold. `rank` puts
-  what a change found before the change itself.
--#}
-{% macro place(relation, rank=1) -%}
-    struct({{ relation }}.position, {{ relation }}.`partition`, {{ relation }}.`offset`, {{ relation }}.topic, {{ rank }} as rank)
-{%- endmacro %}
-
-
-{#- Expression: whether a change begins another transaction than the change before it. Reads stand alone. Owns R11. -#}
-{% macro starts_transaction(granularity) -%}
-    {%- if granularity == 'event' -%}
-        true
-    {%- else -%}
-        transaction_id is null or not transaction_id <=> lag(transaction_id) over by_place
-    {%- endif -%}
-{%- endmacro %}
-
-
-{#- Expression: what a state opens a version as; a `c` of a living key is an update. Owns R9 and R13. -#}
-{% macro opens_as() -%}
-    case
-        when op = 'r' then 'snapshot'
-        when op = 'b' then 'before'
-        when previous_key is not null then 'key_change'
-        when op = 'c' and not is_pair and not coalesce(lag(is_state) over by_place, false) then 'insert'
-        else 'update'
-    end
 {%- endmacro %}
 
 
