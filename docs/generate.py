@@ -19,6 +19,7 @@ _SCOPES = {
     "history": ("A table: its `_history` model", "Named arguments of `{{ history(…) }}`."),
     "current": ("A table: its `_current` model", "Named arguments of `{{ current(…) }}`."),
     "accounting": ("A table: its `_accounting` model", "Named arguments of `{{ accounting(…) }}`."),
+    "transactions": ("A source: its `_transactions` model", "Named arguments of `{{ transactions(…) }}`."),
     "source": (
         "A source",
         "What records can't show, in `dbt_project.yml` under `vars: tidemark: sources: <source>:`, where `<source>` is"

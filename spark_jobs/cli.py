@@ -83,7 +83,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
     from spark_jobs.scaffolding.tables import seen_tables
-    from spark_jobs.scaffolding.write import differences, missing, write
+    from spark_jobs.scaffolding.write import differences, missing, outdated, write
 
     run = steps.Run(Places.of(project_dir), "scaffold")
     run.begin(log_format)
@@ -98,8 +98,9 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         return
     declared = {table.feed for table in captured_tables(run.places)}
     fresh = [table for table in tables if table.feed not in declared]
-    files = missing(run.places.project, fresh)
+    files = missing(run.places.project, fresh, tables)
     write(run.places.project, files)
+    write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:
         for note in (*table.notes, *(f"{c.name}: {c.type}, guessed: {c.note}" for c in table.columns if c.note)):
             click.echo(f"  {table.name}: {note}")

@@ -28,7 +28,8 @@ class CapturedTable:
 
     `columns` are dicts of `name`, `type`, `field` and `sensitive`, as `macros/changes` reads the declaration;
     `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` are None
-    for a table without a key (R18) or whose models were removed.
+    for a table without a key (R18) or whose models were removed, `transactions` where its source is not declared
+    `consistent` (G7).
     """
 
     name: str
@@ -42,6 +43,7 @@ class CapturedTable:
     current: Model | None
     history: Model | None
     accounting: Model | None
+    transactions: Model | None
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ def captured_tables(places: Places) -> list[CapturedTable]:
         current = built_from("history", history.name if history else None)
         accounting = built_from("accounts", history.name if history else None)
         source_name, _, source_table = declared["source"].partition(".")
+        transactions = built_from("transactions_of", source_name)
         tables.append(
             CapturedTable(
                 name=node.name.removesuffix("_changes"),
@@ -108,6 +111,7 @@ def captured_tables(places: Places) -> list[CapturedTable]:
                 current=_model(places, current) if current else None,
                 history=_model(places, history) if history else None,
                 accounting=_model(places, accounting) if accounting else None,
+                transactions=_model(places, transactions) if transactions else None,
             )
         )
     return sorted(tables, key=lambda table: table.name)

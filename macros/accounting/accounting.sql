@@ -14,13 +14,15 @@
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
-        {%- set scope = history_scope('ops', log, table, declared, by_key=false) -%}
+        {%- set scope = history_scope(
+            'ops', log, table, declared, by_key=false, history=history
+        ) -%}
 {{ decision(scope) }}
 with
 
-{{ stays_steps(log, table, scope, declared.granularity, declared.snapshot_deletes) }},
+{{ stays_steps(table, scope, declared.granularity, declared.snapshot_deletes) }},
 
-{{ told_steps(log, table, scope.hazards, versions, declared.column_names) }},
+{{ told_steps(scope.log, table, scope.hazards, versions, declared.column_names) }},
 
 in_order as (
 
@@ -34,6 +36,9 @@ by_change as (
     select
         log.change_id,
         any_value(log.signs) as signs_of_log,
+        {%- if scope.cut is not none %}
+        any_value(log.position) >= {{ text_literal(scope.cut) }} as is_held_back,
+        {%- endif %}
         {%- if scope.hazards.problems %}
         any_value(log.problem) as problem,
         {%- endif %}
@@ -54,8 +59,7 @@ marks as (
     lateral view explode(concat(
         array(struct(
             'disposition' as kind,
-            {{ "if(problem is not null, 'quarantined', " if scope.hazards.problems }}coalesce(outcome, 'no_op')
-            {{- ')' if scope.hazards.problems }} as name,
+            {{ disposition(scope) }} as name,
             cast(null as string) as key
         )),
         transform(concat(signs_of_log, signs), sign -> struct('sign' as kind, sign.name, sign.key))
@@ -87,8 +91,23 @@ group by kind, name
 {%- endmacro %}
 
 
-{#- Builds an account anew where the log has moved, and leaves it alone otherwise (G3). -#}
-{% materialization accounting, adapter='spark' %}
+{#- Expression: what became of a change, from what it did to keys; where it was not looked at, why. -#}
+{% macro disposition(scope) -%}
+    coalesce(
+        {%- if scope.hazards.problems %}
+        if(problem is null, null, 'quarantined'),
+        {%- endif %}
+        {%- if scope.cut is not none %}
+        if(is_held_back, 'held_back', null),
+        {%- endif %}
+        outcome,
+        'no_op'
+    )
+{%- endmacro %}
+
+
+{#- Builds a table of `ops` anew where what it tells of has moved, and leaves it alone otherwise (G3). -#}
+{% materialization remade, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}

@@ -10,3 +10,9 @@
         else coalesce({{ source }}.`txId`, split_part({{ transaction }}, ':', 1))
     end
 {%- endmacro %}
+
+
+{#- Expression: the transaction that a BEGIN or an END names, spelled as `transaction_id` spells it (G7). -#}
+{% macro transaction_of_boundary(connector, id) -%}
+    {{ "split_part(" ~ id ~ ", ':', 1)" if connector == 'postgresql' else id }}
+{%- endmacro %}

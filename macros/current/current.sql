@@ -12,7 +12,7 @@
         {%- set declared = history_declaration(history) -%}
         {%- set names = declared.column_names -%}
         {%- set table = declaration_of(declared.changes) -%}
-        {%- set scope = history_scope('silver', relation_of(declared.changes), table, declared) -%}
+        {%- set scope = history_scope('silver', relation_of(declared.changes), table, declared, history=history) -%}
 {{ decision(scope) }}
 select
     {%- for spec in table.columns %}

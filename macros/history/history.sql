@@ -20,6 +20,7 @@
     {%- do check_options('history', dict(kwargs, **declared)) -%}
     {%- do config(meta={'tidemark': declared}) -%}
     {%- set log = read(changes) -%}
+    {%- if transactions_of(changes) -%}{%- do read(transactions_of(changes)) -%}{%- endif -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
@@ -27,7 +28,7 @@
 {{ decision(scope) }}
 with
 
-{{ fold_steps(log, table, scope, granularity, tracked, snapshot_deletes) }},
+{{ fold_steps(table, scope, granularity, tracked, snapshot_deletes) }},
 
 final as (
 

@@ -2,42 +2,78 @@
   What this run of a history, current or accounting model has to read of the log, decided here alone:
       full      the table is new, refreshed or declared otherwise: the whole log
       nothing   the log has nothing that the last run had not
-      keys      the log of the keys that have new changes, and of keys that share a row with them
+      keys      the log of the keys that have news, and of keys that share a row with them
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
-                log made anew reaches keys that have no new change
+                log made anew reaches keys that have no news
+
+  News are changes landed since the last run, and those between its consistent cut and this run's (G7).
 
   Args:
       by_key: whether the model can be built for some keys alone; where not, `keys` is `table`
+      history: the name of the history that a current or accounting model reads
 
-  Returns: {case, after, batch_id, log, hazards, added, state, touched}
+  Returns: {case, after, batch_id, log, hazards, added, state, touched, news}; `log` is the log up to the cut.
 -#}
-{% macro history_scope(layer, log, table, declared, by_key=true) -%}
-    {%- set progress = progress_of([model.unique_id, table.unique_id]) if is_building() else {} -%}
+{% macro history_scope(layer, log, table, declared, by_key=true, history=none) -%}
+    {%- set history = model_node(history).unique_id if history and is_building() else none -%}
+    {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
+    {%- set cut = cut_of(declared.changes) -%}
     {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=log | string
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=up_to(log, cut)
     ) -%}
     {%- if not is_building() -%}
-        {{ return(dict(scope, batch_id=none, hazards=every_hazard())) }}
+        {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none)) }}
     {%- endif -%}
-    {%- set made_in = log_made_in(log) -%}
-    {%- do scope.state.update({'log_made_in': made_in}) -%}
+    {%- set last = progress.get(model.unique_id, {}) -%}
+    {%- set scope = dict(scope, cut=cut, news=news(scope.after, cut, last.get('cut'))) -%}
+    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set found = run_query(
-        "select max(batch_id), count_if(op = 't'), count_if(op = 'r' and snapshot != 'incremental'), " ~ hazard_counts()
-        ~ ' from ' ~ log ~ ' where batch_id > ' ~ [scope.after, known.batch_id] | min
+        "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
+        ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), ' ~ hazard_counts() ~ ' from ' ~ log ~ ' where '
+        ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
     )[0] -%}
-    {%- set scope = dict(scope, hazards=both_hazards(known.hazards, named_hazards(found, 3)), batch_id=found[0]) -%}
+    {%- set scope = dict(
+        scope, hazards=both_hazards(known.hazards, named_hazards(found, 4)),
+        batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
+    ) -%}
     {%- if scope.case == 'full' -%}
-        {{ return(dict(scope, batch_id=[found[0] or 0, known.batch_id] | max)) }}
-    {%- elif made_in != progress[model.unique_id].get('log_made_in') -%}
-        {{ return(dict(scope, case='table', batch_id=[found[0] or 0, scope.after] | max)) }}
-    {%- elif found[0] is none or found[0] <= scope.after -%}
+        {{ return(as_far_as(history, progress, scope)) }}
+    {%- elif scope.state.log_made_in != last.get('log_made_in') -%}
+        {{ return(as_far_as(history, progress, dict(scope, case='table'))) }}
+    {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- elif not by_key or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') -%}
-        {{ return(dict(scope, case='table')) }}
+        {{ return(as_far_as(history, progress, dict(scope, case='table'))) }}
     {%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
-    {{ return(dict(scope, case='keys', touched=touched_with_linked(log, scope) if is_linked else [])) }}
+    {{ return(as_far_as(history, progress, dict(
+        scope, case='keys', touched=touched_with_linked(scope) if is_linked else []
+    ))) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a change of the log is new to a model that has read up to a landing and to a cut. -#}
+{% macro news(after, cut, last_cut) -%}
+    batch_id > {{ after }}
+    {%- set moved = [cut, last_cut] | reject('none') | list if cut != last_cut else [] -%}
+    {{ ' or position >= ' ~ text_literal(moved | min) if moved }}
+{%- endmacro %}
+
+
+{#-
+  A scope whose progress is not ahead of the history's: where that is no part of this run, the table holds no more than
+  it did then, and what has come since is to be read once more.
+-#}
+{% macro as_far_as(history, progress, scope) -%}
+    {%- if history is none or history in selected_resources -%}
+        {{ return(scope) }}
+    {%- endif -%}
+    {%- set reached = progress.get(history, {'batch_id': -1}) -%}
+    {{ return(dict(
+        scope, batch_id=[scope.batch_id, reached.batch_id] | min,
+        state=dict(scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'))
+    )) }}
 {%- endmacro %}
 
 
@@ -55,7 +91,7 @@
     {%- if scope.touched -%}
         exists (select 1 from {{ scope.touched[-1] }} as touched where touched.key = {{ key_text(key) }})
     {%- else -%}
-        exists (select 1 from {{ scope.log }} as news where news.batch_id > {{ scope.after }} and news.key <=> {{ key }})
+        exists (select 1 from {{ scope.log }} as news where ({{ scope.news }}) and news.key <=> {{ key }})
     {%- endif -%}
 {%- endmacro %}
 
@@ -65,13 +101,14 @@
   a value that was left out can come from any of them (R7). Returns the names of what is held: each has the one before
   it in it, and the last all keys, `key` as JSON text.
 -#}
-{% macro touched_with_linked(log, scope) -%}
+{% macro touched_with_linked(scope) -%}
+    {%- set moves = ' from ' ~ scope.log ~ ' as log where previous_key is not null' -%}
     {%- set links = (
-        '(select ' ~ key_text('key') ~ ' as one, previous_key as other from ' ~ log ~ ' where previous_key is not null'
-        ~ ' union select previous_key, ' ~ key_text('key') ~ ' from ' ~ log ~ ' where previous_key is not null)'
+        '(select ' ~ key_text('key') ~ ' as one, previous_key as other' ~ moves
+        ~ ' union select previous_key, ' ~ key_text('key') ~ moves ~ ')'
     ) -%}
     {%- set held = [stage(
-        'select distinct ' ~ key_text('key') ~ ' as key from ' ~ log ~ ' where batch_id > ' ~ scope.after, 'touched_0'
+        'select distinct ' ~ key_text('key') ~ ' as key from ' ~ scope.log ~ ' as log where ' ~ scope.news, 'touched_0'
     )] -%}
     {%- set walk = namespace(grows=true) -%}
     {%- for step in range(1, 10000) if walk.grows -%}

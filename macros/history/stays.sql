@@ -2,7 +2,7 @@
   Steps: from the log of some keys to `stays`: every change that a key met, in order, with the transaction and the stay
   of the row that it belongs to, and whether it is its transaction's last.
 -#}
-{% macro stays_steps(log, table, scope, granularity, snapshot_deletes) -%}
+{% macro stays_steps(table, scope, granularity, snapshot_deletes) -%}
 {%- set hazards = scope.hazards -%}
 own_changes as (
 
@@ -27,7 +27,7 @@ own_changes as (
         topic,
         `partition`,
         `offset`
-    from {{ log }} as log
+    from {{ scope.log }} as log
     where op != 't'
         -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
         and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
@@ -42,7 +42,7 @@ own_changes as (
 
 ),
 
-{{ beside_steps(log, table, hazards, snapshot_deletes) }},
+{{ beside_steps(scope.log, table, hazards, snapshot_deletes) }},
 
 labelled as (
 

@@ -64,6 +64,10 @@
         'accounting': {
             'history': {'takes': 'text', 'about': 'The history model, whose changes it accounts for.'},
         },
+        'transactions': {
+            'source_name': {'takes': 'text', 'about': 'The dbt source.'},
+            'changes': {'takes': 'names', 'rule': 'G7', 'about': 'All changes models of the source.'},
+        },
         'source': {
             'placeholder': {
                 'takes': 'text', 'default': '__debezium_unavailable_value', 'rule': 'R7',
@@ -78,6 +82,19 @@
                 'takes': 'places', 'default': [], 'rule': 'R5',
                 'about': 'Where records of another log of the source begin that their positions and times don\'t show;'
                     ~ ' `label` is the source label of their landing, where that is not `default`.',
+            },
+            'consistent': {
+                'takes': 'boolean', 'default': false, 'rule': 'G7',
+                'about': 'Build histories up to the last position at which every table has all of every transaction.'
+                    ~ ' Needs transaction metadata, and all captured tables of the source modelled.',
+            },
+            'transaction_topic': {
+                'takes': 'text', 'default': none, 'rule': 'G7',
+                'about': 'The topic of BEGIN and END, where it is not `<topic prefix>.transaction`.',
+            },
+            'given_up': {
+                'takes': 'names', 'default': [], 'rule': 'G7',
+                'about': 'Ids of transactions whose missing changes will never come; they no longer hold others back.',
             },
         },
     }) }}
@@ -191,7 +208,7 @@
 
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
-        'text': 'a text', 'names': 'a list of column names', 'mapping': 'a mapping', 'boolean': 'true or false',
+        'text': 'a text', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false',
         'places': 'a list of {topic, partition, offset}, each with a label or without'
     }[takes]) }}
 {%- endmacro %}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from expectations.validate import validate
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
-from spark_jobs.reporting import accounting, bronze_contents, measures, quarantine, settings, signs
+from spark_jobs.reporting import accounting, bronze_contents, cuts, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.report import write_report
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
@@ -84,6 +84,7 @@ def check(
             signs=told,
             quarantine=held,
             settings=settings.findings(tables, found, measured, described, _gaps(expected), told),
+            cuts=cuts.cuts(spark, tables),
             dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
         )
         report = write_report(

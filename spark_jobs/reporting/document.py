@@ -55,6 +55,7 @@ def document(
             for met in evidence.signs.values()
             for one in met.values()
         ],
+        "cuts": [asdict(one) for one in evidence.cuts],
         "dbt": _dbt(evidence),
         "expectations": [{**asdict(one), "sample_keys": list(one.sample_keys)} for one in evidence.expectations],
         "quarantine": [{**asdict(one), "samples": list(one.samples)} for one in evidence.quarantine],

@@ -9,6 +9,7 @@ from datetime import datetime
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.bronze_contents import Held
+from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtRun
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.settings import SettingFinding
@@ -65,6 +66,7 @@ class Evidence:
     quarantine: Sequence[Held]
     settings: Sequence[SettingFinding]
     dbt: DbtRun | None
+    cuts: Sequence[Cut] = ()
 
     @property
     def failures(self) -> list[str]:
@@ -83,6 +85,7 @@ class Evidence:
         if self.dbt and self.dbt.failed and not self.dbt.is_of_this_run:
             at = f"{self.dbt.at:%Y-%m-%d %H:%M} UTC"
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
+        said += [one.told for one in self.cuts]
         said += [
             f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}."
             for table, met in self.signs.items()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jinja2
 
@@ -72,16 +73,41 @@ def files_of(table: SeenTable) -> dict[str, str]:
     return files
 
 
-def missing(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
-    """The files that are not there yet."""
-    return {path: text for table in tables for path, text in files_of(table).items() if not (project / path).exists()}
+def files_of_sources(tables: Iterable[SeenTable]) -> dict[str, str]:
+    """Path in the project → text, of what scaffolding writes for a source with all its tables."""
+    by_source: dict[str, list[str]] = {}
+    for table in tables:
+        by_source.setdefault(table.source, []).append(f"{table.name}_changes")
+    files: dict[str, str] = {}
+    for source, changes in by_source.items():
+        files |= _transactions(source, changes)
+    return files
 
 
-def differences(project: Path, tables: Iterable[SeenTable]) -> str:
+def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
+    """The files of sources that lack a table and that nobody has edited: as they were written, but for fewer tables."""
+    files = {}
+    for path, text in files_of_sources(tables).items():
+        there = (project / path).read_text() if (project / path).exists() else text
+        source = Path(path).stem.removesuffix("_transactions")
+        if there != text and there == _transactions(source, re.findall(r"'(\w+_changes)'", there)).get(path):
+            files[path] = text
+    return files
+
+
+def missing(project: Path, tables: Sequence[SeenTable], seen: Sequence[SeenTable] | None = None) -> dict[str, str]:
+    """The files of tables, and of their sources with all tables `seen`, that are not there yet."""
+    files = files_of_sources(tables if seen is None else seen)
+    for table in tables:
+        files |= files_of(table)
+    return {path: text for path, text in files.items() if not (project / path).exists()}
+
+
+def differences(project: Path, tables: Sequence[SeenTable]) -> str:
     """What scaffolding would write now against what is there, as a unified diff."""
     lines: list[str] = []
-    for table in tables:
-        for path, text in files_of(table).items():
+    for files in (*map(files_of, tables), files_of_sources(tables)):
+        for path, text in files.items():
             there = (project / path).read_text() if (project / path).exists() else ""
             lines += difflib.unified_diff(
                 there.splitlines(keepends=True), text.splitlines(keepends=True), path, f"{path} (seen)"
@@ -89,13 +115,22 @@ def differences(project: Path, tables: Iterable[SeenTable]) -> str:
     return "".join(lines)
 
 
-def write(project: Path, files: dict[str, str]) -> None:
-    """Write files that are not there; an existing one is never touched."""
+def write(project: Path, files: dict[str, str], mode: Literal["x", "w"] = "x") -> None:
+    """Write files that are not there; an existing one is only touched with the mode `w`, for files `outdated` names."""
     for path, text in files.items():
         place = project / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("x", encoding="utf-8") as file:
+        with place.open(mode, encoding="utf-8") as file:
             file.write(text)
+
+
+def _transactions(source: str, changes: Iterable[str]) -> dict[str, str]:
+    values = {"source": source, "changes": list(changes)}
+    environment = _environment()
+    return {
+        f"models/ops/{source}_transactions.{kind}": environment.get_template(f"transactions.{kind}.j2").render(values)
+        for kind in ("sql", "yml")
+    }
 
 
 def _struct(columns: Iterable[SeenColumn]) -> str:

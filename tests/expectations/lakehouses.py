@@ -149,6 +149,7 @@ class Story:
             current=self._model(places, "silver", "current") if self.is_keyed else None,
             history=self._model(places, "gold", "history") if self.is_keyed else None,
             accounting=self._model(places, "ops", "accounting") if self.outcomes is not None else None,
+            transactions=None,
         )
 
     def _model(self, places: Places, layer: str, kind: str) -> Model:

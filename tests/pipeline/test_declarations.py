@@ -128,3 +128,17 @@ def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next
     run_models(places, accounting=True)
 
     assert versions() == before
+
+
+def test_current_state_that_is_built_alone_takes_up_later_what_its_history_had_not(
+    spark: SparkSession, places: Places
+) -> None:
+    land(spark, places, "orders-later", line(5, "u", 1, "back", 90), {"shop"})
+
+    run_models(places, "--select", f"{NAME}_changes", f"{NAME}_current")
+    run_models(places)
+
+    [table] = captured_tables(places)
+    assert table.current is not None
+    now = DeltaTable(table.current.location).to_pyarrow_table().to_pylist()
+    assert {row["id"]: row["state"] for row in now} == {1: "back", FAR: "paid"}

@@ -20,6 +20,7 @@ ENTRY_POINTS = {
     "history": "macros/history/history.sql",
     "current": "macros/current/current.sql",
     "accounting": "macros/accounting/accounting.sql",
+    "transactions": "macros/transactions/transactions.sql",
 }
 CHANGES = "{{ changes('shop', 'orders', key=['id'], columns={'id': 'int', 'state': 'string'}) }}"
 SOURCE = """
@@ -63,7 +64,7 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
         ),
         (CHANGES.replace("'string'", "{'typ': 'string'}"), "{}", "state has no option 'typ'. Did you mean 'type'?"),
         (CHECKED.replace("$", "granularity='row'"), "{}", 'granularity is "row"; it takes transaction or event.'),
-        (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of column names.'),
+        (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of names.'),
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
         (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
         (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
@@ -79,7 +80,8 @@ def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None
     said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
 
     assert said["options"] == {
-        "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": []
+        "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": [],
+        "consistent": False, "transaction_topic": None, "given_up": [],
     }  # fmt: skip
 
 

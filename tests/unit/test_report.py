@@ -16,6 +16,7 @@ from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.bronze_contents import Content, Held
+from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.masking import redacted, short_hash
@@ -35,7 +36,7 @@ def captured(name: str = "src__t", key: tuple[str, ...] = ("id",), **own: Any) -
     changes = Model(f"{name}_changes", f"silver.{name}_changes", "nowhere")
     usual: dict[str, Any] = {"name": name, "source_name": "src", "source_table": "t", "feed": name, "key": key,
                              "columns": columns, "column_names": {}, "changes": changes, "current": None,
-                             "history": None, "accounting": None}  # fmt: skip
+                             "history": None, "accounting": None, "transactions": None}  # fmt: skip
     return CapturedTable(**(usual | own))
 
 
@@ -50,6 +51,7 @@ def evidence(**own: Any) -> Evidence:
         },
         "quarantine": [],
         "settings": [],
+        "cuts": [Cut("src", {"571": {"src__t_changes": 3}, "572": {}}, 4, 17)],
         "dbt": None,
     }
     return Evidence(**(usual | own))
@@ -129,7 +131,13 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
     older = DbtRun("build", AT, False, 1, 0, 1, 0, 2, (DbtResult("test", "t", "fail", 1, ""),))
     said = report(evidence(expectations=[warned], dbt=older))
     assert said["status"] == "passed"
-    assert len(said["warnings"]) == 3
+    assert len(said["warnings"]) == 4
+
+
+def test_a_cut_tells_what_it_waits_for() -> None:
+    (told,) = [words for words in report(evidence())["warnings"] if "571" in words]
+    assert told.startswith("src: 17 changes of 4 transactions are held back")
+    assert "571 waits for 3 of src__t_changes; 572 waits for its END" in told
 
 
 @pytest.mark.parametrize(

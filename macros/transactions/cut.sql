@@ -1,0 +1,42 @@
+{#-
+  The model that says what a history may not show yet; none where its source isn't declared `consistent`. Known by the
+  name of the changes model, which begins with its source's: while dbt parses there is nothing else to know it by.
+-#}
+{% macro transactions_of(changes) -%}
+    {%- set named = namespace(model=none) -%}
+    {%- for name, options in (var('sources', none) or {}).items()
+        if options is mapping and options.get('consistent') and changes.startswith(name ~ '__') -%}
+        {%- set named.model = name ~ '_transactions' -%}
+    {%- endfor -%}
+    {%- if execute and not named.model and graph.nodes
+        and source_options(model_node(changes).config.meta.tidemark.source.split('.', 1)[0]).consistent -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': its source is declared `consistent`, and a history of it is built from a changes model named'
+            ~ ' <source>__<table>_changes; ' ~ changes ~ ' is not.'
+        ) }}
+    {%- endif -%}
+    {{ return(named.model) }}
+{%- endmacro %}
+
+
+{#- The position from which on a log is not to be shown yet (G7); none where all of it may be. -#}
+{% macro cut_of(changes) -%}
+    {%- set held = transactions_of(changes) -%}
+    {%- if held and is_building() -%}
+        {%- set found = run_query(
+            'select min(positions[' ~ text_literal(changes) ~ ']) from ' ~ relation_of(held)
+        )[0][0] -%}
+        {{ return(found) }}
+    {%- endif -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#- Relation: a log up to a cut. -#}
+{% macro up_to(log, cut) -%}
+    {%- if cut is none -%}
+        {{ log }}
+    {%- else -%}
+        (select * from {{ log }} where position < {{ text_literal(cut) }})
+    {%- endif -%}
+{%- endmacro %}

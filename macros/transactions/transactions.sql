@@ -1,0 +1,290 @@
+{#-
+  The transactions that a source's histories don't show yet, so that every table has all of each that they show: a
+  consistent cut (G7). Built where the source's option `consistent` says so; empty where everything is complete.
+
+  Args:
+      source_name: the dbt source
+      changes: the names of all changes models of the source
+-#}
+{% macro transactions(source_name, changes) -%}
+    {%- do check_options('transactions', dict(kwargs, source_name=source_name, changes=changes)) -%}
+    {%- do config(enabled=source_options(source_name).consistent, meta={'tidemark': {'transactions_of': source_name}}) -%}
+    {%- for name in changes -%}{%- do read(name) -%}{%- endfor -%}
+    {%- if execute -%}
+        {%- do only_all_changes(source_name, changes) -%}
+        {%- set feeds = feeds_of(changes) -%}
+        {%- set scope = transactions_scope(source_name, feeds) -%}
+{{ decision(scope) }}
+{{ held_transactions(source_name, feeds, scope.seen) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Stop where a table of the source is not among those that a transaction is looked for in. -#}
+{% macro only_all_changes(source_name, changes) -%}
+    {%- for node in graph.nodes.values()
+        if node.resource_type == 'model' and 'columns' in node.config.meta.get('tidemark', {})
+        and node.config.meta.tidemark.source.startswith(source_name ~ '.') and node.name not in changes -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': ' ~ node.name ~ ' is a changes model of ' ~ source_name ~ ' and not in the list `changes`.'
+            ~ ' Add it in ' ~ model.original_file_path ~ ', so that its changes count (G7).'
+        ) }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  What bronze knows of the tables of changes models.
+
+  Returns: [{changes, relation, feed, connector, collections}]; `collections` are the names that END may give the table.
+-#}
+{% macro feeds_of(changes) -%}
+    {%- set models = {} -%}
+    {%- for name in changes -%}
+        {%- set source_name, table = model_node(name).config.meta.tidemark.source.split('.', 1) -%}
+        {%- do models.update({feed_of(source_name, table): name}) -%}
+    {%- endfor -%}
+    {%- set found = [] -%}
+    {%- if is_building() -%}
+        {%- for row in run_query(
+            'select feed, any_value(connector), any_value(source_name), any_value(db), any_value(schema), any_value(`table`) from '
+            ~ lakehouse_table('bronze', 'shapes') ~ ' where array_contains(' ~ text_array(models | list)
+            ~ ', feed) group by feed'
+        ) -%}
+            {%- do found.append({
+                'changes': models[row[0]], 'relation': relation_of(models[row[0]]) | string, 'connector': row[1],
+                'prefix': row[2],
+                'collections': [[row[4], row[5]], [row[3], row[5]], [row[3], row[4], row[5]]] | map('select') | map('join', '.') | unique | list
+            }) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#-
+  Whether anything can have moved since the last run, and what that one had seen: `seen` is the last landing before it.
+  Stops where the records can't make a cut.
+-#}
+{% macro transactions_scope(source_name, feeds) -%}
+    {%- set known = progress_of([model.unique_id]).get(model.unique_id, {}) if is_building() else {} -%}
+    {%- set scope = {'case': 'nothing', 'seen': known.get('batch_id', -1), 'batch_id': none, 'state': {'columns': []}} -%}
+    {%- if not is_building() or not feeds -%}
+        {{ return(dict(scope, case='nothing' if flags.EMPTY else 'full')) }}
+    {%- endif -%}
+    {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] or 0 -%}
+    {%- set told = run_query(
+        'select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' where ' ~ is_boundary(source_name, feeds) ~ ' limit 1'
+    ) -%}
+    {%- if not told | length and streamed_changes(feeds) -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': `consistent: true` was asked for ' ~ source_name ~ ', and no record of topic '
+            ~ transaction_topic(source_name, feeds) ~ ' says which transactions are complete. Set '
+            ~ '`provide.transaction.metadata=true` at the connector and land that topic, or take `consistent` out of '
+            ~ '`vars: tidemark: sources: ' ~ source_name ~ '`.'
+        ) }}
+    {%- endif -%}
+    {%- if landed == scope.seen and load_relation(this) is not none and not should_full_refresh()
+        and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
+        {{ return(scope) }}
+    {%- endif -%}
+    {{ return(dict(scope, case='full', batch_id=landed)) }}
+{%- endmacro %}
+
+
+{#- Whether the tables have changes that are no reads: those were committed in transactions. -#}
+{% macro streamed_changes(feeds) -%}
+    {%- for one in feeds if run_query('select 1 from ' ~ one.relation ~ ' where not is_read limit 1') | length -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{#- The topic in which a source tells BEGIN and END: by its option, or as the connector names it. -#}
+{% macro transaction_topic(source_name, feeds) -%}
+    {{ return(source_options(source_name).transaction_topic or ((feeds | first).prefix ~ '.transaction')) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a record of bronze is a BEGIN or an END of the source. -#}
+{% macro is_boundary(source_name, feeds) -%}
+    kind = 'transaction' and topic = {{ text_literal(transaction_topic(source_name, feeds)) }}
+{%- endmacro %}
+
+
+{#-
+  Query: from the first transaction on that isn't known to be complete, all of them. In the order of their BEGINs, which
+  is that of their commits; positions of different tables need not compare.
+
+  A transaction is complete when each table has the changes that its END counts. Counts prove nothing where BEGIN came
+  twice (a restart in its middle), and there are none where END never comes (MariaDB's DDL): such a one is complete in a
+  run that began after a later one was landed. Changes from before the first BEGIN are from before the setting was made.
+
+  Args:
+      seen: the last landing before the run that was before this one
+-#}
+{% macro held_transactions(source_name, feeds, seen) -%}
+with
+
+boundaries as (
+
+    select
+        `offset`,
+        batch_id,
+        told.status,
+        {{ transaction_of_boundary((feeds | first).connector, 'told.id') if feeds else 'told.id' }} as transaction_id,
+        timestamp_millis(cast(told.ts_ms as bigint)) as at,
+        told.data_collections
+    from (
+        select
+            `offset`,
+            batch_id,
+            coalesce(parsed.payload, struct(parsed.status, parsed.id, parsed.ts_ms, parsed.data_collections)) as told
+        from (
+            select
+                `offset`,
+                batch_id,
+                from_json(decode(value, 'utf-8'), '{{ boundary_ddl() }}') as parsed
+            from {{ lakehouse_table('bronze', 'records') }}
+            where {{ is_boundary(source_name, feeds) if feeds else 'false' }}
+        ) as records
+    ) as told_by_records
+
+),
+
+announced as (
+
+    select
+        transaction_id,
+        min(`offset`) as began,
+        min(at) as began_at,
+        min(batch_id) as batch_id,
+        count_if(status = 'BEGIN') as begins,
+        bool_or(status = 'END') as has_ended,
+        max_by(data_collections, if(status = 'END', `offset`, null)) as promised
+    from boundaries
+    group by transaction_id
+
+),
+
+arrived as (
+
+    select
+        transaction_id,
+        sum(changes) as changes,
+        min(position) as position,
+        map_from_entries(collect_list(struct(model, changes))) as changes_of,
+        map_from_entries(collect_list(struct(model, position))) as positions
+    from (
+        {%- for one in feeds %}
+        select
+            transaction_id,
+            {{ text_literal(one.changes) }} as model,
+            count(*) as changes,
+            min(position) as position
+        from {{ one.relation }}
+        where transaction_id is not null
+        group by transaction_id
+        {{ 'union all' if not loop.last }}
+        {%- else %}
+        select '' as transaction_id, '' as model, 0 as changes, '' as position where false
+        {%- endfor %}
+    ) as by_table
+    group by transaction_id
+
+),
+
+told as (
+
+    select
+        coalesce(announced.transaction_id, arrived.transaction_id) as transaction_id,
+        began,
+        began_at,
+        batch_id,
+        begins,
+        coalesce(has_ended, false) as has_ended,
+        coalesce(changes, 0) as changes,
+        position,
+        coalesce(positions, map()) as positions,
+        map_from_entries(filter(
+            transform(coalesce(promised, array()), one -> struct(
+                {{ model_of_collection(feeds) }} as model,
+                cast(one.event_count as bigint) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
+            )),
+            one -> one.model is not null and one.lacking > 0
+        )) as lacking
+    from announced
+    full outer join arrived on announced.transaction_id = arrived.transaction_id
+
+),
+
+landmarks as (
+
+    select
+        min(if(began is null, null, position)) as first_position,
+        max(if(batch_id <= {{ seen }}, began, null)) as seen_began,
+        max(if(batch_id <= {{ seen }}, position, null)) as seen_position
+    from told
+
+),
+
+judged as (
+
+    select
+        told.*,
+        case
+            when array_contains({{ text_array(source_options(source_name).given_up) }}, transaction_id) then false
+            when began is null
+                then not coalesce(position < first_position, false) and not coalesce(position < seen_position, false)
+            when has_ended and size(lacking) > 0 then true
+            else (begins != 1 or not has_ended) and not coalesce(began < seen_began, false)
+        end as is_blocking
+    from told
+    cross join landmarks
+
+),
+
+first_blocking as (
+
+    select min(began) as began
+    from judged
+    where is_blocking
+
+)
+
+select
+    transaction_id,
+    began_at,
+    judged.began as began_at_offset,
+    has_ended,
+    is_blocking,
+    changes,
+    lacking,
+    positions
+from judged
+cross join first_blocking
+where is_blocking or judged.began >= first_blocking.began
+{%- endmacro %}
+
+
+{#- The type of a BEGIN's or END's value, with an embedded schema or without; numbers can be printed as texts. -#}
+{% macro boundary_ddl() -%}
+    {%- set fields = (
+        'status: string, id: string, ts_ms: string,'
+        ~ ' data_collections: array<struct<data_collection: string, event_count: string>>'
+    ) -%}
+    struct<payload: struct<{{ fields }}>, {{ fields }}>
+{%- endmacro %}
+
+
+{#- Expression: the changes model of `one.data_collection`; NULL where no model has the table. -#}
+{% macro model_of_collection(feeds) -%}
+    {%- set entries = [] -%}
+    {%- for one in feeds -%}
+        {%- for name in one.collections -%}
+            {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(one.changes)) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ 'try_element_at(map(' ~ entries | join(', ') ~ '), one.data_collection)' if entries else 'cast(null as string)' }}
+{%- endmacro %}

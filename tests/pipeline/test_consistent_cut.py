@@ -1,0 +1,170 @@
+"""Captures of two restarted servers, their topics landed at different speeds: no half transaction shows. Owns G7."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.places import Places
+from tests.projects import empty_project, land, renamed, run_models
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+SOURCES = {"cut1": "postgres-2.5.4-restart", "cut2": "mariadb-2.5.4-restart"}
+BUT_CURRENT = ("--exclude", "config.materialized:current")
+BUT_ACCOUNTING = ("*_accounting",)
+# How much of each topic has come after each batch; a topic draws one of them.
+SPEEDS = ((0.2, 0.5, 1.0), (0.35, 0.4, 1.0), (0.5, 0.8, 1.0))
+
+
+@dataclass
+class Landing:
+    """What the lakehouse shows after a batch, and what of each transaction had come by then."""
+
+    shown: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    incomplete: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    held: int = 0
+
+
+def payload(text: str | None) -> dict[str, Any]:
+    value = json.loads(text or "{}")
+    found: dict[str, Any] = value.get("payload", value) or {}
+    return found
+
+
+def transaction(record: dict[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
+    """The transaction of a streamed change, and what tells the change from others of it."""
+    value = payload(record["value"])
+    source = value.get("source", {})
+    if value.get("op") not in ("c", "u", "d", "t"):
+        return None
+    named = source.get("gtid") or source.get("txId")
+    places = tuple(source.get(name) for name in ("lsn", "file", "pos", "row"))
+    return str(named), (record["topic"], record["key"], value["op"], *places)
+
+
+def incomplete(records: list[dict[str, Any]], landed: list[dict[str, Any]]) -> set[str]:
+    """The transactions of a capture of which some change has not been landed."""
+    there = {one for record in landed if (one := transaction(record))}
+    return {one[0] for record in records if (one := transaction(record)) and one not in there}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+    project = empty_project(tmp_path_factory.mktemp("cut") / "project")
+    declare_consistent(project, *SOURCES)
+    return Places.of(project)
+
+
+def declare_consistent(project: Path, *sources: str) -> None:
+    declared = yaml.safe_load((project / "dbt_project.yml").read_text())
+    declared["vars"]["tidemark"]["sources"] = {name: {"consistent": True} for name in sources}
+    (project / "dbt_project.yml").write_text(yaml.safe_dump(declared))
+
+
+@pytest.fixture(scope="module")
+def landings(spark: SparkSession, places: Places) -> list[Landing]:
+    """The lakehouse after each batch, and after one more run without any."""
+    draw = random.Random(4)
+    topics: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in SOURCES}
+    for name, capture in SOURCES.items():
+        for line in renamed(CAPTURES / capture, name):
+            topics[name][json.loads(line)["topic"]].append(line)
+    speeds = {topic: draw.choice(SPEEDS) for by_topic in topics.values() for topic in by_topic}
+    landed: dict[str, list[str]] = {name: [] for name in SOURCES}
+    found = []
+    for batch in range(4):
+        if batch < 3:
+            new = {
+                name: [
+                    line
+                    for topic, lines in by_topic.items()
+                    for line in lines[
+                        int(len(lines) * (speeds[topic][batch - 1] if batch else 0)) : int(
+                            len(lines) * speeds[topic][batch]
+                        )
+                    ]
+                ]
+                for name, by_topic in topics.items()
+            }
+            land(spark, places, f"cut-{batch}", "".join(line for lines in new.values() for line in lines), SOURCES)
+            for name, lines in new.items():
+                landed[name] += lines
+        # What is held back is counted by the accounting, and looked at before anything is whole and when all is.
+        run_models(places, *BUT_CURRENT, *(() if batch in (0, 3) else BUT_ACCOUNTING), accounting=True)
+        one = Landing()
+        for name, by_topic in topics.items():
+            whole = [json.loads(line) for lines in by_topic.values() for line in lines]
+            one.incomplete[name] = incomplete(whole, list(map(json.loads, landed[name])))
+        for table in captured_tables(places):
+            if table.history is not None and table.source_name in SOURCES:
+                rows = rows_of(table.history.location)
+                one.shown[table.source_name] |= {row["transaction_id"] for row in rows} - {None}
+                one.held += held_back(table) if batch in (0, 3) else 0
+        found.append(one)
+    return found
+
+
+def rows_of(location: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = DeltaTable(location).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def held_back(table: CapturedTable) -> int:
+    assert table.accounting is not None
+    return sum(row["records"] for row in rows_of(table.accounting.location) if row["name"] == "held_back")
+
+
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("source", SOURCES)
+def test_gold_shows_no_half_transaction(landings: list[Landing], source: str, batch: int) -> None:
+    assert landings[batch].shown[source] & landings[batch].incomplete[source] == set()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_was_held_back_comes_with_a_later_run(landings: list[Landing], source: str) -> None:
+    shown = [len(landing.shown[source]) for landing in landings]
+
+    assert 0 < shown[0] < shown[-1]
+    assert landings[0].held > 0
+    assert landings[-1].held == 0
+
+
+def test_at_the_end_gold_is_what_it_is_without_a_cut(landings: list[Landing], places: Places) -> None:
+    tables = [table for table in captured_tables(places) if table.history is not None]
+    with_cut = {table.name: rows_of(table.history.location) for table in tables if table.history}
+
+    run_models(places, "--full-refresh", "--select", "config.materialized:history", "--vars", "{sources: {}}")
+
+    for table in tables:
+        assert table.history is not None
+        without = rows_of(table.history.location)
+        assert sorted(map(repr, with_cut[table.name])) == sorted(map(repr, without))
+
+
+def test_records_without_boundaries_are_told_that_no_cut_can_be_made(
+    spark: SparkSession, places: Places, landings: list[Landing]
+) -> None:
+    lines = [
+        line
+        for line in renamed(CAPTURES / SOURCES["cut1"], "cut3")
+        if line.startswith('{"topic":"cut3.public.sync_marker"')
+    ]
+    land(spark, places, "cut-without", "".join(lines), {"cut3"})
+    declare_consistent(places.project, *SOURCES, "cut3")
+
+    result = run_dbt(places, ["--quiet", "run", "--select", "tag:source:cut3"])
+
+    assert not result.success
+    said = " ".join(one.message for one in result.result if one.status == "error")
+    assert "no record of topic cut3.transaction" in said
+    assert "provide.transaction.metadata" in said
