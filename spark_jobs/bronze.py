@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.errors import Fault
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -62,18 +65,38 @@ TABLES = {"records": (RECORDS, ["feed"]), "quarantine": (QUARANTINE, []), "shape
 
 
 def ensure(spark: SparkSession, places: Places) -> None:
-    """Make bronze's tables where they are missing; touches nothing else."""
+    """Make bronze's tables where they are missing; touches nothing else.
+
+    Raises:
+        Fault: A table has files and no log: made anew, it would hide them.
+    """
     for name, (columns, partitions) in TABLES.items():
         location = places.table("bronze", name)
         if not is_table(spark, location):
+            if _has_files(spark, location):
+                raise Fault(
+                    f"bronze.{name} is damaged: it has files and no log. Bronze is what arrived and is never"
+                    f" overwritten: restore {location} from a backup, or land the topics again into another lakehouse."
+                )
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
             spark.sql(f"create table {table_at(location)} ({columns}) using delta {partitioned}")
 
 
 def is_table(spark: SparkSession, location: str) -> bool:
     """Whether a Delta table is at the location."""
-    log = spark._jvm.org.apache.hadoop.fs.Path(f"{location}/_delta_log")
-    return bool(log.getFileSystem(spark._jsc.hadoopConfiguration()).exists(log))
+    files, log = _files_at(spark, f"{location}/_delta_log")
+    return bool(files.exists(log))
+
+
+def _has_files(spark: SparkSession, location: str) -> bool:
+    files, folder = _files_at(spark, location)
+    return bool(files.exists(folder) and files.listFiles(folder, True).hasNext())
+
+
+def _files_at(spark: SparkSession, location: str) -> tuple[Any, Any]:
+    """Hadoop's file system of a location, and the location as it names it."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(location)
+    return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
 
 
 def read(spark: SparkSession, places: Places, name: str) -> DataFrame:

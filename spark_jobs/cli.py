@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import sys
 import traceback
@@ -19,12 +20,33 @@ from spark_jobs.places import Places
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option(
+    @functools.wraps(command)
+    def naming_damage(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except Exception as error:
+            _name_damage(options["project_dir"], error)
+            raise
+
+    with_project = click.option(
         "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
-    )(command)
+    )(naming_damage)
     return click.option(
         "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log file's lines."
-    )(command)
+    )(with_project)
+
+
+def _name_damage(project_dir: str, error: Exception) -> None:
+    """Raise the Fault that an error of the engine comes from, where that is a damaged table."""
+    engines = {type(one).__module__.partition(".")[0] for one in (error, error.__cause__) if one is not None}
+    if engines & {"pyspark", "py4j"}:
+        from pyspark.sql import SparkSession
+
+        from spark_jobs.damage import explained
+
+        fault = explained(SparkSession.getActiveSession(), Places.of(project_dir), error.__cause__ or error)
+        if fault is not None:
+            raise fault from error
 
 
 def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,6 +146,24 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
     with writing(run.places, run.run_id, "build", wait):
         run.session(catalog=True)
         steps.build(run, dbt_arguments)
+
+
+@tidemark.command()
+@click.argument("names", nargs=-1, required=True, metavar="TABLE...")
+@_writer
+def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
+    """Make the tables of captured TABLEs anew from bronze, damaged or not; readers see the old ones until then.
+
+    A table whose log can't be read is moved aside first. `ops.progress` and `ops.accounting` are begun anew.
+    """
+    from spark_jobs import steps
+    from spark_jobs.lock import writing
+
+    run = steps.Run(Places.of(project_dir), "rebuild")
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "rebuild", wait):
+        for place in steps.rebuild(run, run.session(catalog=True), names):
+            click.echo(f"moved aside: {place}; remove it once nothing in it is missed.")
 
 
 @tidemark.command()

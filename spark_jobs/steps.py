@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs.damage import BOOKS, damages, explained, models_of, set_aside
 from spark_jobs.errors import DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse
@@ -100,9 +102,50 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault
         raise kind(f"dbt build: {beginning_of(result.exception)}")
     if not result.success:
+        said = "\n".join(str(one.message) for one in result.result or [] if one.status == "error")
+        fault = explained(SparkSession.getActiveSession(), run.places, Fault(said)) if said else None
+        if fault is not None:
+            raise fault
         raise DataError(
             "dbt build: a model or a test failed; dbt's lines above name it, `dbt retry` goes on from there."
         )
+
+
+def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
+    """Make captured tables anew from bronze; where what could not be read was moved.
+
+    Args:
+        run: The run.
+        spark: A session with the catalog.
+        names: Names of captured tables, of their models, or `ops.progress` and `ops.accounting`.
+
+    Raises:
+        UsageError: A name is unknown.
+        Fault: Bronze is damaged.
+        DataError: A model or a test failed.
+    """
+    from spark_jobs.declarations import captured_tables
+
+    tables = captured_tables(run.places)
+    models = {model.name: (table, model) for table in tables for model in models_of(table)}
+    books = {f"ops.{name}" for name in BOOKS}
+    known = {table.name: table for table in tables} | {name: table for name, (table, _) in models.items()}
+    for name in names:
+        if name not in known and name not in books:
+            near = get_close_matches(name, [*known, *books], n=1, cutoff=0)
+            raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near[0] if near else 'another'}?")
+    chosen = {model.name for name in names if name in known for model in models_of(known[name])}
+    found = damages(spark, run.places)
+    if lost := [damage for damage in found if damage.layer == "bronze"]:
+        raise Fault(" ".join(damage.told for damage in lost))
+    aside = []
+    for damage in found:
+        if f"{damage.layer}.{damage.name}" in names or (damage.name in chosen and not damage.has_log):
+            model = models[damage.name][1] if damage.name in models else None
+            aside.append(set_aside(spark, run.places, run.run_id, damage, model))
+    if chosen:
+        build(run, ["--full-refresh", "--select", *sorted(chosen)])
+    return aside
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:

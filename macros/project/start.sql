@@ -11,6 +11,7 @@
             'create table if not exists bronze.records using delta location '
             ~ text_literal(lakehouse('bronze') ~ '/records')
         ) -%}
+        {%- do only_this_lakehouse() -%}
         {%- do run_query(
             'create table if not exists ' ~ progress_table()
             ~ " (model string comment 'Unique id of the dbt model',"
@@ -18,5 +19,18 @@
             ~ " state string comment 'What its next run compares with, as JSON', run_id string, recorded_at timestamp)"
             ~ ' using delta'
         ) -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Stop where the catalog knows the tables of another lakehouse: builds would go on there, past its lock. -#}
+{% macro only_this_lakehouse() -%}
+    {%- set known = run_query('describe detail bronze.records').columns['location'][0] | replace('file:', '') -%}
+    {%- set wanted = lakehouse('bronze') ~ '/records' -%}
+    {%- if known != wanted | replace('file:', '') -%}
+        {{ exceptions.raise_compiler_error(
+            'The catalog knows the tables of another lakehouse: bronze.records is ' ~ known ~ ' there, and not ' ~ wanted
+            ~ '. Set TIDEMARK_CATALOG to a folder of its own for this lakehouse; what is in a catalog, a build makes anew.'
+        ) }}
     {%- endif -%}
 {%- endmacro %}

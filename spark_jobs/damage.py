@@ -1,0 +1,133 @@
+"""Damaged tables: which they are, what is wrong with them, and what can be done (G4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.bronze import TABLES
+from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.errors import Fault
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+
+LAYERS = ("bronze", "silver", "gold", "ops")
+# Tables of Tidemark's own that no model builds; the next run begins them anew.
+BOOKS = ("progress", "accounting")
+_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A table that can't be read; `has_log` says whether its Delta log can."""
+
+    layer: str
+    name: str
+    location: str
+    what: str
+    has_log: bool
+
+    @property
+    def told(self) -> str:
+        """What is damaged, and what to do."""
+        return f"{self.layer}.{self.name} is damaged: {self.what}. {self._remedy}"
+
+    @property
+    def _remedy(self) -> str:
+        if self.layer == "bronze":
+            return (
+                "Bronze is what arrived, so nothing is written to it before it is whole: restore"
+                f" {self.location} from a backup, or land the topics again into another lakehouse."
+            )
+        name = f"ops.{self.name}" if self.layer == "ops" and self.name in BOOKS else _subject(self.name)
+        return f"It can be made anew: `tidemark rebuild {name}`."
+
+
+def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]:
+    """The damaged tables of a lakehouse, bronze first.
+
+    Args:
+        spark: The session.
+        places: Where the lakehouse is.
+        said: An error's text; a table of which it names a file is damaged, though its files are there.
+    """
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    named = set(re.findall(rf"{re.escape(places.lakehouse)}/({'|'.join(LAYERS)})/([^/\s]+)/", unquote(said)))
+    found = []
+    for layer, name in _tables(places):
+        damage = damage_of(spark, places, layer, name)
+        if damage is None and (layer, name) in named:
+            damage = Damage(layer, name, places.table(layer, name), _first_line(said), has_log=True)
+        if damage is not None:
+            found.append(damage)
+    return found
+
+
+def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Damage | None:
+    """What is wrong with a table's log and with its set of files; None for one that is right, or not there."""
+    location = places.table(layer, name)
+    folder = Path(location)
+    if not (folder / "_delta_log").is_dir():
+        if not any(folder.rglob("*.parquet")):
+            return None
+        return Damage(layer, name, location, "it has files and no log", has_log=False)
+    try:
+        listed = spark.table(table_at(location)).inputFiles()
+    except (PySparkException, Py4JError) as error:
+        return Damage(layer, name, location, f"its log can't be read, {_first_line(str(error))}", has_log=False)
+    there = {str(path) for path in folder.rglob("*.parquet")}
+    missing = sorted({unquote(path).removeprefix("file:").replace("///", "/") for path in listed} - there)
+    if not missing:
+        return None
+    example = str(Path(missing[0]).relative_to(folder))
+    return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {example}", has_log=True)
+
+
+def explained(spark: SparkSession | None, places: Places, error: BaseException) -> Fault | None:
+    """The Fault that an engine's error comes from, where that is a damaged table."""
+    if spark is None:
+        return None
+    try:
+        found = damages(spark, places, str(error))
+    except (PySparkException, Py4JError):
+        return None
+    return Fault(" ".join(damage.told for damage in found)) if found else None
+
+
+def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> Path:
+    """Move a table whose log can't be read out of the way, whole, and let the catalog forget it; where it is now."""
+    place = Path(places.lakehouse) / "ops" / "_damaged" / run_id / f"{damage.layer}.{damage.name}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    Path(damage.location).rename(place)
+    if model is not None:
+        spark.sql(f"drop table if exists {model.relation}")
+    return place
+
+
+def models_of(table: CapturedTable) -> Iterator[Model]:
+    """The models of a captured table that hold rows, each after those that it is built from."""
+    yield from (one for one in (table.changes, table.history, table.current, table.accounting) if one is not None)
+
+
+def _tables(places: Places) -> Sequence[tuple[str, str]]:
+    found = [("bronze", name) for name in TABLES]
+    for layer in LAYERS[1:]:
+        folder = Path(places.lakehouse) / layer
+        names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        found += [(layer, name) for name in names if not name.startswith("_")]
+    return found
+
+
+def _subject(name: str) -> str:
+    return re.sub("_(changes|history|current|accounting)$", "", name)
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.strip().splitlines() if line), "")[:_SHOWN].rstrip(".")

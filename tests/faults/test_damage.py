@@ -1,0 +1,184 @@
+"""Tables, files and a catalog that something else has broken: named, refused or made anew, and never worse for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_jobs import steps
+from spark_jobs.cli import main
+from spark_jobs.damage import damages
+from spark_jobs.errors import Fault, TidemarkError, UsageError
+from spark_jobs.places import Places
+from tests.projects import empty_project, forget_tables, land, run_models
+from tests.source import Column, Source, Table
+
+NAME = "harm__public__orders"
+MODELS = [f"silver/{NAME}_changes", f"gold/{NAME}_history", f"silver/{NAME}_current", f"ops/{NAME}_accounting"]
+
+
+class Harmed:
+    """A small lakehouse of its own, built once, that each test harms in a copy."""
+
+    def __init__(self, spark: SparkSession, home: Path, origin: Harmed | None = None) -> None:
+        self.spark = spark
+        self.home = home
+        self.places = Places(home / "project", str(home / "lakehouse"), "")
+        if origin is None:
+            empty_project(home / "project")
+        else:
+            shutil.copytree(origin.home, home, symlinks=True, dirs_exist_ok=True)
+            forget_tables(spark)
+        self.run = steps.Run(self.places, "test", datetime.now(UTC))
+
+    def folder(self, table: str) -> Path:
+        """Where a table is."""
+        return Path(self.places.lakehouse) / table
+
+    def told(self) -> dict[str, list[str]]:
+        """The rows of every model."""
+        return {
+            table: sorted(map(repr, DeltaTable(str(self.folder(table))).to_pyarrow_table().to_pylist()))
+            for table in MODELS
+        }
+
+
+def lines(first: int, count: int) -> str:
+    source = Source("harm", has_schemas=False)
+    table = Table("orders", [Column("id"), Column("name")], ("id",))
+    for number in range(first + count):
+        with source.commit():
+            source.insert(table, {"id": str(number), "name": f"name {number}"})
+    return source.lines(source.records[first:])
+
+
+@pytest.fixture(scope="module")
+def origin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Harmed:
+    forget_tables(spark)
+    made = Harmed(spark, tmp_path_factory.mktemp("harm"))
+    land(spark, made.places, "first", lines(0, 6), {"harm"})
+    run_models(made.places, accounting=True)
+    land(spark, made.places, "second", lines(6, 3), {"harm"})
+    run_models(made.places, accounting=True)
+    return made
+
+
+@pytest.fixture
+def harmed(spark: SparkSession, origin: Harmed, tmp_path: Path) -> Harmed:
+    return Harmed(spark, tmp_path / "copy", origin)
+
+
+def files_lost(folder: Path) -> None:
+    for path in folder.rglob("*.parquet"):
+        if "_delta_log" not in path.parts:
+            path.unlink()
+
+
+def file_torn(folder: Path) -> None:
+    for path in folder.rglob("*.parquet"):
+        if "_delta_log" not in path.parts:
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def commit_torn(folder: Path) -> None:
+    last = sorted((folder / "_delta_log").glob("*.json"))[-1]
+    last.write_text(last.read_text()[: len(last.read_text()) // 2])
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    for path in (folder / "_delta_log").glob("*.crc"):
+        path.unlink()
+
+
+def log_lost(folder: Path) -> None:
+    shutil.rmtree(folder / "_delta_log")
+
+
+def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
+    right = harmed.told()
+    for table, harm in zip(MODELS, (files_lost, commit_torn, log_lost, files_lost), strict=True):
+        harm(harmed.folder(table))
+
+    named = {f"{one.layer}/{one.name}" for one in damages(harmed.spark, harmed.places)}
+    aside = steps.rebuild(harmed.run, harmed.spark, [NAME])
+
+    assert named == set(MODELS)
+    assert [path.name for path in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
+    assert harmed.told() == right
+
+
+def test_a_torn_file_fails_the_build_with_the_table_s_name_and_the_command(harmed: Harmed) -> None:
+    right = harmed.told()
+    land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
+    file_torn(harmed.folder(MODELS[0]))
+
+    with pytest.raises(Fault, match=rf"silver.{NAME}_changes is damaged.*tidemark rebuild {NAME}"):
+        steps.build(harmed.run, ["--quiet"])
+    steps.rebuild(harmed.run, harmed.spark, [NAME])
+
+    assert all(len(rows) >= len(right[table]) for table, rows in harmed.told().items())
+    assert damages(harmed.spark, harmed.places) == []
+
+
+@pytest.mark.parametrize("harm", [files_lost, commit_torn, log_lost])
+def test_damaged_bronze_is_named_and_never_written(
+    harmed: Harmed, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bronze = harmed.folder("bronze/records")
+    harm(bronze)
+    before = sorted((path, path.stat().st_mtime_ns) for path in bronze.rglob("*"))
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
+    (harmed.home / "again.jsonl").write_text(lines(0, 6))
+
+    for command in (["rebuild", NAME], ["land", str(harmed.home / "again.jsonl")]):
+        assert main([*command, "--project-dir", str(harmed.places.project)]) == Fault.status
+        said = capsys.readouterr().err
+        assert "bronze.records is damaged" in said
+        assert "restore" in said
+
+    assert sorted((path, path.stat().st_mtime_ns) for path in bronze.rglob("*")) == before
+
+
+def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> None:
+    right = harmed.told()
+    shutil.rmtree(harmed.folder("ops/progress"))
+    forget_tables(harmed.spark)
+
+    run_models(harmed.places, accounting=True)
+
+    assert harmed.told() == right
+
+
+def test_a_catalog_of_another_lakehouse_is_refused(harmed: Harmed, spark: SparkSession) -> None:
+    forget_tables(spark)
+    spark.sql("create schema if not exists bronze")
+    spark.sql(f"create table bronze.records using delta location '{harmed.home}/lakehouse/bronze/quarantine'")
+
+    with pytest.raises(UsageError, match="TIDEMARK_CATALOG"):
+        steps.build(harmed.run, ["--quiet"])
+
+
+def test_a_folder_that_can_not_be_written_is_told_and_the_next_run_is_right(harmed: Harmed) -> None:
+    land(harmed.spark, harmed.places, "third", lines(9, 2), {"harm"})
+    log = harmed.folder(MODELS[0]) / "_delta_log"
+    log.rename(log.with_name("away"))
+    log.write_text("in the way of the log")
+
+    with pytest.raises(TidemarkError):
+        steps.build(harmed.run, ["--quiet"])
+    log.unlink()
+    log.with_name("away").rename(log)
+    run_models(harmed.places, accounting=True)
+
+    ids = {row["id"] for row in DeltaTable(str(harmed.folder(MODELS[1]))).to_pyarrow_table().to_pylist()}
+    assert ids == {str(number) for number in range(11)}
+
+
+def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:
+    with pytest.raises(UsageError, match=f"Did you mean {NAME}"):
+        steps.rebuild(harmed.run, harmed.spark, [NAME.replace("orders", "ordres")])
