@@ -54,7 +54,7 @@
             {%- do found.append({
                 'changes': models[row[0]], 'relation': relation_of(models[row[0]]) | string, 'connector': row[1],
                 'prefix': row[2],
-                'collections': [[row[4], row[5]], [row[3], row[5]], [row[3], row[4], row[5]]] | map('select') | map('join', '.') | unique | list
+                'collections': [row[4] ~ '.' ~ row[5], row[3] ~ '.' ~ row[4] ~ '.' ~ row[5]] if row[4] else [row[3] ~ '.' ~ row[5]]
             }) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -278,13 +278,20 @@ where is_blocking or judged.began >= first_blocking.began
 {%- endmacro %}
 
 
-{#- Expression: the changes model of `one.data_collection`; NULL where no model has the table. -#}
+{#-
+  Expression: the changes model of `one.data_collection`; NULL where no model has the table, or where the name could be
+  that of several (tables of one schema and name in two databases).
+-#}
 {% macro model_of_collection(feeds) -%}
-    {%- set entries = [] -%}
+    {%- set models = {} -%}
     {%- for one in feeds -%}
         {%- for name in one.collections -%}
-            {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(one.changes)) -%}
+            {%- do models.update({name: models.get(name, []) + [one.changes]}) -%}
         {%- endfor -%}
+    {%- endfor -%}
+    {%- set entries = [] -%}
+    {%- for name, found in models.items() if found | length == 1 -%}
+        {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(found[0])) -%}
     {%- endfor -%}
     {{ 'try_element_at(map(' ~ entries | join(', ') ~ '), one.data_collection)' if entries else 'cast(null as string)' }}
 {%- endmacro %}
