@@ -14,9 +14,7 @@
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
-        {%- set scope = history_scope(
-            'ops', log, table, declared, by_key=false, history=history
-        ) -%}
+        {%- set scope = history_scope('ops', log, table, declared, by_key=false, history=history) -%}
 {{ decision(scope) }}
 with
 
@@ -43,7 +41,7 @@ by_change as (
         any_value(log.problem) as problem,
         {%- endif %}
         max(struct(
-            array_position(array('no_op', 'collapsed', 'closed_only', 'opened'), told.outcome) as weight, told.outcome
+            array_position(array('collapsed', 'closed_only', 'opened'), told.outcome) as weight, told.outcome
         )).outcome as outcome,
         flatten(collect_list(told.signs)) as signs
     from in_order as log

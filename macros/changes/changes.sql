@@ -3,8 +3,8 @@
 
   Args:
       source_name, table: the dbt source; its `meta.feed` names the feed in bronze
-      columns: column → Spark type, or → {type, field, sensitive}: `field` is the name in the events where the
-          column's differs, `sensitive` keeps values out of reports
+      columns: column → Spark type, or → {type, field, encoding, sensitive}: `field` is the name in the events where the
+          column's differs, `encoding` how records without a schema write it, `sensitive` keeps values out of reports
       key: the columns of the key; none for a table without one (R18)
       before_is_whole: whether `before` holds the whole row (R19); as the source's options say, or by connector
 
@@ -29,7 +29,7 @@
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
-  Returns: {records, feed, columns, key, before_is_whole, placeholder, new_logs}
+  Returns: {records, feed, columns, key, connector, before_is_whole, placeholder, new_logs}
 -#}
 {% macro captured_table(source_name, table, declared) -%}
     {%- set of_source = source_options(source_name) -%}
@@ -39,6 +39,7 @@
         'feed': feed,
         'columns': columns_of(feed, declared.columns),
         'key': declared.key,
+        'connector': of_source.connector,
         'before_is_whole': of_source.before_is_whole if declared.before_is_whole is none else declared.before_is_whole,
         'placeholder': of_source.placeholder,
         'new_logs': of_source.new_logs
@@ -51,7 +52,7 @@
     {%- set feed, columns, key = captured.feed, captured.columns, captured.key -%}
     {%- set shapes_differ = shapes_differ(columns) -%}
     {%- set absent = placeholder_texts(captured.placeholder) -%}
-    {%- set is_whole = is_before_whole(captured.before_is_whole, 'connector') -%}
+    {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
 with
 
 records as (
@@ -59,7 +60,6 @@ records as (
     select *
     from {{ captured.records }}
     where feed = {{ text_literal(feed) }}
-        and kind in ('change', 'truncate')
         and batch_id > {{ scope.after }}
 
 ),
@@ -73,7 +73,7 @@ shapes as (
             to_json(map_from_entries(transform(fields, field -> struct(field.name, field.encoding)))),
             {{ text_literal(fields_ddl(columns, 'string')) }}
         )) as encodings,
-        any_value(array_except({{ text_array(columns | map(attribute='field') | list) }}, fields.name)) as absent_fields
+        any_value({{ absent_columns('fields.name', columns) }}) as absent_columns
     from {{ lakehouse_table('bronze', 'shapes') }}
     where feed = {{ text_literal(feed) }}
     group by shape_id
@@ -85,8 +85,8 @@ parsed as (
 
     select
         * except (value, key, headers),
-        from_json(decode(value, 'utf-8'), {{ text_literal(envelope_ddl(columns)) }}) as parsed_value,
-        from_json(decode(key, 'utf-8'), {{ text_literal(key_ddl(columns, key)) }}) as parsed_key,
+        {{ read_json("decode(value, 'utf-8')", envelope_ddl(columns, scope.connectors)) }} as parsed_value,
+        {{ read_json("decode(key, 'utf-8')", key_ddl(columns, key)) }} as parsed_key,
         {{ header_text('__debezium.oldkey') }} as previous_key_text,
         {{ header_text('__debezium.newkey') }} as next_key_text
     from records
@@ -106,9 +106,11 @@ envelopes as (
 texts as (
 
     select
-        envelopes.* except (envelope, raw_key, shape_id),
+        envelopes.* except (envelope, raw_key, shape_id, connector),
+        {{ ruling_connector(captured.connector) }} as connector,
         envelope.source as source,
         envelope.transaction as transaction,
+        cast(null as bigint) as snapshot_lsn,
         envelope.before is not null as has_before,
         envelope.after is not null as has_after,
         coalesce(
@@ -123,7 +125,7 @@ texts as (
         {{ plain_struct('raw_key', columns, key) }} as key_text,
         {{ linked_key('previous_key_text', columns, key) }} as previous_key,
         {{ linked_key('next_key_text', columns, key) }} as next_key,
-        {{ 'coalesce(shapes.absent_fields, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
+        {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
         {{ unavailable_columns('envelope.after', columns, absent) }} as unavailable_columns,
         {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
     from envelopes
@@ -137,6 +139,7 @@ typed as (
 
     select
         *,
+        {{ by_connector('position', scope.connectors) }} as place,
         {{ typed_struct('after_text', columns) }} as after_typed,
         {{ typed_struct('before_text', columns) }} as before_typed,
         {{ typed_struct('key_text', columns, key) if key else 'cast(null as struct<none: string>)' }} as key_typed
@@ -158,8 +161,8 @@ filled as (
         previous_key,
         {%- endif %}
         {{ is_whole }} as is_before_whole,
-        {{ server_log('op', 'source') }} as server,
-        {{ key_problem(columns, key) }} as problem
+        if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,
+        {{ problem(columns, key) }} as problem
     from typed
 
 ),
@@ -173,7 +176,7 @@ in_logs as (
 {% if not key -%}
 numbered as (
 
-    {{ numbered_in_runs('in_logs') }}
+    {{ numbered_in_runs('in_logs', scope.connectors) }}
 
 ),
 
@@ -182,11 +185,14 @@ deliveries as (
 
     select
         *,
-        sha2(to_json(named_struct(
-            'feed', feed,
-            'change', {{ change_identity(key, 'op', 'source', 'after_text') if key else 'identity' }},
-            'ordinal', {{ '0' if key else 'ordinal' }}
-        )), 256) as change_id
+        {%- set change -%}
+            named_struct(
+                'feed', feed,
+                'change', {{ change_identity(key, 'struct(before_text, after_text)', scope.connectors) if key else 'identity' }},
+                'ordinal', {{ '0' if key else 'ordinal' }}
+            )
+        {%- endset %}
+        sha2({{ exact_json(change) }}, 256) as change_id
     from {{ 'in_logs' if key else 'numbered' }}
 
 ),
@@ -226,7 +232,7 @@ placed as (
 
     select
         *,
-        {{ position_across_logs(position('connector', 'source', 'snapshot_lsn'), scope.borders) }} as told_position
+        {{ position_across_logs(by_connector('position', scope.connectors), scope.borders) }} as told_position
     from behind
 
 )
@@ -238,11 +244,11 @@ select
     {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
     log_number,
     server,
-    {{ transaction_id('connector', 'op', 'source', 'transaction.id') }} as transaction_id,
+    {{ transaction_id(scope.connectors) }} as transaction_id,
     timestamp_micros(changed_at_us) as changed_at,
     timestamp_millis(processed_at_ms) as processed_at,
     op = 'r' as is_read,
-    coalesce(source.snapshot, 'false') as snapshot,
+    {{ snapshot_marker() }} as snapshot,
     topic,
     `partition`,
     `offset`,
@@ -262,30 +268,20 @@ from placed
 {%- endmacro %}
 
 
-{#- Expression: whether `before` holds the whole row (R19): as declared, else as the connector always writes it. -#}
-{% macro is_before_whole(declared, connector) -%}
-    {%- if declared is none -%}
-        has_before and {{ connector }} in ('mysql', 'mariadb', 'sqlserver', 'db2')
-    {%- else -%}
-        has_before and {{ declared | lower }}
-    {%- endif -%}
-{%- endmacro %}
-
-
 {#-
-  Expression: the code of what keeps a change out of histories, NULL mostly: a value of its key that can't be decoded
-  names no row (R2). The change stays in the log, and shows in the quarantine until another declaration understands it.
+  Expression: the code of what keeps a change out of histories, NULL mostly (R2): rules that nobody knows, a place in the
+  log that its event doesn't tell, or a value of its key that can't be decoded and so names no row. The change stays in
+  the log, and shows in the quarantine until another declaration understands it.
 -#}
-{% macro key_problem(columns, key) -%}
-    {%- if key -%}
-    if(
-        {%- for spec in columns if spec.name in key %}
-        {{ 'or ' if not loop.first }}key_typed.{{ quoted(spec.name) }} is null and key_text.{{ quoted(spec.name) }} is not null
-        {%- endfor %},
-        'key_not_decoded',
-        null
-    )
-    {%- else -%}
-    cast(null as string)
-    {%- endif -%}
+{% macro problem(columns, key) -%}
+    case
+        when connector is null then 'connector_unknown'
+        when op != 'r' and place is null then 'position_unknown'
+        {%- if key %}
+        when {% for spec in columns if spec.name in key -%}
+            {{ 'or ' if not loop.first }}key_typed.{{ quoted(spec.name) }} is null and key_text.{{ quoted(spec.name) }} is not null
+        {% endfor -%}
+            then 'key_not_decoded'
+        {%- endif %}
+    end
 {%- endmacro %}

@@ -1,11 +1,12 @@
-{#- The declared columns as a list of {name, type, field, sensitive}. -#}
+{#- The declared columns as a list of {name, type, field, sensitive, encoding}. -#}
 {% macro column_specs(columns) -%}
     {%- set specs = [] -%}
     {%- for name, declared in columns.items() -%}
         {%- set spec = {'type': declared} if declared is string else declared -%}
         {%- do check_options('column', spec, 'columns: ' ~ name) -%}
         {%- do specs.append({
-            'name': name, 'type': spec.type, 'field': spec.get('field', name), 'sensitive': spec.get('sensitive', false)
+            'name': name, 'type': spec.type, 'field': spec.get('field', name), 'sensitive': spec.get('sensitive', false),
+            'encoding': spec.get('encoding') or ''
         }) -%}
     {%- endfor -%}
     {{ return(specs) }}
@@ -16,8 +17,8 @@
   The columns of a table: the declared ones, and behind them those that bronze has seen and no model declares, with the
   type that their schema gives. Owns R8.
 
-  Returns: [{name, type, field, sensitive, encodings, is_always_there}]; `encodings` are those that its records came in,
-  '' for records without a schema; none and false where bronze wasn't asked.
+  Returns: [{name, type, field, sensitive, encoding, encodings, is_always_there}]; `encodings` are those that its records
+  came in, '' for records without a schema; none and false where bronze wasn't asked.
 -#}
 {% macro columns_of(feed, declared) -%}
     {%- set found = [] -%}
@@ -38,12 +39,14 @@
         {%- do found.append(dict(spec, encodings=told.get('encodings'), is_always_there=told.get('shapes') == shapes)) -%}
     {%- endfor -%}
     {%- set fields = declared | map(attribute='field') | list -%}
-    {%- set taken = declared | map(attribute='name') | map('lower') | list -%}
+    {%- set taken = declared | map(attribute='name') | map('upper') | map('lower') | list + own_columns() -%}
     {%- for field, told in seen.items() if field not in fields -%}
-        {%- set name = field if field | lower not in taken else field ~ '_' ~ local_md5(field)[:8] -%}
-        {%- do taken.append(name | lower) -%}
+        {#- Readers other than Spark give a table with a NUL in a name up. -#}
+        {%- set is_free = field and '\u0000' not in field and field | upper | lower not in taken -%}
+        {%- set name = field if is_free else field | replace('\u0000', '') ~ '_' ~ local_md5(field)[:8] -%}
+        {%- do taken.append(name | upper | lower) -%}
         {%- do found.append({
-            'name': name, 'type': told.type, 'field': field, 'sensitive': true, 'encodings': told.encodings,
+            'name': name, 'type': told.type, 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
             'is_always_there': told.shapes == shapes
         }) -%}
     {%- endfor -%}
@@ -60,15 +63,32 @@
 {%- endmacro %}
 
 
-{#- Columns whose text Spark's JSON reader would change (1.50 to 1.5) are read as variant, which keeps every digit. -#}
-{% macro json_type(spec) -%}
-    {{ 'variant' if spec.type.startswith('decimal') or spec.type.startswith('array') else 'string' }}
+{#- Expression: the columns whose field a shape has not; none where nothing is known of its fields. -#}
+{% macro absent_columns(fields, columns) -%}
+    filter(
+        array(
+            {%- for spec in columns %}
+            struct({{ text_literal(spec.field) }} as field, {{ text_literal(spec.name) }} as name){{ ',' if not loop.last }}
+            {%- endfor %}
+        ),
+        told -> not array_contains({{ fields }}, told.field)
+    ).name
 {%- endmacro %}
 
 
-{#- Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. -#}
+{#- Columns whose text Spark's JSON reader would change (1.50 to 1.5) are read as variant, which keeps every digit. -#}
+{% macro json_type(spec) -%}
+    {{ 'variant' if spec.type.startswith('decimal') or is_array(spec.type) or has_decimals(spec) else 'string' }}
+{%- endmacro %}
+
+
+{#-
+  Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. Spark takes letters
+  for one that are alike in upper case (`ı` and `i`) or in lower.
+-#}
 {% macro is_case_sensitive(columns) -%}
-    {{ return(columns | map(attribute='field') | map('lower') | unique | list | length < columns | length) }}
+    {%- set folded = columns | map(attribute='field') | map('upper') | map('lower') | list -%}
+    {{ return(folded | unique(case_sensitive=true) | list | length < columns | length) }}
 {%- endmacro %}
 
 
@@ -94,15 +114,29 @@
 {%- endmacro %}
 
 
-{#- Expression: a field of a row as text; NULL where the row has none or null. -#}
-{% macro field_text(row, spec, columns) -%}
+{#- Expression: a field of a row, as the row was read. Where it has two of a name, the last counts. -#}
+{% macro field_of(row, spec, columns) -%}
     {%- if is_case_sensitive(columns) -%}
-        cast(try_element_at({{ row }}, {{ text_literal(spec.field) }}) as string)
-    {%- elif json_type(spec) == 'variant' -%}
-        cast({{ row }}.{{ quoted(spec.field) }} as string)
+        try_element_at(
+            filter(map_entries({{ row }}), entry -> entry.key = {{ text_literal(spec.field) }}), -1
+        ).value
     {%- else -%}
         {{ row }}.{{ quoted(spec.field) }}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a field of a row as text; NULL where the row has none or null. -#}
+{% macro field_text(row, spec, columns) -%}
+    {%- set is_variant = is_case_sensitive(columns) or json_type(spec) == 'variant' -%}
+    {%- set field = field_of(row, spec, columns) -%}
+    {{ 'cast(' ~ field ~ ' as string)' if is_variant else field }}
+{%- endmacro %}
+
+
+{#- Expression: the same as JSON, for a column whose decimals are read as variant. -#}
+{% macro field_json(row, spec, columns) -%}
+    nullif(to_json({{ field_of(row, spec, columns) }}), 'null')
 {%- endmacro %}
 
 
@@ -125,7 +159,9 @@
     {%- else -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
-            {{ text_literal(spec.name) }}, {{ plain_text(field_text(row, spec, columns), encoding_of(spec, columns), spec) }}
+            {{ text_literal(spec.name) }}, {{ plain_text(
+                field_text(row, spec, columns), field_json(row, spec, columns), encoding_of(spec, columns), spec
+            ) }}
             {{- ',' if not loop.last }}
         {%- endfor %}
         )
@@ -170,23 +206,29 @@
         {%- for spec in casts %}
         {{ 'or ' if not loop.first }}{{ typed }}.{{ quoted(spec.name) }} is null and {{ texts }}.{{ quoted(spec.name) }} is not null
         {%- endfor %},
-        map_filter(
-            map(
-                {%- for spec in casts %}
-                {{ text_literal(spec.name) }}, if(
-                    {{ typed }}.{{ quoted(spec.name) }} is null
-                    and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
-                    {{ texts }}.{{ quoted(spec.name) }},
-                    null
-                )
-                {{- ',' if not loop.last }}
-                {%- endfor %}
-            ),
-            (name, value) -> value is not null
-        ),
+        {{ exact_texts(lossy_texts(texts, typed, casts), casts) }},
         cast(map() as map<string, string>)
     )
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: column → plain text of each value that is there, known and not in its type. -#}
+{% macro lossy_texts(texts, typed, columns) -%}
+    map_filter(
+        map(
+            {%- for spec in columns %}
+            {{ text_literal(spec.name) }}, if(
+                {{ typed }}.{{ quoted(spec.name) }} is null
+                and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
+                {{ texts }}.{{ quoted(spec.name) }},
+                null
+            )
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        ),
+        (name, value) -> value is not null
+    )
 {%- endmacro %}
 
 

@@ -1,13 +1,17 @@
+{#-
+  Expression: JSON text as a type says; of a name that an object has twice the last counts. The reader's own limits, 20
+  million letters of a text and 1,000 digits of a number, would give the whole record up.
+-#}
+{% macro read_json(text, ddl) -%}
+    from_json({{ text }}, {{ text_literal(ddl) }}, map('maxStringLen', '2147483647', 'maxNumLen', '200000'))
+{%- endmacro %}
+
+
 {#- Everything the events of any connector say about where and when: read by name, as text, absent ones NULL. -#}
-{% macro envelope_ddl(columns) -%}
+{% macro envelope_ddl(columns, among) -%}
     {%- set row = row_ddl(columns) -%}
-    {%- set source -%}
-        struct<connector: string, name: string, snapshot: string, ts_ms: string, ts_us: string, ts_ns: string,
-        `txId`: string, lsn: string, sequence: string, server_id: string, file: string, pos: string, `row`: string,
-        gtid: string>
-    {%- endset -%}
     {%- set block -%}
-        op: string, ts_ms: string, source: {{ source }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
+        op: string, ts_ms: string, source: {{ source_ddl(among) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
     {%- endset -%}
     struct<payload: struct<{{ block }}>, {{ block }}>
 {%- endmacro %}
@@ -52,7 +56,8 @@
 
 {#- Expression: a header that holds a key, as JSON text; connectors write it with and without a schema around it. -#}
 {% macro header_text(name) -%}
-    {%- set text = "decode(filter(headers, header -> header.key = '" ~ name ~ "')[0].value, 'utf-8')" -%}
+    {%- set value = "filter(headers, header -> header.key = '" ~ name ~ "')[0].value" -%}
+    {%- set text = 'try_validate_utf8(cast(' ~ value ~ ' as string))' -%}
     coalesce(get_json_object({{ text }}, '$.payload'), {{ text }})
 {%- endmacro %}
 
@@ -70,7 +75,7 @@
             array({% for spec in columns if spec.name in key %}{{ text_literal(spec.field) }}{{ ', ' if not loop.last }}{% endfor %}),
             field -> array_contains(json_object_keys({{ text }}), field)
         ),
-        {{ key_text(typed_struct(plain_struct('from_json(' ~ text ~ ', ' ~ text_literal(row_ddl(columns, key)) ~ ')', columns, key), columns, key)) }},
+        {{ key_text(typed_struct(plain_struct(read_json(text, row_ddl(columns, key)), columns, key), columns, key)) }},
         null
     )
     {%- endif -%}
@@ -79,11 +84,11 @@
 
 {#- Expression: a key as JSON text, the form in which rows name the keys of other rows. -#}
 {% macro key_text(key) -%}
-    to_json({{ key }}, map('ignoreNullFields', 'false'))
+    {{ exact_json(key) }}
 {%- endmacro %}
 
 
-{#- The placeholder as each type writes it: text, base64, a list of one, character codes, a map of itself (R7). -#}
+{#- The placeholder as each type writes it: text, base64, hexadecimal, a list of one, character codes, a map of itself (R7). -#}
 {% macro placeholder_texts(placeholder) -%}
     {%- set codes = [] -%}
     {%- for letter in placeholder -%}{%- do codes.append('%d' | format(ascii(letter))) -%}{%- endfor -%}
@@ -126,40 +131,9 @@
 
 
 {% macro absent_literals(absent) -%}
-    {{ text_literal(absent.plain) }}, base64(encode({{ text_literal(absent.plain) }}, 'utf-8')), {{ text_literal(absent.list) }},
+    {{ text_literal(absent.plain) }}, base64(encode({{ text_literal(absent.plain) }}, 'utf-8')),
+    {{- ' ' }}lower(hex({{ text_literal(absent.plain) }})), {{ text_literal(absent.list) }},
     {{- ' ' ~ text_literal(absent.codes) }}, {{ text_literal(absent.map) }}
-{%- endmacro %}
-
-
-{#-
-  Query: changes with S of R4, the lsn of the last snapshot read before them by offset in their partition: a read of the
-  same landing, else the last one before it, which the step `tops` knows.
--#}
-{% macro behind_snapshots(changes, scope) -%}
-    select
-        changes.*,
-        coalesce(
-            {{ last_read_in_landing() if scope.follows_reads else 'cast(null as bigint)' }},
-            {{ 'top.snapshot_place' if scope.tops else 'cast(null as bigint)' }}
-        ) as snapshot_lsn
-    from {{ changes }} as changes
-    {%- if scope.tops %}
-    left join tops as top
-        on changes.source_label = top.source_label
-        and changes.topic = top.topic
-        and changes.`partition` = top.`partition`
-        and changes.log_number = top.log_number
-    {%- endif %}
-{%- endmacro %}
-
-
-{% macro last_read_in_landing() -%}
-    last_value(
-        if({{ is_read('source') }} and source.snapshot != 'incremental', cast(source.lsn as bigint), null), true
-    ) over (
-        partition by changes.source_label, changes.topic, changes.`partition`, changes.log_number
-        order by changes.`offset` rows between unbounded preceding and 1 preceding
-    )
 {%- endmacro %}
 
 
@@ -168,13 +142,16 @@
   is (R3). Equal changes at one position within a run are different changes, and only a later run repeats them. A run
   ends where the position falls back or, where it ties in one transaction, `total_order` does not rise. Equal reads
   are one change.
+
+  Args:
+      among: names of connectors, as `connectors` takes them
 -#}
-{% macro numbered_in_runs(changes) -%}
+{% macro numbered_in_runs(changes, among) -%}
     {%- set by_offset = 'partition by source_label, topic, `partition`, log_number order by `offset` rows between unbounded preceding' -%}
     select
         *,
         if(op = 'r', 0, row_number() over (
-            partition by source_label, topic, `partition`, log_number, run_no, to_json(identity) order by `offset`
+            partition by source_label, topic, `partition`, log_number, run_no, {{ exact_json('identity') }} order by `offset`
         )) as ordinal
     from (
         select
@@ -193,11 +170,11 @@
             from (
                 select
                     *,
-                    {{ change_identity([], 'op', 'source', 'struct(before_text, after_text)') }} as identity,
+                    {{ change_identity([], 'struct(before_text, after_text)', among) }} as identity,
                     struct(
-                        {{ position('connector', 'source', 'cast(null as bigint)') }} as place,
-                        {{ transaction_id('connector', 'op', 'source', 'transaction.id') }} as transaction_id,
-                        cast(transaction.total_order as bigint) as total_order
+                        place,
+                        {{ transaction_id(among) }} as transaction_id,
+                        try_cast(transaction.total_order as bigint) as total_order
                     ) as streamed
                 from {{ changes }}
             ) as placed

@@ -73,7 +73,7 @@
         {%- else -%}
             {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
             {%- do create_log(
-                target, log_query(captured, dict(decision, after=-1, follows_reads=true, tops=[], **belief)), decision
+                target, log_query(captured, dict(decision, after=-1, follows_reads=true, tops=[], connectors=none, **belief)), decision
             ) -%}
             {%- set walk.belief = belief -%}
             {%- set walk.account = account_of_log(target, []) -%}
@@ -157,8 +157,8 @@
   Returns: {hazards, tops, is_doubtful}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
       tops: [label, topic, partition, offset, log_number, position, server, time in µs, S] of each partition: the highest
-          offset and, of the last log, the highest position, its server, the latest time, and the place of the last
-          snapshot read (S in R4)
+          offset and, of the last log, the highest position, its server, the latest time, and the highest place
+          of a snapshot read (S in R4)
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
 -#}
 {% macro account_of_log(relation, tops) -%}
@@ -189,7 +189,7 @@
         max(struct(log_number, position, server)).position as position,
         max(struct(log_number, position, server)).server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
-        max(struct(log_number, if(place_of_read is null, null, `offset`) as at, place_of_read)).place_of_read as snapshot_place,
+        max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'latest') }}) or `offset` = last_offset) as doubts,
         {{ hazard_counts() }}
@@ -241,16 +241,6 @@
 {%- endmacro %}
 
 
-{#-
-  Expression: the place of such a read, NULL where its event told none: then its position is that of a change before it,
-  whose second number is not 0.
--#}
-{% macro snapshot_place() -%}
-    {%- set number = "try_cast(split_part(" ~ position_in_log() ~ ", ':', %d) as bigint)" -%}
-    if({{ is_snapshot_read() }} and {{ number % 2 }} = 0, {{ number % 1 }}, null)
-{%- endmacro %}
-
-
 {#- What is known of each partition, after a part of it has come: of the same log the higher of each. -#}
 {% macro merged_tops(known, new) -%}
     {%- set tops = {} -%}
@@ -263,7 +253,7 @@
             {%- set position = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | sort(attribute=0) | last -%}
             {%- do tops.update({place: top[:3] + [
                 [before[3], top[3]] | max, top[4], position[0], position[1], [before[7] or 0, top[7] or 0] | max,
-                before[8] if top[8] is none else top[8]
+                [before[8] or 0, top[8] or 0] | max
             ]}) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -281,7 +271,7 @@
         'inexact': 'size(exact_values) > 0',
         'whole_before': "is_before_whole and op in ('u', 'd')",
         'reads': "op = 'r'",
-        'placeless': "op = 'r' and position is null",
+        'placeless': "op = 'r' and position is null and problem is null",
         'problems': 'problem is not null'
     }) }}
 {%- endmacro %}

@@ -21,19 +21,20 @@
   (`follows_reads`), and on the last one before it, which `tops` knows. The table is made anew where a landing came out
   of order and that isn't enough.
 
-  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless}
+  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, connectors}
+      connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs
+        'new_logs': captured.new_logs, 'connector': captured.connector
     } -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
         build_scope('silver', declared, captured.columns, progress), batch_id=none, hazards=known.get('hazards', {}),
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
-        follows_reads=true
+        follows_reads=true, connectors=none
     ) -%}
     {%- if scope.case != 'increment' -%}
         {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
@@ -41,16 +42,15 @@
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
-    {%- set of_feed = (
-        ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) ~ " and kind in ('change', 'truncate')"
-    ) -%}
+    {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) -%}
     {%- set found = run_query(
-        'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r')" ~ of_feed ~ ' and batch_id > '
-        ~ scope.after
+        'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r'), " ~ connector_counts() ~ of_feed
+        ~ ' and batch_id > ' ~ scope.after
     )[0] -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
+    {%- set connectors = counted_connectors(found, 3) + ([captured.connector] if captured.connector else []) -%}
     {%- if scope.case == 'full' -%}
-        {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads)) }}
+        {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif found[0] is none -%}
         {{ return(dict(scope, case='nothing', after=9223372036854775807)) }}
     {%- elif not captured.key -%}
@@ -58,13 +58,23 @@
     {%- elif follows_reads and (scope.has_placeless or is_out_of_order(of_feed, scope)) -%}
         {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[])) }}
     {%- endif -%}
-    {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads)) }}
+    {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads, connectors=connectors)) }}
 {%- endmacro %}
 
 
-{#- Condition: until the first commit after its start PostgreSQL's connector knows no last commit (`[null,"…"]`). -#}
-{% macro waits_for_commit() -%}
-    op != 'r' and contains(value, cast('"[null,' as binary))
+{#- Expression list: how many of the records each known connector has written. -#}
+{% macro connector_counts() -%}
+    {%- for one in connectors() -%}
+        count_if(connector in ({{ text_list(one.names) }})){{ ', ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#- The names of the connectors that have written any. -#}
+{% macro counted_connectors(counts, first) -%}
+    {%- set met = [] -%}
+    {%- for one in connectors() -%}{%- do met.extend(one.names if counts[first + loop.index0] else []) -%}{%- endfor -%}
+    {{ return(met) }}
 {%- endmacro %}
 
 

@@ -128,7 +128,7 @@ every_change as (
             transaction_id,
             changed_at
         from {{ log }} as log
-        where op = 't'
+        where op = 't' and problem is null
         {%- endif %}
         {{- ' union all ' if truncates and closes }}
         {%- if closes %}
@@ -136,7 +136,7 @@ every_change as (
         from (
             select max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)) as last_read
             from {{ log }} as log
-            where op = 'r' and snapshot != 'incremental'
+            where op = 'r' and snapshot != 'incremental' and position is not null
             group by position
             having bool_or(snapshot in ('last', 'last_in_data_collection'))
         ) as complete_snapshots

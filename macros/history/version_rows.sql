@@ -46,7 +46,10 @@
 
 {#- Expression: a stable name of a version: a hash of table, key, opening position and opened_by (R3). -#}
 {% macro version_id(table) -%}
-    sha2(to_json(named_struct(
-        'table', {{ text_literal(table.name) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
-    )), 256)
+    {%- set opening -%}
+        named_struct(
+            'table', {{ text_literal(table.name) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
+        )
+    {%- endset -%}
+    sha2({{ exact_json(opening) }}, 256)
 {%- endmacro %}

@@ -36,13 +36,14 @@
 {#-
   What bronze knows of the tables of changes models.
 
-  Returns: [{changes, relation, feed, connector, collections}]; `collections` are the names that END may give the table.
+  Returns: [{changes, relation, boundary, prefix, collections}]; `prefix` is the topic prefix, `boundary` an expression,
+  the transaction that a BEGIN or an END names; `collections` are the names that END may give the table.
 -#}
 {% macro feeds_of(changes) -%}
     {%- set models = {} -%}
     {%- for name in changes -%}
         {%- set source_name, table = model_node(name).config.meta.tidemark.source.split('.', 1) -%}
-        {%- do models.update({feed_of(source_name, table): name}) -%}
+        {%- do models.update({feed_of(source_name, table): {'name': name, 'connector': source_options(source_name).connector}}) -%}
     {%- endfor -%}
     {%- set found = [] -%}
     {%- if is_building() -%}
@@ -51,10 +52,12 @@
             ~ lakehouse_table('bronze', 'shapes') ~ ' where array_contains(' ~ text_array(models | list)
             ~ ', feed) group by feed'
         ) -%}
+            {%- set of_model = models[row[0]] -%}
+            {%- set connector = connector_of(row[1], of_model.connector) or {'boundary': 'told.id', 'collections': []} -%}
             {%- do found.append({
-                'changes': models[row[0]], 'relation': relation_of(models[row[0]]) | string, 'connector': row[1],
-                'prefix': row[2],
-                'collections': [row[4] ~ '.' ~ row[5], row[3] ~ '.' ~ row[4] ~ '.' ~ row[5]] if row[4] else [row[3] ~ '.' ~ row[5]]
+                'changes': of_model.name, 'relation': relation_of(of_model.name) | string, 'prefix': row[2],
+                'boundary': connector.boundary,
+                'collections': collections_of(connector, {'db': row[3], 'schema': row[4], 'table': row[5]})
             }) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -73,6 +76,10 @@
         {{ return(dict(scope, case='nothing' if flags.EMPTY else 'full')) }}
     {%- endif -%}
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] or 0 -%}
+    {%- if landed == scope.seen and load_relation(this) is not none and not should_full_refresh()
+        and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
+        {{ return(scope) }}
+    {%- endif -%}
     {%- set told = run_query(
         'select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' where ' ~ is_boundary(source_name, feeds) ~ ' limit 1'
     ) -%}
@@ -83,10 +90,6 @@
             ~ '`provide.transaction.metadata=true` at the connector and land that topic, or take `consistent` out of '
             ~ '`vars: tidemark: sources: ' ~ source_name ~ '`.'
         ) }}
-    {%- endif -%}
-    {%- if landed == scope.seen and load_relation(this) is not none and not should_full_refresh()
-        and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
-        {{ return(scope) }}
     {%- endif -%}
     {{ return(dict(scope, case='full', batch_id=landed)) }}
 {%- endmacro %}
@@ -133,8 +136,8 @@ boundaries as (
         `offset`,
         batch_id,
         told.status,
-        {{ transaction_of_boundary((feeds | first).connector, 'told.id') if feeds else 'told.id' }} as transaction_id,
-        timestamp_millis(cast(told.ts_ms as bigint)) as at,
+        {{ (feeds | first).boundary if feeds else 'told.id' }} as transaction_id,
+        {{ time_of_boundary('told.ts_ms') }} as at,
         told.data_collections
     from (
         select
@@ -210,7 +213,7 @@ told as (
         map_from_entries(filter(
             transform(coalesce(promised, array()), one -> struct(
                 {{ model_of_collection(feeds) }} as model,
-                cast(one.event_count as bigint) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
+                coalesce(try_cast(one.event_count as bigint), {{ unknown_count() }}) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
             )),
             one -> one.model is not null and one.lacking > 0
         )) as lacking
@@ -294,4 +297,20 @@ where is_blocking or judged.began >= first_blocking.began
         {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(found[0])) -%}
     {%- endfor -%}
     {{ 'try_element_at(map(' ~ entries | join(', ') ~ '), one.data_collection)' if entries else 'cast(null as string)' }}
+{%- endmacro %}
+
+
+{#- Expression: when a BEGIN or an END was written; NULL where it does not tell a time that a timestamp can be. -#}
+{% macro time_of_boundary(milliseconds) -%}
+    if(
+        try_cast({{ milliseconds }} as bigint) between 0 and 253402300799999,
+        timestamp_millis(try_cast({{ milliseconds }} as bigint)),
+        null
+    )
+{%- endmacro %}
+
+
+{#- A count that can't be read is more than will ever arrive: that transaction is held back until it is given up. -#}
+{% macro unknown_count() -%}
+    9223372036854775807
 {%- endmacro %}

@@ -1,0 +1,173 @@
+{#-
+  The connectors that Tidemark knows. What is a connector's own is in its file and nowhere else; here is what they share.
+  A new connector is a file and its name in this list. Owns R3 and R4.
+
+  A connector is a mapping of expressions over columns that every change has: `op`, `source` (the source block, each
+  field as text), `transaction` (the envelope's) and `snapshot_lsn`.
+
+      names            what `source.connector` says
+      fields           the fields of the source block that its expressions read
+      position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none
+      identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
+      is_tied          whether several changes can have one position, so that content counts too (R3)
+      server           the server and the name of its log where a streamed event tells them (R5); none where none does
+      transaction      the transaction that a streamed change names (R11)
+      boundary         the transaction that a BEGIN or an END names, `told.id`, spelled as `transaction` spells it (G7)
+      collections      the names that END can give a table (G7): lists of the parts that a dot joins, of db, schema, table
+      is_before_whole  whether it always writes the whole row where it writes `before` (R19)
+
+  Markers of snapshots and truncates are alike in all of them (R15, R16).
+
+  Args:
+      among: names that changes can have here, so that nothing is asked of other connectors; all where none
+-#}
+{% macro connectors(among=none) -%}
+    {%- set found = [] -%}
+    {%- for one in [postgresql(), mysql(), oracle(), sqlserver(), db2()] -%}
+        {%- if among is none or one.names | select('in', among) | list -%}{%- do found.append(one) -%}{%- endif -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#- What `source.connector` says of those connectors. -#}
+{% macro connector_names() -%}
+    {{ return(connectors() | map(attribute='names') | sum(start=[])) }}
+{%- endmacro %}
+
+
+{#- The type of the source block: every field that a connector is read by, as text; absent ones are NULL. -#}
+{% macro source_ddl(among) -%}
+    {%- set fields = ['connector', 'snapshot', 'ts_ms', 'ts_us', 'ts_ns'] + connectors(among) | map(attribute='fields') | sum(start=[]) -%}
+    struct<{% for field in fields | unique %}{{ quoted(field) }}: string{{ ', ' if not loop.last }}{% endfor %}>
+{%- endmacro %}
+
+
+{#-
+  Expression: the connector whose rules hold for a change; NULL where its own is unknown and the source declares none.
+
+  Args:
+      declared: the source's option `connector`
+-#}
+{% macro ruling_connector(declared) -%}
+    if(connector in ({{ text_list(connector_names()) }}), connector, {{ text_literal(declared) if declared else 'null' }})
+{%- endmacro %}
+
+
+{#- Expression: a part of what is known of the change's connector; NULL where that is unknown. -#}
+{% macro by_connector(part, among) -%}
+    {%- set cases = [] -%}
+    {%- for one in connectors(among) if one[part] is not none -%}
+        {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one[part]) -%}
+    {%- endfor -%}
+    {%- set type = 'array<string>' if part == 'identity' else 'string' -%}
+    {{ 'case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as ' ~ type ~ ')' }}
+{%- endmacro %}
+
+
+{#- Condition: whether the change's connector has a property. -#}
+{% macro is_connector(property, among) -%}
+    {%- set names = connectors(among) | selectattr(property) | map(attribute='names') | sum(start=[]) -%}
+    {{ 'coalesce(connector in (' ~ text_list(names) ~ '), false)' if names else 'false' }}
+{%- endmacro %}
+
+
+{#-
+  Expression: what makes two records one change, a structure to hash (R3). Never `total_order` and never the envelope's
+  time, which differ between deliveries of one change. What tells no position repeats nothing that could be known: each
+  delivery of it stands alone.
+
+  Args:
+      key: the declared key, whose value is in `key_struct`, or where that has a `problem` in `key_text`; none for a table without one
+      content: expression; which log of the source (R5) the change is in is in `log_number`
+      among: names of connectors, as `connectors` takes them
+-#}
+{% macro change_identity(key, content, among) -%}
+    named_struct(
+        {%- if key %}
+        'key', key_struct,
+        'undecoded', if(problem is null, null, key_text),
+        {%- endif %}
+        'log', nullif(log_number, 0),
+        'op', op,
+        'place', if(
+            place is null and (op != 'r' or connector is null),
+            array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash),
+            {{ by_connector('identity', among) }}
+        ),
+        'content', {{ "if(op = 'r' or " ~ is_connector('is_tied', among) ~ ', ' ~ content ~ ', null)' if key else content }}
+    )
+{%- endmacro %}
+
+
+{#- Expression: the source transaction of a change (R11); NULL for a read, which is in none, and where nothing names it. -#}
+{% macro transaction_id(among) -%}
+    if(op = 'r', null, {{ by_connector('transaction', among) }})
+{%- endmacro %}
+
+
+{#-
+  What is known of the connector whose rules hold for a source (G7): the one that its events name, else the one that the
+  source declares; none where both are unknown.
+-#}
+{% macro connector_of(name, declared) -%}
+    {%- for one in connectors() if (name if name in connector_names() else declared) in one.names -%}
+        {{ return(one) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#- The names that END can give a table, whose full name is {db, schema, table}. -#}
+{% macro collections_of(connector, table) -%}
+    {%- set names = [] -%}
+    {%- for parts in connector.collections -%}
+        {%- set name = [] -%}
+        {%- for part in parts -%}{%- do name.append(table[part]) -%}{%- endfor -%}
+        {%- do names.append(name | join('.')) -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: whether `before` holds the whole row (R19): as declared, else as the connector always writes it. One with a
+  placeholder in it (Oracle's LOBs) doesn't.
+-#}
+{% macro is_before_whole(declared, among) -%}
+    has_before and size(unavailable_before) = 0 and {{ is_connector('is_before_whole', among) if declared is none else declared | lower }}
+{%- endmacro %}
+
+
+{#- Expression: the source's marker of a read, which is a boolean or a text; absent or null when streaming. -#}
+{% macro snapshot_marker() -%}
+    coalesce(source.snapshot, 'false')
+{%- endmacro %}
+
+
+{#- Expression: a read without a position follows the greatest before it by offset in its partition (R4). -#}
+{% macro followed_position() -%}
+    coalesce(told_position, if(op = 'r' and problem is null, coalesce(max(told_position) over (
+        partition by source_label, topic, `partition`, log_number
+        order by `offset`
+        rows between unbounded preceding and 1 preceding
+    ), ''), null))
+{%- endmacro %}
+
+
+{#- Expression: a whole number as text that sorts like it; NULL where it is none, or has more digits. -#}
+{% macro sortable_number(number, digits=20) -%}
+    lpad(nullif(regexp_extract({{ number }}, '^[0-9]{1,{{ digits }}}$', 0), ''), {{ digits }}, '0')
+{%- endmacro %}
+
+
+{#- Expression: a part of a position that can be NULL, and sorts first then. -#}
+{% macro nulls_first(part) -%}
+    coalesce({{ part }}, '')
+{%- endmacro %}
+
+
+{#- Expression: the parts of a position, joined: a space sorts before all that a part is written with. -#}
+{% macro position_of(parts) -%}
+    concat({{ parts | join(", ' ', ") }})
+{%- endmacro %}

@@ -1,0 +1,24 @@
+{#-
+  MySQL and MariaDB. Files of the binary log are numbered: `mariadb-bin.000012` is before `mariadb-bin.000100`, and before
+  `mariadb-bin.1000000`. Rows of one event share `pos` and differ in `row`. Another server, or another name of its
+  files, is another log; `server_id` 0 is the mark of a snapshot read. An incremental read bears the `gtid` of the event
+  that closed its window, and is in no transaction all the same. The row image is FULL, or the connector refuses to start.
+-#}
+{% macro mysql() -%}
+    {{ return({
+        'names': ['mysql', 'mariadb'],
+        'fields': ['server_id', 'file', 'pos', 'row', 'gtid'],
+        'position': position_of([
+            sortable_number("regexp_extract(source.file, '([0-9]+)$', 1)"),
+            sortable_number('source.pos'),
+            sortable_number("coalesce(source.`row`, '0')")
+        ]),
+        'identity': "array(nullif(source.server_id, '0'), source.file, source.pos, source.`row`)",
+        'is_tied': false,
+        'server': "nullif(concat_ws(' ', source.server_id, regexp_extract(source.file, '^(.*?)[.]?[0-9]*$', 1)), '')",
+        'transaction': 'coalesce(source.gtid, transaction.id)',
+        'boundary': 'told.id',
+        'collections': [['db', 'table']],
+        'is_before_whole': true
+    }) }}
+{%- endmacro %}

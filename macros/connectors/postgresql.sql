@@ -1,0 +1,97 @@
+{#-
+  PostgreSQL. A change's own place in the log is its `lsn`. The log is in the order of writing, and what counts is the
+  order of commits, so the position begins with the last commit before it: the first of `sequence`, the text of a JSON
+  list of two texts, the last commit's place and the change's own. Without it a change follows the snapshot read before it (S).
+
+  All reads of a snapshot have its place. `before` is what REPLICA IDENTITY lets the server write: the whole row with
+  FULL alone. `transaction.id` is `txId:lsn`, with another lsn on each event.
+-#}
+{% macro postgresql() -%}
+    {%- set commit, own = place_in_sequence(0), place_in_sequence(1) -%}
+    {%- set place = 'coalesce(source.lsn, ' ~ own ~ ', ' ~ commit ~ ')' -%}
+    {{ return({
+        'names': ['postgresql'],
+        'fields': ['txId', 'lsn', 'sequence'],
+        'position': "if(op = 'r' and source.lsn is not null, "
+            ~ position_of([sortable_number('source.lsn'), sortable_number("'0'")]) ~ ', '
+            ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)]) ~ ')',
+        'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
+        'is_tied': false,
+        'server': none,
+        'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
+        'boundary': "split_part(told.id, ':', 1)",
+        'collections': [['schema', 'table'], ['db', 'schema', 'table']],
+        'is_before_whole': false
+    }) }}
+{%- endmacro %}
+
+
+{#- Expression: a part of `sequence`; Spark's `get_json_object` makes the text `null` of one that is null. -#}
+{% macro place_in_sequence(number) -%}
+    nullif(get_json_object(source.sequence, '$[{{ number }}]'), 'null')
+{%- endmacro %}
+
+
+{#-
+  Expression: the place of the last commit that is known to be before a change. What was written behind a snapshot's
+  place was committed behind it, whatever commit the event knows of: after a blocking snapshot the connector's last
+  commit is older than the snapshot until the first one behind it.
+-#}
+{% macro committed_behind(commit, place) -%}
+    cast(if(
+        {{ commit }} is null or try_cast({{ place }} as bigint) > snapshot_lsn,
+        greatest(try_cast(coalesce({{ commit }}, {{ place }}) as bigint), snapshot_lsn),
+        try_cast({{ commit }} as bigint)
+    ) as string)
+{%- endmacro %}
+
+
+{#-
+  Query: changes with S of R4 as `snapshot_lsn`, the greatest lsn of the snapshot reads before them by offset in their
+  partition: the last one's, but where a restart has repeated an older snapshot behind it. Reads of the same landing
+  count, and those before it, of which the step `tops` knows.
+-#}
+{% macro behind_snapshots(changes, scope) -%}
+    {%- if scope.connectors is not none and 'postgresql' not in scope.connectors -%}
+    select * from {{ changes }}
+    {%- else -%}
+    select
+        changes.* except (snapshot_lsn),
+        greatest(
+            {{ highest_read_in_landing() if scope.follows_reads else 'cast(null as bigint)' }},
+            {{ 'top.snapshot_place' if scope.tops else 'cast(null as bigint)' }}
+        ) as snapshot_lsn
+    from {{ changes }} as changes
+    {%- if scope.tops %}
+    left join tops as top
+        on changes.source_label = top.source_label
+        and changes.topic = top.topic
+        and changes.`partition` = top.`partition`
+        and changes.log_number = top.log_number
+    {%- endif %}
+    {%- endif %}
+{%- endmacro %}
+
+
+{% macro highest_read_in_landing() -%}
+    max(if(op = 'r' and {{ snapshot_marker() }} != 'incremental', try_cast(source.lsn as bigint), null)) over (
+        partition by changes.source_label, changes.topic, changes.`partition`, changes.log_number
+        order by changes.`offset` rows between unbounded preceding and 1 preceding
+    )
+{%- endmacro %}
+
+
+{#-
+  Expression: the place of a read of a snapshot that is no incremental one, from its position in a log; NULL where its
+  event told none: then its position is that of a change before it, whose second part is not 0.
+-#}
+{% macro snapshot_place() -%}
+    {%- set part = "try_cast(split_part(" ~ position_in_log() ~ ", ' ', %d) as bigint)" -%}
+    if({{ is_snapshot_read() }} and {{ part % 2 }} = 0, {{ part % 1 }}, null)
+{%- endmacro %}
+
+
+{#- Condition: until the first commit after its start the connector knows no last commit (`[null,"…"]`). -#}
+{% macro waits_for_commit() -%}
+    op != 'r' and contains(value, cast('"[null,' as binary))
+{%- endmacro %}
