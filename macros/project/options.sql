@@ -27,8 +27,15 @@
         'column': {
             'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},
             'field': {
-                'takes': 'text', 'default': none,
+                'takes': 'name', 'default': none,
                 'about': "The column's name in the events, where it differs.",
+            },
+            'encoding': {
+                'takes': 'encoding', 'default': none, 'rule': 'R6',
+                'about': 'How records encode its values, where neither their schema nor the value tells:'
+                    ~ ' a semantic type such as `io.debezium.time.MicroTimestamp`,'
+                    ~ ' `org.apache.kafka.connect.data.Decimal:2` for base64 with two decimal places, `hex`,'
+                    ~ ' or `bigint unsigned`.',
             },
             'sensitive': {
                 'takes': 'boolean', 'default': false,
@@ -69,14 +76,20 @@
             'changes': {'takes': 'names', 'rule': 'G7', 'about': 'All changes models of the source.'},
         },
         'source': {
+            'connector': {
+                'takes': 'connector', 'default': none, 'rule': 'R4',
+                'about': 'The connector whose rules hold where the events name one that Tidemark doesn\'t know; their'
+                    ~ ' changes stay in the quarantine otherwise.',
+            },
             'placeholder': {
                 'takes': 'text', 'default': '__debezium_unavailable_value', 'rule': 'R7',
                 'about': 'The connector\'s `unavailable.value.placeholder`: the text that stands for an unchanged value.',
             },
             'before_is_whole': {
                 'takes': 'boolean', 'default': none, 'rule': 'R19',
-                'about': 'Whether `before` holds the whole row. By connector where not said; for PostgreSQL say true only'
-                    ~ ' where tables have REPLICA IDENTITY FULL, since DEFAULT invents columns.',
+                'about': 'Whether `before` holds the whole row. By connector where not said. Say true only for PostgreSQL'
+                    ~ ' with REPLICA IDENTITY FULL on the tables, since DEFAULT invents columns, and for Oracle with'
+                    ~ ' supplemental logging of all columns.',
             },
             'new_logs': {
                 'takes': 'places', 'default': [], 'rule': 'R5',
@@ -201,6 +214,12 @@
         {{ return(true) }}
     {%- elif takes == 'boolean' -%}
         {{ return(value is boolean) }}
+    {%- elif takes == 'connector' -%}
+        {{ return(value in connector_names()) }}
+    {%- elif takes == 'name' -%}
+        {{ return(value is string) }}
+    {%- elif takes == 'encoding' -%}
+        {{ return(value is string and modules.re.sub('Decimal:-?[0-9]+$', 'Decimal:<scale>', value) in declarable_encodings()) }}
     {%- endif -%}
     {{ return(value is string and value != '') }}
 {%- endmacro %}
@@ -208,7 +227,9 @@
 
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
-        'text': 'a text', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false',
-        'places': 'a list of {topic, partition, offset}, each with a label or without'
+        'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false',
+        'connector': connector_names() | join(' or '),
+        'places': 'a list of {topic, partition, offset}, each with a label or without',
+        'encoding': declarable_encodings() | join(' or ')
     }[takes]) }}
 {%- endmacro %}

@@ -10,10 +10,16 @@
 {%- endmacro %}
 
 
+{#- Expression list: text literals. -#}
+{% macro text_list(values) -%}
+    {% for value in values %}{{ text_literal(value) }}{{ ', ' if not loop.last }}{% endfor %}
+{%- endmacro %}
+
+
 {#- Expression: an array of text literals. -#}
 {% macro text_array(values) -%}
     {%- if values -%}
-        array({% for value in values %}{{ text_literal(value) }}{{ ', ' if not loop.last }}{% endfor %})
+        array({{ text_list(values) }})
     {%- else -%}
         cast(array() as array<string>)
     {%- endif -%}
@@ -23,4 +29,14 @@
 {#- Expression list: the columns of a key, quoted. -#}
 {% macro key_columns(key) -%}
     {% for column in key %}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %}
+{%- endmacro %}
+
+
+{#- Expression: a value as JSON text that says all of it: what is NULL, and times to the microsecond. -#}
+{% macro exact_json(value) -%}
+    to_json({{ value }}, map(
+        'ignoreNullFields', 'false',
+        'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+        'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+    ))
 {%- endmacro %}

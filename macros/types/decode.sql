@@ -1,19 +1,181 @@
 {#-
   Decoding is in two steps, so that a long expression is spelled once: `plain_text` brings a value out of its encoding
-  into plain text, `decode` casts plain text to the Spark type, or to NULL where the type can't hold it: the
-  caller keeps the exact text then. Nothing is rounded. Owns R6.
+  into plain text, `decode` casts plain text to the Spark type, or to NULL where the type can't hold it: `exact_texts`
+  are what the caller keeps then. Nothing is rounded. Owns R6.
 
-  The encodings are those of section 17 of the documents' facts. `encoding` is an expression: a semantic type of
-  Debezium or Kafka Connect, or a literal type; NULL where the record had no schema: then the text's own form decides.
+  Encodings are those of section 17 of the documents' facts, spelled as spark_jobs/landing/shapes.py spells them.
+  Plain text is by kind of type: of a number its digits, of a moment its microseconds since 1970 or ISO 8601, of a date
+  its days since 1970 or ISO 8601, of binary base64, of an array JSON with texts. One value has one plain text in every
+  mode of a connector, so a mode that changes in the middle of a topic makes no version (R12). What no type may take,
+  though a cast would, is `held_back`.
 -#}
-{% macro plain_text(text, encoding, spec) -%}
-    {%- set kind = spec.type | lower | trim -%}
-    {%- if kind == 'string' -%}
-        {{ time_text(text, encoding, spec.encodings) }}
-    {%- elif kind.startswith('decimal') -%}
-        {{ decimal_text(text, encoding, spec.encodings) }}
-    {%- elif kind in ('timestamp', 'timestamp_ntz') -%}
-        {{ timestamp_text(text, encoding, spec.encodings) }}
+{% macro readings(kind) -%}
+    {{ return({
+        'number': {
+            'org.apache.kafka.connect.data.Decimal': decimal_digits,
+            'io.debezium.data.VariableScaleDecimal': variable_decimal_digits,
+            'io.debezium.data.Bits': bits_digits,
+            'bigint unsigned': unsigned_digits,
+            'boolean': boolean_digits,
+            'io.debezium.time.MicroDuration': number_digits,
+            'io.debezium.time.Interval': interval_microseconds,
+            'float': number_digits, 'float32': number_digits, 'double': number_digits, 'float64': number_digits,
+            'string': number_digits, '': any_number_digits,
+        },
+        'text': {
+            'org.apache.kafka.connect.data.Decimal': decimal_digits,
+            'io.debezium.data.VariableScaleDecimal': variable_decimal_digits,
+            'bigint unsigned': unsigned_digits,
+            'io.debezium.time.Time': time_of_milliseconds,
+            'org.apache.kafka.connect.data.Time': time_of_milliseconds,
+            'io.debezium.time.MicroTime': time_of_microseconds,
+            'io.debezium.time.NanoTime': time_of_nanoseconds,
+            'io.debezium.time.IsoTime': time_of_iso,
+            'io.debezium.time.Date': iso_of_days,
+            'org.apache.kafka.connect.data.Date': iso_of_days,
+            'io.debezium.time.IsoDate': iso_without_zone,
+            'io.debezium.time.Timestamp': iso_of_milliseconds,
+            'org.apache.kafka.connect.data.Timestamp': iso_of_milliseconds,
+            'io.debezium.time.MicroTimestamp': iso_of_microseconds,
+            'io.debezium.time.NanoTimestamp': iso_of_nanoseconds,
+            'io.debezium.time.IsoTimestamp': time_of_iso,
+        },
+        'moment': {
+            'io.debezium.time.Date': microseconds_of_days,
+            'org.apache.kafka.connect.data.Date': microseconds_of_days,
+            'io.debezium.time.IsoDate': iso_without_zone,
+            'io.debezium.time.Timestamp': microseconds_of_milliseconds,
+            'org.apache.kafka.connect.data.Timestamp': microseconds_of_milliseconds,
+            'io.debezium.time.MicroTimestamp': itself,
+            'io.debezium.time.NanoTimestamp': microseconds_of_nanoseconds,
+            'io.debezium.time.IsoTimestamp': time_of_iso,
+            'io.debezium.time.ZonedTimestamp': itself,
+            '': moment_without_unit,
+        },
+        'date': {
+            'io.debezium.time.IsoDate': iso_without_zone,
+            'io.debezium.time.Timestamp': date_of_milliseconds,
+            'org.apache.kafka.connect.data.Timestamp': date_of_milliseconds,
+            'io.debezium.time.MicroTimestamp': date_of_microseconds,
+            'io.debezium.time.NanoTimestamp': date_of_nanoseconds,
+        },
+        'binary': {
+            'base64-url-safe': base64_of_url_safe, 'hex': base64_of_hex,
+            'string': base64_of_any, '': base64_of_any,
+        },
+    }[kind]) }}
+{%- endmacro %}
+
+
+{#-
+  The encodings that a column can declare, for records whose schema says no more than JSON does: those that a value
+  itself doesn't tell. A decimal's scale follows a colon.
+-#}
+{% macro declarable_encodings() -%}
+    {{ return([
+        'org.apache.kafka.connect.data.Decimal:<scale>', 'bigint unsigned', 'io.debezium.data.Bits',
+        'io.debezium.time.Date', 'org.apache.kafka.connect.data.Date',
+        'io.debezium.time.Time', 'io.debezium.time.MicroTime', 'io.debezium.time.NanoTime',
+        'org.apache.kafka.connect.data.Time',
+        'io.debezium.time.Timestamp', 'io.debezium.time.MicroTimestamp', 'io.debezium.time.NanoTimestamp',
+        'org.apache.kafka.connect.data.Timestamp', 'io.debezium.time.Interval', 'base64', 'base64-url-safe', 'hex'
+    ]) }}
+{%- endmacro %}
+
+
+{#- Which of the kinds of `readings` a Spark type is of; none where JSON's own text is plain. -#}
+{% macro kind_of(type) -%}
+    {%- set name = type | lower | trim -%}
+    {%- if name.startswith('decimal') or is_integral(name) or is_floating(name) -%}
+        {{ return('number') }}
+    {%- endif -%}
+    {{ return({
+        'string': 'text', 'timestamp': 'moment', 'timestamp_ntz': 'moment', 'date': 'date', 'binary': 'binary'
+    }.get(name)) }}
+{%- endmacro %}
+
+
+{#-
+  The macro that brings a value of a kind out of an encoding: the encoding's own, else that of records without a schema
+  where the encoding is a literal type that says no more than JSON, else `itself`.
+-#}
+{% macro reading(kind, encoding) -%}
+    {%- set known = readings(kind) -%}
+    {%- set name = encoding.split(':')[0] -%}
+    {%- if name in known -%}
+        {{ return(known[name]) }}
+    {%- endif -%}
+    {{ return(known[''] if is_untold(encoding) and '' in known and kind != 'number' else itself) }}
+{%- endmacro %}
+
+
+{#- Whether a record's schema says no more than JSON does. Bytes are always base64. -#}
+{% macro is_untold(encoding) -%}
+    {{ return(encoding in (
+        '', 'string', 'boolean', 'int8', 'int16', 'int32', 'int64', 'float', 'float32', 'double', 'float64'
+    )) }}
+{%- endmacro %}
+
+
+{#- What a record's encoding means for a column: the declared one where the record doesn't tell. -#}
+{% macro effective_encoding(encoding, spec) -%}
+    {{ return(spec.encoding if spec.encoding and is_untold(encoding) else encoding) }}
+{%- endmacro %}
+
+
+{#- Whether records of a column hold decimals in their own form: JSON then tells base64 from a number. -#}
+{% macro has_decimals(spec) -%}
+    {%- for seen in spec.encodings or [''] if 'Decimal' in effective_encoding(seen, spec) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: the plain text of a value. Only what the column's records came in is spelled.
+
+  Args:
+      text, json: expressions of the value; `json` is read where the column `has_decimals`
+      encoding: expression of the record's encoding, NULL without a schema; read where the column has several
+      spec: the column, with `encodings`, those that its records came in
+-#}
+{% macro plain_text(text, json, encoding, spec) -%}
+    {%- set encodings_of = {} -%}
+    {%- for seen in (spec.encodings or ['']) | sort(reverse=true) -%}
+        {%- set plain = never_lost(text, plain_of(text, json, effective_encoding(seen, spec), spec), spec) -%}
+        {%- do encodings_of.setdefault(plain, []).append(text_literal(seen)) -%}
+    {%- endfor -%}
+    {%- if encodings_of | length == 1 -%}
+        {{ encodings_of.keys() | first }}
+    {%- else -%}
+    case
+        {%- for plain, encodings in encodings_of.items() %}
+        {{ 'else' if loop.last else 'when ' ~ encoding ~ ' in (' ~ encodings | join(', ') ~ ') then' }} {{ plain }}
+        {%- endfor %}
+    end
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a value's plain text, or what it is told as where it is none of its encoding: no type takes that then. -#}
+{% macro never_lost(text, plain, spec) -%}
+    {%- if plain == text -%}
+        {{ text }}
+    {%- else -%}
+        coalesce({{ plain }}, {{ text if kind_of(spec.type) == 'text' else held_back(text) }})
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro plain_of(text, json, encoding, spec) -%}
+    {%- set kind = kind_of(spec.type) -%}
+    {%- if kind == 'text' and 'map' in (spec.encodings or []) and encoding in ('map', 'io.debezium.data.Json') -%}
+        {{ sorted_map(text) }}
+    {%- elif kind -%}
+        {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type | lower | trim) }}
+    {%- elif is_array(spec.type) -%}
+        {{ plain_array(text, encoding, item_type(spec.type)) }}
     {%- else -%}
         {{ text }}
     {%- endif -%}
@@ -21,44 +183,26 @@
 
 
 {#-
-  Expression: the value of the first encoding that a record has, else the text as it stands.
-
-  Args:
-      encodings: what the column's records came in; none where that isn't known
-      values: encoding, or the beginning of one with its colon → expression
+  Expression: plain text as a value of the Spark type, NULL where the type can't hold it.
 -#}
-{% macro by_encoding(text, encoding, encodings, values) -%}
-    {%- set possible = {} -%}
-    {%- for name, value in values.items() -%}
-        {%- for seen in (encodings if encodings is not none else [name]) if seen == name or name.endswith(':') and seen.startswith(name) -%}
-            {%- do possible.update({name: value}) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {%- if not possible -%}
-        {{ text }}
-    {%- else -%}
-    case
-        {%- for name, value in possible.items() %}
-        when {{ 'startswith(' ~ encoding ~ ', ' ~ text_literal(name) ~ ')' if name.endswith(':') else encoding ~ ' = ' ~ text_literal(name) }}
-            then {{ value }}
-        {%- endfor %}
-        else {{ text }}
-    end
-    {%- endif -%}
-{%- endmacro %}
-
-
 {% macro decode(text, type) -%}
     {%- set kind = type | lower | trim -%}
     {%- if kind == 'string' -%}
         {{ text }}
     {%- elif kind == 'boolean' -%}
         try_cast({{ text }} as boolean)
-    {%- elif kind in ('tinyint', 'smallint', 'int', 'integer', 'bigint') -%}
-        {#- Text like 1.0 or 1e3 would be cast, and so rounded: only digits are a whole number. -#}
-        case when {{ text }} rlike '^[-+]?[0-9]+$' then try_cast({{ text }} as {{ kind }}) end
-    {%- elif kind in ('float', 'double') -%}
-        try_cast({{ text }} as {{ kind }})
+    {%- elif is_integral(kind) -%}
+        {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number. -#}
+        case
+            when {{ text }} rlike '^[-+]?[0-9]+([.]0*)?$' then try_cast(split_part({{ text }}, '.', 1) as {{ kind }})
+        end
+    {%- elif is_floating(kind) -%}
+        {#- A number that the type has no room for would be cast to infinity. -#}
+        case
+            when abs(try_cast({{ text }} as {{ kind }})) < cast('Infinity' as {{ kind }})
+                or {{ text }} rlike '^[-+]?(Infinity|NaN)$'
+                then try_cast({{ text }} as {{ kind }})
+        end
     {%- elif kind.startswith('decimal') -%}
         {{ decode_decimal(text, kind) }}
     {%- elif kind == 'date' -%}
@@ -67,8 +211,10 @@
         {{ decode_timestamp(text, kind) }}
     {%- elif kind == 'binary' -%}
         try_to_binary({{ text }}, 'base64')
-    {%- elif kind.startswith('array') or kind.startswith('map') or kind.startswith('struct') -%}
-        from_json({{ text }}, {{ text_literal(type) }}, map('mode', 'PERMISSIVE'))
+    {%- elif is_array(type) -%}
+        {{ decode_array(text, item_type(type)) }}
+    {%- elif kind.startswith('map') or kind.startswith('struct') -%}
+        {{ read_json(text, type) }}
     {%- else -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ": the declared type '" ~ type ~ "' is none that Tidemark decodes. Declare one of string,"
@@ -79,132 +225,501 @@
 {%- endmacro %}
 
 
-{#- Times of day become HH:MM:SS.ffffff, as Spark 4.0 has no type for them; other text is itself. -#}
-{% macro time_text(text, encoding, encodings) -%}
-    {{ by_encoding(text, encoding, encodings, {
-        'io.debezium.time.Time': time_of_day(text, 1000),
-        'org.apache.kafka.connect.data.Time': time_of_day(text, 1000),
-        'io.debezium.time.MicroTime': time_of_day(text, 1000000),
-        'io.debezium.time.NanoTime': time_of_day(text, 1000000000)
-    }) }}
+{#-
+  Expression: a map of column → plain text, with texts as people read them: moments and dates of any year in ISO 8601,
+  others as they stand.
+-#}
+{% macro exact_texts(plain_texts, columns) -%}
+    {%- set names = {} -%}
+    {%- for spec in columns -%}
+        {%- do names.setdefault(kind_of(spec.type), []).append(spec.name) -%}
+    {%- endfor -%}
+    {%- set days = 'array_contains(' ~ text_array(names.get('date')) ~ ', name)' -%}
+    {%- set moments = 'array_contains(' ~ text_array(names.get('moment')) ~ ', name)' -%}
+    transform_values({{ plain_texts }}, (name, text) -> case
+        when {{ moments }} and {{ is_whole('text') }} then {{ iso_of_microseconds('text') }}
+        when {{ days }} and {{ is_whole('text') }} then {{ iso_of_days('text') }}
+        else {{ released('text') }}
+    end)
 {%- endmacro %}
 
 
-{% macro time_of_day(text, units_per_second) -%}
-    {%- set units = 'try_cast(' ~ text ~ ' as bigint)' -%}
-    {%- set digits = (units_per_second | string | length) - 1 -%}
-    concat(
-        lpad(cast({{ units }} div {{ 3600 * units_per_second }} as string), 2, '0'),
-        ':',
-        lpad(cast({{ units }} div {{ 60 * units_per_second }} % 60 as string), 2, '0'),
-        ':',
-        lpad(cast({{ units }} div {{ units_per_second }} % 60 as string), 2, '0'),
-        '.',
-        rpad(lpad(cast({{ units }} % {{ units_per_second }} as string), {{ digits }}, '0'), 6, '0')
+{#- Expression: text that no type takes, behind a mark that no text has; and the text that it was. -#}
+{% macro held_back(text) -%}
+    concat('\uFFFF', {{ text }})
+{%- endmacro %}
+
+
+{% macro released(text) -%}
+    ltrim('\uFFFF', {{ text }})
+{%- endmacro %}
+
+
+{% macro is_integral(type) -%}
+    {{ return((type | lower | trim) in ('tinyint', 'smallint', 'int', 'integer', 'bigint')) }}
+{%- endmacro %}
+
+
+{% macro is_floating(type) -%}
+    {{ return((type | lower | trim) in ('float', 'double')) }}
+{%- endmacro %}
+
+
+{#- Readings: expressions of a value's text; `encoding` and the declared `type` are known when SQL is written. -#}
+{% macro itself(text, encoding=none, type=none) -%}
+    {{ text }}
+{%- endmacro %}
+
+
+{#- Numbers. -#}
+{% macro boolean_digits(text, encoding=none, type=none) -%}
+    case {{ text }} when 'true' then '1' when 'false' then '0' else {{ text }} end
+{%- endmacro %}
+
+
+{% macro any_number_digits(text, encoding=none, type=none) -%}
+    {%- if type.startswith('decimal') -%}
+        if(startswith({{ text }}, '{'), {{ variable_decimal_digits(text, encoding, type) }}, {{ number_digits(text) }})
+    {%- else -%}
+        {{ text }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- A number as JSON or text writes it: an exponent becomes zeros, what is no number gets its one name. -#}
+{% macro number_digits(text, encoding=none, type=none) -%}
+    {%- if is_floating(type or '') -%}
+        {{ text }}
+    {%- else -%}
+    {%- set fraction = "regexp_extract(" ~ text ~ ", '[.]([0-9]*)', 1)" -%}
+    {%- set exponent = "try_cast(regexp_extract(" ~ text ~ ", '[eE]([-+]?[0-9]{1,3})$', 1) as int)" -%}
+    case
+        when {{ text }} rlike '^[-+]?[0-9]+([.][0-9]*)?[eE][-+]?[0-9]{1,3}$' then {{ scaled_digits(
+            "regexp_replace(" ~ text ~ ", '[eE].*|[.+]', '')", 'length(' ~ fraction ~ ') - ' ~ exponent
+        ) }}
+        when {{ text }} = 'NAN' then 'NaN'
+        when {{ text }} = 'POSITIVE_INFINITY' then 'Infinity'
+        when {{ text }} = 'NEGATIVE_INFINITY' then '-Infinity'
+        else {{ text }}
+    end
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Big-endian two's complement in base64, the scale in the schema. A converter with `decimal.format=NUMERIC` writes a
+  number instead: in JSON base64 is in quotes.
+-#}
+{% macro decimal_digits(json, encoding, type) -%}
+    {%- set base64 = "trim(both '\"' from " ~ json ~ ")" -%}
+    {%- set scale = encoding.split(':')[1] -%}
+    {%- set unscaled = unscaled_digits(base64, encoding.endswith(':wide')) -%}
+    {#- Without its scale a number is not known. Base64 that stays says so, since it can look like a number. -#}
+    {%- set digits = scaled_digits(unscaled, scale | int) if modules.re.match('-?[0-9]+$', scale) else 'null' -%}
+    {%- set unread = "concat('base64:', if(try_to_binary(" ~ base64 ~ ", 'base64') is null, null, " ~ base64 ~ '))' -%}
+    {%- set told = 'coalesce(' ~ digits ~ ', ' ~ unread ~ ', ' ~ base64 ~ ')' -%}
+    {{ digits_for('if(startswith(' ~ json ~ ", '\"'), " ~ told ~ ', ' ~ json ~ ')', type) }}
+{%- endmacro %}
+
+
+{% macro variable_decimal_digits(json, encoding, type) -%}
+    {%- set digits = scaled_digits(
+        unscaled_digits("get_json_object(" ~ json ~ ", '$.value')", encoding != ''),
+        "try_cast(get_json_object(" ~ json ~ ", '$.scale') as int)"
+    ) -%}
+    {{ digits_for('coalesce(' ~ digits ~ ', ' ~ json ~ ')', type) }}
+{%- endmacro %}
+
+
+{#- Digits that a floating type would round are held back: it holds any 15, or 6. -#}
+{% macro digits_for(digits, type) -%}
+    {%- if is_floating(type) -%}
+        if(
+            length(regexp_replace({{ digits }}, '^[-0.]*|[.]|0*$', '')) <= {{ 15 if type == 'double' else 6 }},
+            {{ digits }},
+            {{ held_back(digits) }}
+        )
+    {%- else -%}
+        {{ digits }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- MySQL's BIGINT UNSIGNED in the mode `long`: values from 2^63 arrive as negative ones. -#}
+{% macro unsigned_digits(text, encoding=none, type=none) -%}
+    if(
+        startswith({{ text }}, '-'),
+        cast(try_cast({{ text }} as decimal(20, 0)) + 18446744073709551616bd as string),
+        {{ text }}
+    )
+{%- endmacro %}
+
+
+{#- Up to 64 bits, the lowest byte first. -#}
+{% macro bits_digits(text, encoding=none, type=none) -%}
+    {%- set bytes = "hex(try_to_binary(" ~ text ~ ", 'base64'))" -%}
+    if(
+        length({{ bytes }}) <= 16,
+        conv(array_join(reverse(regexp_extract_all({{ bytes }}, '(..)')), ''), 16, 10),
+        {{ text }}
     )
 {%- endmacro %}
 
 
 {#-
-  Decimals arrive as numbers, as text, as big-endian two's complement in base64 with the scale in the schema, or as
-  {scale, value}. All become digits in text first, and are cast only where that loses nothing.
+  An interval as PostgreSQL's and Oracle's connectors count it in their numeric mode: a month has 365.25 / 12 days.
+  Where it isn't of that form it stays as it is.
 -#}
-{% macro decimal_text(text, encoding, encodings) -%}
-    {{ by_encoding(text, encoding, encodings, {
-        'org.apache.kafka.connect.data.Decimal:': scaled_digits(
-            unscaled_digits(text), 'try_cast(split_part(' ~ encoding ~ ", ':', 2) as int)"
-        ),
-        'io.debezium.data.VariableScaleDecimal': variable_decimal_text(text),
-        '': "if(startswith(" ~ text ~ ", '{'), " ~ variable_decimal_text(text) ~ ', ' ~ text ~ ')'
-    }) }}
+{% macro interval_microseconds(text, encoding=none, type=none) -%}
+    {%- set of_date = {'Y': 31557600000000, 'M': 2629800000000, 'D': 86400000000} -%}
+    {%- set of_day = {'H': 3600000000, 'M': 60000000, 'S': 1000000} -%}
+    if(
+        startswith({{ text }}, 'P'),
+        cast(try_cast(
+            {%- for unit, size in of_date.items() %}
+            {{ '+ ' if not loop.first }}{{ interval_part("split_part(" ~ text ~ ", 'T', 1)", unit) }} * {{ size }}
+            {%- endfor %}
+            {%- for unit, size in of_day.items() %}
+            + {{ interval_part("split_part(" ~ text ~ ", 'T', 2)", unit) }} * {{ size }}
+            {%- endfor %}
+            as bigint) as string),
+        {{ text }}
+    )
 {%- endmacro %}
 
 
-{% macro variable_decimal_text(text) -%}
-    {{ scaled_digits(
-        unscaled_digits("get_json_object(" ~ text ~ ", '$.value')"),
-        "try_cast(get_json_object(" ~ text ~ ", '$.scale') as int)"
+{#- Expression: a part of an interval, 0 where it has none; NULL where that is no number, or one of ten digits. -#}
+{% macro interval_part(text, unit) -%}
+    try_cast(coalesce(nullif(regexp_extract({{ text }}, '(-?[0-9.]+){{ unit }}', 1), ''), '0') as decimal(18, 9))
+{%- endmacro %}
+
+
+{#-
+  The whole number in base64 of its bytes, as text; NULL where that is none. `is_wide` reads numbers of more than 16
+  bytes too, up to 512.
+-#}
+{% macro unscaled_digits(base64, is_wide) -%}
+    {%- set size = 'greatest(32, cast(ceil(length(hex) / 8) * 8 as int))' if is_wide else '32' -%}
+    {%- set inverted = "if(hex >= '8', translate(hex, '0123456789ABCDEF', 'FEDCBA9876543210'), hex)" -%}
+    {%- set digits = 'coalesce(' ~ short_digits() ~ ', ' ~ long_digits() ~ ')' if is_wide else short_digits() -%}
+    {%- set by_sign = bound('bits', 'lpad(' ~ inverted ~ ', ' ~ size ~ ", '0')", digits) -%}
+    {{ bound(
+        'hex',
+        "hex(try_to_binary(" ~ base64 ~ ", 'base64'))",
+        'case when length(hex) between 1 and ' ~ (1024 if is_wide else 32) ~ ' then ' ~ by_sign ~ ' end'
     ) }}
 {%- endmacro %}
 
 
+{#- Expression: one that reads another several times by a name, so that it is spelled and computed once. -#}
+{% macro bound(name, value, expression) -%}
+    transform(array({{ value }}), {{ name }} -> {{ expression }})[0]
+{%- endmacro %}
+
+
+{#-
+  Digits of the number `hex`, whose `bits` are inverted and 32 digits wide where it is negative: -1 - bits. NULL where they
+  are more than 38, or more bits.
+-#}
+{% macro short_digits() -%}
+    case when length(bits) = 32 then cast(
+        try_add(
+            try_multiply(
+                try_add(
+                    try_multiply(
+                        cast(conv(left(bits, 16), 16, 10) as decimal(38, 0)), cast(18446744073709551616 as decimal(38, 0))
+                    ),
+                    cast(conv(right(bits, 16), 16, 10) as decimal(38, 0))
+                ),
+                if(hex >= '8', -1bd, 1bd)
+            ),
+            if(hex >= '8', -1bd, 0bd)
+        ) as string
+    ) end
+{%- endmacro %}
+
+
+{#-
+  The same by long multiplication, however wide: limbs of nine digits, the lowest first, take in four bytes at a time.
+-#}
+{% macro long_digits() -%}
+    concat(if(hex >= '8', '-', ''), ltrim('0', aggregate(
+        transform(
+            sequence(1, length(bits), 8),
+            start -> cast(conv(substr(bits, start, 8), 16, 10) as bigint)
+                + if(hex >= '8' and start + 7 = length(bits), 1, 0)
+        ),
+        array(0L),
+        (limbs, number) -> aggregate(
+            limbs,
+            named_struct('done', cast(array() as array<bigint>), 'carry', number),
+            (sum, limb) -> named_struct(
+                'done', array_append(sum.done, (limb * 4294967296 + sum.carry) % 1000000000),
+                'carry', (limb * 4294967296 + sum.carry) div 1000000000
+            ),
+            sum -> concat(sum.done, array(sum.carry % 1000000000, sum.carry div 1000000000))
+        ),
+        limbs -> array_join(transform(reverse(limbs), limb -> lpad(cast(limb as string), 9, '0')), '')
+    )))
+{%- endmacro %}
+
+
+{#-
+  Digits with the decimal point put `scale` places from the right, a number or an expression; below 0 it adds zeros.
+  NULL for a scale that no database has.
+-#}
+{% macro scaled_digits(digits, scale) -%}
+    {%- set shifted = "if(unscaled.digits = '0', '0', concat(unscaled.digits, repeat('0', -unscaled.scale)))" -%}
+    {%- set pointed -%}
+        regexp_replace(
+            concat(
+                if(startswith(unscaled.digits, '-'), '-', ''),
+                lpad(
+                    ltrim('-', unscaled.digits),
+                    greatest(length(ltrim('-', unscaled.digits)), unscaled.scale + 1), '0'
+                )
+            ),
+            concat('([0-9]{', cast(unscaled.scale as string), '})$'),
+            '.$1'
+        )
+    {%- endset -%}
+    {%- set unscaled = "struct(" ~ digits ~ " as digits, " ~ scale ~ " as scale)" -%}
+    {%- if scale is not number -%}
+        {{ bound('unscaled', unscaled, 'case when unscaled.scale between -999 and 0 then ' ~ shifted
+            ~ ' when unscaled.scale between 1 and 20000 then ' ~ pointed ~ ' end') }}
+    {%- elif scale == 0 -%}
+        {{ digits }}
+    {%- elif scale < -999 or scale > 20000 -%}
+        cast(null as string)
+    {%- else -%}
+        {{ bound('unscaled', unscaled, pointed if scale > 0 else shifted) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- A decimal that needs more digits than its type has is NULL; zeros behind the point don't count. -#}
 {% macro decode_decimal(text, type) -%}
     {%- set size = modules.re.findall('[0-9]+', type) -%}
     {%- set scale = size[1] if size | length > 1 else '0' -%}
     case
         when {{ text }} rlike '^[-+]?[0-9]*([.][0-9]{0,{{ scale }}}0*)?$' then try_cast({{ text }} as {{ type }})
-        when cast(try_cast({{ text }} as {{ type }}) as double) = try_cast({{ text }} as double)
-            and {{ text }} rlike '[eE]'
-            then try_cast({{ text }} as {{ type }})
     end
 {%- endmacro %}
 
 
-{#- The whole number in up to 16 bytes of base64, as text; NULL beyond 38 digits. -#}
-{% macro unscaled_digits(text) -%}
-    {%- set bytes = "try_to_binary(" ~ text ~ ", 'base64')" -%}
-    {%- set wide = "case when length(" ~ bytes ~ ") between 1 and 16 then lpad(hex(" ~ bytes ~ "), 32, "
-        ~ "if(hex(" ~ bytes ~ ") >= '8', 'F', '0')) end" -%}
-    cast(
-        try_add(
-            try_multiply(
-                cast(cast(conv(substr({{ wide }}, 1, 16), 16, -10) as bigint) as decimal(38, 0)),
-                cast(18446744073709551616 as decimal(38, 0))
-            ),
-            cast(conv(substr({{ wide }}, 17, 16), 16, 10) as decimal(38, 0))
-        ) as string
+{#- Times. Those of day become HH:MM:SS.ffffff, with more digits where six don't do. MySQL's run from -838:59:59. -#}
+{% macro time_of_milliseconds(text, encoding=none, type=none) -%}
+    {{ time_of_day(text, 1000) }}
+{%- endmacro %}
+
+
+{% macro time_of_microseconds(text, encoding=none, type=none) -%}
+    {{ time_of_day(text, 1000000) }}
+{%- endmacro %}
+
+
+{% macro time_of_nanoseconds(text, encoding=none, type=none) -%}
+    {{ time_of_day(text, 1000000000) }}
+{%- endmacro %}
+
+
+{#- Text that is no whole number stays as it is. -#}
+{% macro time_of_day(text, units_per_second) -%}
+    {%- set units = "try_cast(ltrim('-', " ~ text ~ ') as bigint)' -%}
+    {%- set width = units_per_second | string | length - 1 -%}
+    {%- set fraction = 'lpad(cast(' ~ units ~ ' % ' ~ units_per_second ~ ' as string), ' ~ width ~ ", '0')" -%}
+    {%- set digits = 6 if width <= 6 else "greatest(6, length(rtrim('0', " ~ fraction ~ ')))' -%}
+    coalesce(
+        concat(
+            if(startswith({{ text }}, '-'), '-', ''),
+            if({{ units }} < {{ 36000 * units_per_second }}, '0', ''),
+            cast({{ units }} div {{ 3600 * units_per_second }} as string),
+            date_format(timestamp_seconds({{ units }} div {{ units_per_second }} % 3600), ':mm:ss.'),
+            rpad({{ fraction }}, {{ digits }}, '0')
+        ),
+        {{ text }}
     )
 {%- endmacro %}
 
 
-{#- Digits with the decimal point put `scale` places from the right; a negative scale adds zeros. -#}
-{% macro scaled_digits(digits, scale) -%}
-    case
-        when {{ scale }} <= 0 then concat({{ digits }}, repeat('0', -{{ scale }}))
-        else regexp_replace(
-            concat(
-                if({{ digits }} like '-%', '-', ''),
-                lpad(replace({{ digits }}, '-', ''), greatest(length(replace({{ digits }}, '-', '')), {{ scale }} + 1), '0')
-            ),
-            concat('([0-9]{', cast({{ scale }} as string), '})$'),
-            '.$1'
-        )
+{#- The time ends a moment too. -#}
+{% macro time_of_iso(text, encoding=none, type=none) -%}
+    if(
+        {{ text }} rlike '[0-9]Z?$',
+        regexp_replace(
+            concat(rtrim('Z', {{ text }}), if({{ text }} like '%.%', '000000', '.000000')),
+            '([.][0-9]{6}(?:[0-9]*[1-9])?)0*$', '$1'
+        ),
+        {{ text }}
+    )
+{%- endmacro %}
+
+
+{#- Dates and moments. -#}
+{% macro iso_of_days(text, encoding=none, type=none) -%}
+    coalesce(cast(date_add(date'1970-01-01', try_cast({{ text }} as int)) as string), {{ text }})
+{%- endmacro %}
+
+
+{% macro iso_without_zone(text, encoding=none, type=none) -%}
+    regexp_replace({{ text }}, '([0-9])Z$', '$1')
+{%- endmacro %}
+
+
+{#- PostgreSQL's connector writes an infinite timestamp as one of two numbers (003:13612). -#}
+{% macro iso_of_microseconds(text, encoding=none, type=none) -%}
+    {%- set number = 'try_cast(' ~ text ~ ' as bigint)' -%}
+    case {{ number }}
+        when 9223372036825200000 then 'infinity'
+        when -9223372036832400000 then '-infinity'
+        else coalesce(date_format(timestamp_micros({{ number }}), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"), {{ text }})
     end
 {%- endmacro %}
 
 
-{#- Days since 1970-01-01, or ISO text. Spark's dates end with the year 9999. -#}
+{% macro iso_of_milliseconds(text, encoding=none, type=none) -%}
+    {{ iso_of_microseconds(microseconds_of_milliseconds(text)) }}
+{%- endmacro %}
+
+
+{% macro iso_of_nanoseconds(text, encoding=none, type=none) -%}
+    {%- set number = 'try_cast(' ~ text ~ ' as bigint)' -%}
+    concat(
+        {{ iso_of_microseconds('floor(' ~ number ~ ' / 1000bd)') }},
+        rtrim('0', lpad(cast(pmod({{ number }}, 1000) as string), 3, '0'))
+    )
+{%- endmacro %}
+
+
+{% macro microseconds_of_days(text, encoding=none, type=none) -%}
+    coalesce(cast(try_multiply(try_cast({{ text }} as bigint), 86400000000) as string), {{ iso_of_days(text) }})
+{%- endmacro %}
+
+
+{% macro microseconds_of_milliseconds(text, encoding=none, type=none) -%}
+    concat({{ text }}, '000')
+{%- endmacro %}
+
+
+{#- Spark keeps microseconds: a moment with digits behind them stays ISO 8601, which the type can't hold. -#}
+{% macro microseconds_of_nanoseconds(text, encoding=none, type=none) -%}
+    if({{ text }} like '%000', left({{ text }}, length({{ text }}) - 3), {{ iso_of_nanoseconds(text) }})
+{%- endmacro %}
+
+
+{#- A whole number without a unit is no moment yet: the declaration has to name its encoding. -#}
+{% macro moment_without_unit(text, encoding=none, type=none) -%}
+    if({{ is_whole(text) }}, {{ held_back(text) }}, {{ text }})
+{%- endmacro %}
+
+
+{% macro date_of_milliseconds(text, encoding=none, type=none) -%}
+    {{ date_of(text, 86400000, iso_of_milliseconds(text)) }}
+{%- endmacro %}
+
+
+{% macro date_of_microseconds(text, encoding=none, type=none) -%}
+    {{ date_of(text, 86400000000, iso_of_microseconds(text)) }}
+{%- endmacro %}
+
+
+{% macro date_of_nanoseconds(text, encoding=none, type=none) -%}
+    {{ date_of(text, 86400000000000, iso_of_nanoseconds(text)) }}
+{%- endmacro %}
+
+
+{#- A moment at midnight is a date; another can't be one. -#}
+{% macro date_of(text, units_per_day, iso) -%}
+    {%- set number = 'try_cast(' ~ text ~ ' as bigint)' -%}
+    if({{ number }} % {{ units_per_day }} = 0, cast({{ number }} div {{ units_per_day }} as string), {{ iso }})
+{%- endmacro %}
+
+
+{% macro is_whole(text) -%}
+    {{ text }} rlike '^[-+]?[0-9]+$'
+{%- endmacro %}
+
+
+{#- Spark's readers agree on the years 0001 to 9999. -#}
 {% macro decode_date(text) -%}
     case
-        when {{ text }} rlike '^[-+]?[0-9]+$' and try_cast({{ text }} as bigint) between -719162 and 2932896
-            then date_add(date'1970-01-01', try_cast({{ text }} as int))
-        when not {{ text }} rlike '^[-+]?[0-9]+$' then try_cast({{ text }} as date)
+        when {{ is_whole(text) }} then case
+            when try_cast({{ text }} as bigint) between -719162 and 2932896
+                then date_add(date'1970-01-01', try_cast({{ text }} as int))
+        end
+        when {{ text }} rlike '^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}$' then try_cast({{ text }} as date)
     end
 {%- endmacro %}
 
 
-{#-
-  Times by their encoding: milliseconds, microseconds or nanoseconds since 1970, which become microseconds, or ISO text
-  with its zone. Whole numbers without a schema are taken as microseconds, which connectors write for most columns.
--#}
-{% macro timestamp_text(text, encoding, encodings) -%}
-    {{ by_encoding(text, encoding, encodings, {
-        'io.debezium.time.Timestamp': 'concat(' ~ text ~ ", '000')",
-        'org.apache.kafka.connect.data.Timestamp': 'concat(' ~ text ~ ", '000')",
-        'io.debezium.time.NanoTimestamp':
-            'if(' ~ text ~ " like '%000', left(" ~ text ~ ', length(' ~ text ~ ') - 3), concat(' ~ text ~ ", 'ns'))"
-    }) }}
-{%- endmacro %}
-
-
-{#- Years 0001 to 9999 are what Spark and its readers agree on. -#}
 {% macro decode_timestamp(text, type) -%}
     case
-        when {{ text }} rlike '^[-+]?[0-9]+$' then case
+        when {{ is_whole(text) }} then case
             when try_cast({{ text }} as bigint) between -62135596800000000 and 253402300799999999
                 then cast(timestamp_micros(try_cast({{ text }} as bigint)) as {{ type }})
         end
-        when {{ text }} rlike '^[0-9]{4}-' and not {{ text }} rlike '[.][0-9]{6}[0-9]*[1-9]'
+        when {{ text }} rlike '^(?!0000)[0-9]{4}-' and not {{ text }} rlike '[.][0-9]{6}[0-9]*[1-9]'
+            and try_cast({{ text }} as {{ type }}) between {{ type }}'0001-01-01' and {{ type }}'9999-12-31 23:59:59.999999'
             then try_cast({{ text }} as {{ type }})
     end
+{%- endmacro %}
+
+
+{#- Binary. -#}
+{% macro base64_of_url_safe(text, encoding=none, type=none) -%}
+    translate({{ text }}, '-_', '+/')
+{%- endmacro %}
+
+
+{% macro base64_of_hex(text, encoding=none, type=none) -%}
+    coalesce(base64(try_to_binary({{ text }}, 'hex')), {{ text }})
+{%- endmacro %}
+
+
+{#- Base64 of either alphabet, where nothing names it. Text of hexadecimal digits alone could be both, and is left. -#}
+{% macro base64_of_any(text, encoding=none, type=none) -%}
+    if({{ text }} rlike '^([0-9a-f]{2})+$', {{ held_back(text) }}, {{ base64_of_url_safe(text) }})
+{%- endmacro %}
+
+
+{#- Arrays, maps. -#}
+{% macro is_array(type) -%}
+    {{ return((type | lower | trim).startswith('array<')) }}
+{%- endmacro %}
+
+
+{% macro item_type(type) -%}
+    {{ return((type | trim)[6:-1] | trim) }}
+{%- endmacro %}
+
+
+{#- JSON with a plain text for each element; elements that are plain as they stand are left. -#}
+{% macro plain_array(json, encoding, type) -%}
+    {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
+    {%- set kind = kind_of(type) -%}
+    {%- set item = "nullif(to_json(item), 'null')" if 'Decimal' in of_items else 'cast(item as string)' -%}
+    {%- set plain = reading(kind, of_items)(item, of_items, type) if kind else 'cast(item as string)' -%}
+    {%- if plain == 'cast(item as string)' -%}
+        {{ json }}
+    {%- else -%}
+        to_json(transform({{ read_json(json, 'array<variant>') }}, item -> coalesce({{ plain }}, cast(item as string))))
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- An array of which one element doesn't fit is none. -#}
+{% macro decode_array(text, type) -%}
+    {%- set items = read_json(text, 'array<string>') -%}
+    if(
+        exists({{ items }}, item -> item is not null and {{ decode('item', type) }} is null),
+        null,
+        transform({{ items }}, item -> {{ decode('item', type) }})
+    )
+{%- endmacro %}
+
+
+{#- An hstore as JSON text or as a map of its own: in one order of its keys. -#}
+{% macro sorted_map(text) -%}
+    {%- set entries = 'map_entries(' ~ read_json(text, 'map<string,string>') ~ ')' -%}
+    coalesce(to_json(map_from_entries(array_sort({{ entries }}))), {{ text }})
 {%- endmacro %}

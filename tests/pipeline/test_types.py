@@ -1,0 +1,290 @@
+"""Every type of the documents, from its encoding to gold, and a real database's column of each type. Proves R6.
+
+The tables in `tests/types` have a line for each case: the lines of the facts that say so, how a value is encoded, the
+Spark type, and the value it becomes or, where the type can't hold it, its exact text. Names of semantic types are
+short: `time.` and `data.` stand for io.debezium's, `connect.` for org.apache.kafka.connect.data; `Decimal(2,10)` has
+scale and precision.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.places import Places
+from spark_jobs.reporting.settings import fields
+from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, seen_tables
+from spark_jobs.scaffolding.write import files_of, missing, write
+from tests.captured import versions_of
+from tests.judge import disagreements, load_exceptions
+from tests.projects import empty_project, land, renamed, rows_of, run_models
+from tests.source import Column, Source, Table
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+TYPES = Path(__file__).parents[1] / "types"
+JUDGED = {
+    "tp": "postgres-2.5.4-types-precise",  # Observed 21, 22, 23, 24
+    "tm": "mariadb-2.5.4-types-precise",  # Observed 21, 23, 24, 25
+}
+PACKAGES = {"time": "io.debezium.time", "data": "io.debezium.data", "connect": "org.apache.kafka.connect.data"}
+
+
+def lines(name: str) -> list[list[str]]:
+    """The lines of a table of text."""
+    text = (TYPES / f"{name}.txt").read_text(encoding="utf-8")
+    return [[cell.strip() for cell in line.split("|")] for line in text.splitlines()[1:]]
+
+
+def full_name(short: str) -> str:
+    """`time.Date` as records name it."""
+    package, _, name = short.partition(".")
+    return f"{PACKAGES[package]}.{name}" if package in PACKAGES else short
+
+
+def schema_of(literal: str, semantic: str) -> dict[str, Any]:
+    """A column's schema as a converter writes it."""
+    if semantic.startswith("items "):
+        item = semantic.removeprefix("items ")
+        plain = item in ("int32", "string", "bytes", "double")
+        of_item = (
+            "bytes" if "Decimal" in item else "int64" if "Micro" in item else "int32" if "Date" in item else "string"
+        )
+        return {"type": literal, "items": schema_of(item if plain else of_item, "" if plain else item)}
+    if source := re.fullmatch(r"source ([A-Z ]+)(?:\((\d+),(\d+)\))?", semantic):
+        told = dict(zip(("type", "length", "scale"), source.groups(), strict=True))
+        parameters = {f"__debezium.source.column.{name}": text for name, text in told.items() if text}
+        return {"type": literal, "parameters": parameters}
+    if vector := re.fullmatch(r"(.*) of (\w+)", semantic):
+        return {"type": literal, "name": vector[1], "items": {"type": vector[2]}}
+    if decimal := re.fullmatch(r"(.*Decimal)\((-?\d+)(?:,(\d+))?\)", semantic):
+        precision = {"connect.decimal.precision": decimal[3]} if decimal[3] else {}
+        return {"type": literal, "name": full_name(decimal[1]), "parameters": {"scale": decimal[2], **precision}}
+    of_map = {"keys": {"type": "string"}, "values": {"type": "string"}} if literal == "map" else {}
+    return {"type": literal, **({"name": full_name(semantic)} if semantic else {}), **of_map}
+
+
+def spelled(value: Any) -> str:
+    """A value of gold as the tables write it."""
+    match value:
+        case None:
+            return ""
+        case bytes():
+            return value.hex()
+        case Decimal():
+            text = f"{value:f}"
+            return text.rstrip("0").rstrip(".") if "." in text else text
+        case datetime() | date():
+            return value.isoformat()
+        case [(_, _), *_]:
+            return json.dumps(dict(value))
+        case list() | dict():
+            return json.dumps(value, default=spelled)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One encoded value in a column that cases of the same type and encoding share, in the row of a number."""
+
+    told: str
+    column: str
+    row: int
+    encoded: str
+    value: str
+    exact: str
+
+    @property
+    def mark(self) -> str:
+        """What stands in the record until the encoded value takes its place, byte for byte."""
+        return f"@{self.column}:{self.row}@"
+
+
+def cases(name: str, of_column: slice, value: int) -> list[Case]:
+    """A table's cases; `of_column` are the cells that name a column, `value` is the cell of the value."""
+    columns: dict[tuple[str, ...], list[Case]] = {}
+    for cells in lines(name):
+        of_type = columns.setdefault(tuple(cells[of_column] + ([cells[4]] if name == "described" else [])), [])
+        column = of_type[0].column if of_type else f"c{len(columns)}"
+        of_type.append(Case(" | ".join(cells[:value]), column, len(of_type), cells[3], cells[value], cells[value + 1]))
+    return [case for of_type in columns.values() for case in of_type]
+
+
+DESCRIBED = cases("described", slice(1, 3), 5)
+UNDESCRIBED = cases("undescribed", slice(1, 3), 4)
+MODES = lines("modes")
+
+
+def written(source: Source, told: Iterable[Case]) -> str:
+    """A source's records with the encoded values in their places."""
+    encoded = {json.dumps(case.mark): case.encoded for case in told}
+    for record in source.records:
+        if record["value"]:
+            record["value"] = re.sub('"@[^"]*@"', lambda mark: encoded[mark[0]], record["value"])
+    return source.lines()
+
+
+def rows_with(told: Sequence[Case]) -> list[dict[str, Any]]:
+    """The rows that hold the cases, NULL where a column has no more."""
+    rows = [{"id": number, **dict.fromkeys(case.column for case in told)} for number in range(9)]
+    for case in told:
+        rows[case.row][case.column] = case.mark
+    return [row for row in rows if any(value is not None for name, value in row.items() if name != "id")]
+
+
+ID = Column("id", {"type": "int32"})
+
+
+def described() -> str:
+    """Records with schemas."""
+    source = Source("ty")
+    schemas = {case.column: schema_of(*case.told.split(" | ")[1:3]) for case in DESCRIBED}
+    table = Table("described", [ID, *[Column(name, schema) for name, schema in schemas.items()]], ("id",))
+    for row in rows_with(DESCRIBED):
+        with source.commit():
+            source.insert(table, row)
+    return written(source, DESCRIBED)
+
+
+def undescribed() -> str:
+    """Records without schemas."""
+    source = Source("tu", has_schemas=False)
+    table = Table("undescribed", [ID, *[Column(case.column) for case in UNDESCRIBED]], ("id",))
+    for row in rows_with(UNDESCRIBED):
+        with source.commit():
+            source.insert(table, row)
+    return written(source, UNDESCRIBED)
+
+
+def modes() -> str:
+    """A row that is written in one mode, and read again in another."""
+    source = Source("to")
+    told = [
+        Case("", f"c{number}", half, cells[4 + 3 * half], "", "")
+        for number, cells in enumerate(MODES)
+        for half in (0, 1)
+    ]
+    for half in (0, 1):
+        columns = [
+            Column(f"c{number}", schema_of(*cells[2 + 3 * half : 4 + 3 * half])) for number, cells in enumerate(MODES)
+        ]
+        table = Table("modes", [ID, *columns], ("id",))
+        row = {"id": 1, **{case.column: case.mark for case in told if case.row == half}}
+        with source.commit():
+            source.insert(table, row)
+    source.records[-1]["value"] = source.records[-1]["value"].replace('"op": "c"', '"op": "u"')
+    return written(source, told)
+
+
+def declared(table: SeenTable) -> SeenTable:
+    """A table's models as people declare them, where records don't tell."""
+    types = {"id": ["int", ""]}
+    types |= {case.column: case.told.split(" | ")[1:3] for case in UNDESCRIBED if table.source == "tu"}
+    types |= {f"c{number}": [cells[1], ""] for number, cells in enumerate(MODES) if table.source == "to"}
+
+    def of(column: SeenColumn) -> SeenColumn:
+        kind, encoding = types[column.name]
+        return replace(column, type=kind, encoding=full_name(encoding))
+
+    return replace(table, columns=tuple(map(of, table.columns)))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A lakehouse with the cases and the captures in it."""
+
+    places: Places
+    tables: dict[str, CapturedTable]
+
+    def history(self, name: str) -> list[dict[str, Any]]:
+        """A table's versions, with exact texts as a mapping."""
+        model = self.tables[name].history
+        assert model is not None
+        return [{**row, "exact_values": dict(row["exact_values"])} for row in rows_of(model.location)]
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    places = Places.of(empty_project(tmp_path_factory.mktemp("types") / "project"))
+    captured = [
+        line
+        for prefix, capture in JUDGED.items()
+        for line in renamed(CAPTURES / capture, prefix)
+        if "sync_marker" not in line
+    ]
+    land(spark, places, "types", "".join([described(), undescribed(), modes(), *captured]), {"ty", *JUDGED})
+    for table in seen_tables(spark, places):
+        if table.source in ("tu", "to"):
+            write(places.project, missing(places.project, [table]) | files_of(declared(table)), "w")
+    run_models(places, "--exclude", "tag:layer:ops", "config.materialized:current")
+    return Built(places, {table.name: table for table in captured_tables(places)})
+
+
+def test_scaffolding_declares_the_type_that_holds_every_encoding(built: Built) -> None:
+    declared_types = {column["name"]: column["type"] for column in built.tables["ty__public__described"].columns}
+    expected = {case.column: case.told.split(" | ")[4] for case in DESCRIBED}
+
+    assert {name: kind for name, kind in declared_types.items() if name != "id"} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("ty__public__described", DESCRIBED), ("tu__public__undescribed", UNDESCRIBED)]
+)
+def test_a_value_is_exact_or_its_text_is(built: Built, name: str, told: Sequence[Case]) -> None:
+    rows = {row["id"]: row for row in built.history(name)}
+    held = [
+        f"{case.told} | {spelled(rows[case.row][case.column])} | {rows[case.row]['exact_values'].get(case.column, '')}"
+        for case in told
+    ]
+
+    assert held == [f"{case.told} | {case.value} | {case.exact}" for case in told]
+
+
+def test_a_mode_that_changes_in_the_middle_of_a_topic_makes_no_version(built: Built) -> None:
+    versions = built.history("to__public__modes")
+    told = [" | ".join(cells) for cells in MODES]
+    held = [
+        {line: version["exact_values"].get(f"c{number}", version[f"c{number}"]) for number, line in enumerate(told)}
+        for version in versions
+    ]
+
+    assert [line for line in told if held[0][line] is None] == []
+    assert [{line: value for line, value in one.items() if value != held[0][line]} for one in held[1:]] == []
+
+
+def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built) -> None:
+    told = fields(spark, built.places, list(built.tables.values()))
+
+    assert {name: one.unknown_types for name, one in told.items() if one.unknown_types} == {
+        "ty__public__described": (
+            "com.example.Colour", "com.example.Opaque", "com.example.Ticks", "com.example.Vector",
+        )
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", JUDGED)
+def test_gold_holds_what_the_database_held(built: Built, prefix: str) -> None:
+    capture = JUDGED[prefix]
+    facts = [fact for fact in load_exceptions(CAPTURES / "exceptions.csv") if fact.capture == capture]
+    tables = {
+        table.source_table.replace("__", ".", 1).replace("odd_name", "Odd Name"): table
+        for table in built.tables.values()
+        if table.source_name == prefix and table.history is not None
+    }
+    found = disagreements(
+        CAPTURES / capture,
+        {name: versions_of(table) for name, table in tables.items()},
+        {name: table.key for name, table in tables.items()},
+    )
+
+    assert [one for one in found if not any(fact.covers(capture, one) for fact in facts)] == []
+    assert [fact for fact in facts if not any(fact.covers(capture, one) for one in found)] == [], "no longer needed"
