@@ -74,12 +74,17 @@ def ensure(spark: SparkSession, places: Places) -> None:
         location = places.table("bronze", name)
         if not is_table(spark, location):
             if _has_files(spark, location):
-                raise Fault(
-                    f"bronze.{name} is damaged: it has files and no log. Bronze is what arrived and is never"
-                    f" overwritten: restore {location} from a backup, or land the topics again into another lakehouse."
-                )
+                raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
             spark.sql(f"create table {table_at(location)} ({columns}) using delta {partitioned}")
+
+
+def remedy(location: str) -> str:
+    """What can be done about a damaged table of bronze, in words."""
+    return (
+        f"Bronze is what arrived, so nothing is written to it before it is whole: restore {location} from a backup,"
+        " or land the topics again into another lakehouse."
+    )
 
 
 def is_table(spark: SparkSession, location: str) -> bool:

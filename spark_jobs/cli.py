@@ -17,6 +17,7 @@ from spark_jobs import __version__
 from spark_jobs.errors import DataError, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
+from spark_jobs.texts import on_one_line, visible
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +45,7 @@ def _name_damage(project_dir: str, error: Exception) -> None:
 
         from spark_jobs.damage import explained
 
-        fault = explained(SparkSession.getActiveSession(), Places.of(project_dir), error.__cause__ or error)
+        fault = explained(SparkSession.getActiveSession(), Places.of(project_dir), str(error.__cause__ or error))
         if fault is not None:
             raise fault from error
 
@@ -116,7 +117,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         )
     tables = seen_tables(spark, run.places)
     if diff:
-        click.echo(differences(run.places.project, tables), nl=False)
+        click.echo(visible(differences(run.places.project, tables)), nl=False)
         return
     declared = {table.feed for table in captured_tables(run.places)}
     fresh = [table for table in tables if table.feed not in declared]
@@ -125,7 +126,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:
         for note in (*table.notes, *(f"{c.name}: {c.type}, guessed: {c.note}" for c in table.columns if c.note)):
-            click.echo(f"  {table.name}: {note}")
+            click.echo(f"  {table.name}: {on_one_line(note)}")
         if not table.key:
             click.echo(f"  {table.name}: no key, so changes only; declare a business key for a history (R18)")
     click.echo(
@@ -220,11 +221,11 @@ def tables(as_json: bool, project_dir: str, log_format: str) -> None:
     this = steps.Run(Places.of(project_dir), "tables")
     found = listed(this.session(), this.places)
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        click.echo(visible(json.dumps(found, indent=2, ensure_ascii=False)))
         return
     for table in found:
         source = table["source"]
-        click.echo(f"{source['name']}.{source['schema'] or source['db']}.{source['table']}")
+        click.echo(on_one_line(f"{source['name']}.{source['schema'] or source['db']}.{source['table']}"))
         for kind in ("changes", "current", "history"):
             if table[kind]:
                 rows = "not built" if table[kind]["rows"] is None else f"{table[kind]['rows']} rows"
@@ -317,7 +318,7 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
     for name, value in found.items():
         text = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else str(value)
         shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"
-        click.echo(f"{name}: {_printable(shown)}")
+        click.echo(f"{name}: {visible(shown)}")
     if hidden:
         click.echo("Values are hashes, since a table has sensitive columns; `tidemark sql` shows bronze's quarantine.")
 
@@ -346,8 +347,8 @@ def _say_landed(landed: Any) -> None:
     click.echo(f"{landed.read} records read: {landed.landed} landed{known}{aside}.")
     for table in landed.rekeyed:
         click.echo(
-            f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now. The key that"
-            " its model declares stays; to follow the source, declare the new one and rebuild (R8)."
+            on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")
+            + " The key that its model declares stays; to follow the source, declare the new one and rebuild (R8)."
         )
     if not landed.landed and landed.known:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
@@ -355,9 +356,9 @@ def _say_landed(landed: Any) -> None:
 
 def _say_checked(outcome: Any) -> None:
     for sentence in outcome.failures:
-        click.echo(f"failed: {sentence}")
+        click.echo(f"failed: {on_one_line(sentence)}")
     for sentence in outcome.warnings:
-        click.echo(f"warning: {sentence}")
+        click.echo(f"warning: {on_one_line(sentence)}")
     click.echo("good: every critical check passed." if outcome.passed else "BAD: a critical check failed.")
     click.echo(f"report: {outcome.report}")
     if not outcome.passed:
@@ -372,12 +373,10 @@ def _unforeseen(error: Exception) -> int:
     frames = "".join(traceback.format_tb(error.__traceback__))
     log.critical("%s\n%s", said, frames)
     where = log_file()
-    click.echo(f"tidemark: unforeseen: {said} {f'The log has more: {where}' if where else frames}", err=True)
+    click.echo(
+        f"tidemark: unforeseen: {on_one_line(said)} {f'The log has more: {where}' if where else frames}", err=True
+    )
     return Fault.status
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -395,7 +394,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UsageError.status
     except TidemarkError as error:
         log.error("%s", error)
-        click.echo(f"tidemark: {error}", err=True)
+        click.echo(f"tidemark: {visible(error)}", err=True)
         return error.status
     except Exception as error:
         return _unforeseen(error)

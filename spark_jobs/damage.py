@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs.bronze import TABLES
+from spark_jobs.bronze import TABLES, remedy
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.errors import Fault
 from spark_jobs.names import table_at
@@ -42,10 +42,7 @@ class Damage:
     @property
     def _remedy(self) -> str:
         if self.layer == "bronze":
-            return (
-                "Bronze is what arrived, so nothing is written to it before it is whole: restore"
-                f" {self.location} from a backup, or land the topics again into another lakehouse."
-            )
+            return remedy(self.location)
         name = f"ops.{self.name}" if self.layer == "ops" and self.name in BOOKS else _subject(self.name)
         return f"It can be made anew: `tidemark rebuild {name}`."
 
@@ -90,12 +87,12 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {example}", has_log=True)
 
 
-def explained(spark: SparkSession | None, places: Places, error: BaseException) -> Fault | None:
-    """The Fault that an engine's error comes from, where that is a damaged table."""
+def explained(spark: SparkSession | None, places: Places, said: str) -> Fault | None:
+    """The Fault that an engine's error, of which `said` is the text, comes from, where that is a damaged table."""
     if spark is None:
         return None
     try:
-        found = damages(spark, places, str(error))
+        found = damages(spark, places, said)
     except (PySparkException, Py4JError):
         return None
     return Fault(" ".join(damage.told for damage in found)) if found else None

@@ -26,7 +26,7 @@ class Model:
 class CapturedTable:
     """One captured table: what it is in the source, and the models that dbt builds for it.
 
-    `columns` are dicts of `name`, `type`, `field` and `sensitive`, as `macros/changes` reads the declaration;
+    `columns` are dicts of `name`, `type`, `field`, `sensitive` and `encoding`, as `macros/changes` reads them;
     `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` are None
     for a table without a key (R18) or whose models were removed, `transactions` where its source is not declared
     `consistent` (G7).

@@ -6,6 +6,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _LONGEST = 100
+# Spark's own formats say milliseconds and leave NULLs out.
+_EXACT = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
 
 
 def quoted(identifier: str) -> str:
@@ -21,6 +27,11 @@ def text(value: str) -> str:
 def table_at(location: str) -> str:
     """A Delta table addressed by its location."""
     return f"delta.{quoted(location)}"
+
+
+def exact_json(value: Column) -> Column:
+    """A value as JSON text that says all of it, as the macro of this name writes it."""
+    return F.to_json(value, _EXACT)
 
 
 def feed(*parts: Column) -> Column:

@@ -16,8 +16,11 @@ from spark_jobs.landing.land import Landed, Landing, land_rows
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
-# Codes of `problem` in a changes log (`key_problem` in macros/changes), in words.
+# Codes of `problem` in a changes log (macros/changes/changes.sql), in words.
 PROBLEMS = {
+    "connector_unknown": "no rules for its connector: declare one whose rules hold, `vars: tidemark: sources: <source>:"
+    " connector`, and build again",
+    "position_unknown": "the source block of this streamed change lacks the connector's position in the log",
     "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again",
 }
 VALUES = ("key", "value", "headers", "line")
@@ -50,9 +53,7 @@ def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> Data
     return found.select(
         bronze.entry_id(F.struct(*bronze.DELIVERY)).alias("quarantine_id"),
         "code",
-        F.element_at(F.create_map(*[F.lit(word) for pair in PROBLEMS.items() for word in pair]), "code").alias(
-            "reason"
-        ),
+        F.create_map(*[F.lit(word) for pair in PROBLEMS.items() for word in pair])[F.col("code")].alias("reason"),
         *[
             F.col(name)
             for name in (

@@ -16,6 +16,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import UsageError
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.texts import on_one_line
 
 
 def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> None:
@@ -41,7 +42,7 @@ def rows_of(spark: SparkSession, statement: str) -> list[Row]:
 
 def as_json(row: Row) -> str:
     """A row as one line of JSON: decimals, times and intervals as text, so that nothing is rounded."""
-    return json.dumps(row.asDict(recursive=True), default=_plain, ensure_ascii=False)
+    return on_one_line(json.dumps(row.asDict(recursive=True), default=_plain, ensure_ascii=False))
 
 
 def _plain(value: Any) -> str:
@@ -71,4 +72,4 @@ def _cell(value: Any) -> str:
         return "NULL"
     text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
     text = text.strip('"') if isinstance(value, (date, timedelta, Decimal)) else text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return on_one_line(text)

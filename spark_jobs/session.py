@@ -24,6 +24,10 @@ from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.places import Places
 
 JAVA = 17
+# For TIDEMARK_JAVA_OPTIONS where tables are small: compiled queries, and code compiled twice, cost more than they give.
+FOR_SMALL_TABLES = (
+    "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+)
 
 
 def require_java() -> None:

@@ -26,6 +26,7 @@ from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
+from spark_jobs.reporting.masking import first_cause
 from spark_jobs.session import build_session, require_free_catalog
 
 if TYPE_CHECKING:
@@ -88,7 +89,13 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
 
 
 def build(run: Run, arguments: Sequence[str]) -> None:
-    """Run `dbt build` with more of dbt's arguments; raises DataError where a model or a test failed."""
+    """Run `dbt build` with more of dbt's arguments.
+
+    Raises:
+        DataError: A test failed.
+        UsageError: A model declares what can't be.
+        Fault: A table is damaged, or Spark failed on a model.
+    """
     from dbt.cli.main import DbtUsageException
     from dbt_common.exceptions import CompilationError
 
@@ -102,13 +109,19 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault
         raise kind(f"dbt build: {beginning_of(result.exception)}")
     if not result.success:
-        said = "\n".join(str(one.message) for one in result.result or [] if one.status == "error")
-        fault = explained(SparkSession.getActiveSession(), run.places, Fault(said)) if said else None
+        broken = [one for one in result.result or [] if one.status == "error"]
+        said = "\n".join(str(one.message) for one in broken)
+        fault = explained(SparkSession.getActiveSession(), run.places, said) if said else None
         if fault is not None:
             raise fault
-        raise DataError(
-            "dbt build: a model or a test failed; dbt's lines above name it, `dbt retry` goes on from there."
-        )
+        if any("Compilation Error" in one.message for one in broken):
+            raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
+        if broken:
+            raise Fault(
+                f"dbt build: {broken[0].node.name} could not be built: {first_cause(broken[0].message)}. What was built"
+                " is whole; when the cause is gone, the next run goes on from there."
+            )
+        raise DataError("dbt build: a test failed; dbt's lines above name it.")
 
 
 def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
@@ -121,8 +134,8 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
 
     Raises:
         UsageError: A name is unknown.
-        Fault: Bronze is damaged.
-        DataError: A model or a test failed.
+        Fault: Bronze is damaged, or Spark failed.
+        DataError: A test failed.
     """
     from spark_jobs.declarations import captured_tables
 
@@ -132,8 +145,8 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
     known = {table.name: table for table in tables} | {name: table for name, (table, _) in models.items()}
     for name in names:
         if name not in known and name not in books:
-            near = get_close_matches(name, [*known, *books], n=1, cutoff=0)
-            raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near[0] if near else 'another'}?")
+            [near] = get_close_matches(name, [*known, *books], n=1, cutoff=0)
+            raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
     chosen = {model.name for name in names if name in known for model in models_of(known[name])}
     found = damages(spark, run.places)
     if lost := [damage for damage in found if damage.layer == "bronze"]:

@@ -5,9 +5,13 @@ Pure: frames in, frames out. Only what routes a record is read here; values are 
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_, or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.landing.record_files import JSON_LIMITS, has_half_letters
 from spark_jobs.names import feed
 
 ROW_OPS = ("c", "u", "r")
@@ -15,13 +19,16 @@ OPS = (*ROW_OPS, "d", "t")
 
 _BLOCKS = (
     "op string, after string, source struct<connector: string, name: string, db: string, schema: string,"
-    " `table`: string, collection: string, version: string>, message string, status string, id string, ddl string,"
-    " tableChanges string, aggregate_type string, ts_ms string"
+    " `table`: string, collection: string, ts_ms: string, ts_us: string, ts_ns: string, lsn: string,"
+    " sequence: string, server_id: string, pos: string, `row`: string>,"
+    " message string, status string, id string, ddl string, tableChanges string, aggregate_type string, ts_ms string"
 )
 _VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed string"
 
 REASONS = {
     "line-not-json": "the line is not one JSON object",
+    "not-unicode": "it has bytes that are no UTF-8, or spells half a letter (a surrogate alone)",
+    "headers-not-understood": "the headers are no list of keys and values",
     "line-without-position": "the line has no topic, partition or offset, so it is no record",
     "value-not-json": "the value is not one JSON object",
     "key-not-json": "the key is not JSON",
@@ -29,8 +36,16 @@ REASONS = {
     "no-envelope": "the value is no Debezium envelope and none of the events beside them",
     "no-source": "the envelope's source names no table",
     "unknown-op": "the envelope's op is none of c, u, d, r, t, m",
+    "no-time": "neither the envelope nor its source tells a time",
+    "bad-number": "a time or a place in the log is told that is no whole number within range",
     "no-after": "an insert, update or read without the row's state after it",
 }
+
+
+_PLACES = ("lsn", "server_id", "pos", "row")
+_SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
+_FIRST_MILLIS, _LAST_MILLIS = -62135596800000, 253402300799999  # the years 1 to 9999
+_TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
 
 
 def routed(records: DataFrame) -> DataFrame:
@@ -44,15 +59,15 @@ def routed(records: DataFrame) -> DataFrame:
         schema_change, notification; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
         `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields).
     """
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
-    value = F.decode("value", "utf-8")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
+    value = _text("value")
     known = [name for name in records.columns if name != "reason"]
     parsed = records.withColumn("v", F.from_json(value, _VALUE, options))
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
         F.struct(*[F.col(f"v.{name}").alias(name) for name in _block_names()])
     )
-    parsed = parsed.withColumn("e", envelope).withColumn("key_text", F.decode("key", "utf-8"))
+    parsed = parsed.withColumn("e", envelope).withColumn("key_text", _text("key"))
     parsed = parsed.withColumn("reason", F.coalesce("reason", _reason())).withColumn(
         "kind", F.when(F.col("reason").isNull(), _kind())
     )
@@ -60,7 +75,7 @@ def routed(records: DataFrame) -> DataFrame:
     is_row = F.col("kind").isin("change", "truncate")
     shape = F.when(
         F.col("kind") == "change",
-        F.coalesce("v.schema", F.to_json(F.array_sort(F.json_object_keys("e.after")))),
+        F.coalesce("v.schema", F.to_json(F.array_sort(F.array_distinct(F.json_object_keys("e.after"))))),
     )
     return parsed.select(
         *known,
@@ -84,10 +99,20 @@ def _block_names() -> list[str]:
     return ["op", "after", "source", "message", "status", "id", "ddl", "tableChanges", "aggregate_type", "ts_ms"]
 
 
+def _text(column: str) -> Column:
+    """The text that bytes are in UTF-8; NULL where they are none."""
+    return F.try_validate_utf8(F.col(column).cast("string"))
+
+
+def _is_unicode(column: str) -> Column:
+    text = _text(column)
+    return F.col(column).isNull() | (text.isNotNull() & ~has_half_letters(text))
+
+
 def _is_tombstone() -> Column:
     # With schemas on, JsonConverter can write a null value as {"schema": null, "payload": null}.
-    nothing = F.decode("value", "utf-8").rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
-    return F.col("value").isNull() | nothing
+    nothing = _text("value").rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
+    return F.col("value").isNull() | F.coalesce(nothing, F.lit(False))
 
 
 def _reason() -> Column:
@@ -95,7 +120,9 @@ def _reason() -> Column:
     is_other = (_other_kind()).isNotNull()
     key_is_json = F.col("key_text").isNull() | F.json_object_keys("key_text").isNotNull()
     return (
-        F.when(_is_tombstone(), F.lit(None))
+        F.when(~_is_unicode("key"), "not-unicode")
+        .when(_is_tombstone(), F.lit(None))
+        .when(~_is_unicode("value"), "not-unicode")
         .when(F.col("v").isNull() | F.col("v._malformed").isNotNull(), "value-not-json")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other, F.lit(None))
@@ -103,10 +130,34 @@ def _reason() -> Column:
         .when(op == "m", F.lit(None))
         .when(~op.isin(*OPS), "unknown-op")
         .when(F.coalesce(table, F.lit("")) == "", "no-source")
-        .when(F.col("e.source.name").isNull(), "no-source")
+        .when(F.coalesce("e.source.name", F.lit("")) == "", "no-source")
+        .when(~_has_time(), "no-time")
+        .when(~_is_all_numbers(), "bad-number")
         .when(~key_is_json, "key-not-json")
         .when(op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)), "no-after")
     )
+
+
+def _has_time() -> Column:
+    """Whether a time is told; 0 is none (R10)."""
+    times = [F.col(name) for name in ("e.ts_ms", *(f"e.source.{name}" for name in _TIMES))]
+    return reduce(or_, [F.coalesce(time != "0", F.lit(False)) for time in times])
+
+
+def _is_all_numbers() -> Column:
+    """Whether the times and the places in the log that are told are whole numbers that there can be."""
+    times = {"e.ts_ms": 1} | {f"e.source.{name}": units for name, units in _TIMES.items()}
+    told = [_is_whole(name, _FIRST_MILLIS * units, (_LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
+    told += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _PLACES]
+    sequence = F.col("e.source.sequence")
+    is_listed = (F.col("e.source.connector") != "postgresql") | sequence.rlike(_SEQUENCE)
+    return reduce(and_, [*told, sequence.isNull() | F.coalesce(is_listed, F.lit(True))])
+
+
+def _is_whole(name: str, lowest: int, highest: int) -> Column:
+    number = F.when(F.col(name).rlike("^-?[0-9]{1,19}$"), F.col(name).try_cast("bigint"))
+    within = number.between(max(lowest, -(2**63)), min(highest, 2**63 - 1))
+    return F.col(name).isNull() | F.coalesce(within, F.lit(False))
 
 
 def _other_kind() -> Column:

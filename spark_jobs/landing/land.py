@@ -25,7 +25,7 @@ from spark_jobs.landing.envelope import REASONS, routed
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.shapes import fields_of
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import redacted
+from spark_jobs.reporting.masking import first_cause
 
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
@@ -127,7 +127,7 @@ def land_rows(
         bronze.ensure(spark, places)
         return _land(spark, places, rows, survey, landing)
     except (PySparkException, Py4JError) as error:
-        raise Fault(_cause(error)) from error
+        raise Fault(f"Spark could not land the records: {first_cause(str(error))}.") from error
     finally:
         rows.unpersist()
 
@@ -219,7 +219,9 @@ def _shapes(records: DataFrame) -> DataFrame:
     """The shapes of values and keys with the number of their records; `shape` is NULL where a record has no state."""
     payload = F.coalesce(F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8"))
     return (
-        records.withColumn("key_fields", F.when(F.col("shape").isNotNull(), F.to_json(F.json_object_keys(payload))))
+        records.withColumn(
+            "key_fields", F.when(F.col("shape").isNotNull(), F.to_json(F.array_distinct(F.json_object_keys(payload))))
+        )
         .groupBy(*_SHAPE)
         .agg(F.count("*").alias("records"), *[F.first(name).alias(name) for name in _DESCRIBED])
     )
@@ -316,9 +318,3 @@ def _refuse_other_files(survey: Sequence[Row]) -> None:
 def _escaped(file: str) -> str:
     # Spark expands globs once more: a file's own brackets are meant literally.
     return "".join(f"\\{letter}" if letter in "*?[]{}\\" else letter for letter in file)
-
-
-def _cause(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    told = next((line for line in said if "Caused by" in line), said[0] if said else type(error).__name__)
-    return f"Spark could not land the records: {redacted(told[:500])}"

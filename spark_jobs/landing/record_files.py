@@ -9,6 +9,8 @@ _LINE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, headers string,"
     " payload string, ts bigint, tstype string, _malformed string"
 )
+# Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
+JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
 _HEADERS = "array<struct<key: string, value: string>>"
 _LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 
@@ -21,50 +23,71 @@ def records_of(lines: DataFrame) -> DataFrame:
 
     Returns:
         `line`, `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`, `timestamp`,
-        `key`, `value` (binary), `headers` (array of key and binary value).
+        `key`, `value` (binary; of a line that is no UTF-8 its bytes), `headers` (array of key and binary value).
     """
-    line = F.regexp_replace("value", "^\ufeff|\r$", "")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
-    parsed = lines.select(line.alias("line"), "origin", F.from_json(line, _LINE, options).alias("r"))
+    line = F.regexp_replace(F.make_valid_utf8("value"), "^\ufeff|\r$", "")
+    is_text = F.is_valid_utf8("value") & ~has_half_letters(line)
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
+    parsed = lines.select(
+        line.alias("line"),
+        "origin",
+        is_text.alias("is_text"),
+        F.when(~F.is_valid_utf8("value"), F.col("value").cast("binary")).alias("bytes"),
+        F.when(is_text, F.from_json(line, _LINE, options)).alias("r"),
+    )
     is_kcat = F.col("r.tstype").isNotNull() | F.col("r.ts").isNotNull() | F.col("r.payload").isNotNull()
     value = F.when(is_kcat, F.col("r.payload")).otherwise(F.col("r.value"))
     millis = F.when(is_kcat, F.col("r.ts")).otherwise(F.col("r.timestamp"))
     return parsed.select(
         "line",
         "origin",
-        _reason().alias("reason"),
+        _reason(is_kcat).alias("reason"),
         F.col("r.topic").alias("topic"),
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
         F.when(millis.between(0, _LAST_MILLIS), F.timestamp_millis(millis)).alias("timestamp"),
         F.encode("r.key", "utf-8").alias("key"),
-        F.encode(value, "utf-8").alias("value"),
+        F.coalesce("bytes", F.encode(value, "utf-8")).alias("value"),
         _headers(is_kcat).alias("headers"),
     )
 
 
-def _reason() -> Column:
+def has_half_letters(text: Column) -> Column:
+    """Whether JSON text spells half a letter, a surrogate without its other half: no encoding can hold that."""
+    half = r"\\u[dD][89a-fA-F]"
+    escapes = F.regexp_replace(text, r"\\\\", "")
+    unpaired = F.regexp_replace(escapes, r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", "")
+    return F.coalesce(text.rlike(half) & unpaired.rlike(half), F.lit(False))
+
+
+def _reason(is_kcat: Column) -> Column:
     is_record = F.col("r.topic").isNotNull() & F.col("r.partition").isNotNull() & F.col("r.offset").isNotNull()
-    return F.when(F.col("r").isNull() | F.col("r._malformed").isNotNull(), "line-not-json").when(
-        ~is_record, "line-without-position"
+    return (
+        F.when(~F.col("is_text"), "not-unicode")
+        .when(F.col("r").isNull() | F.col("r._malformed").isNotNull(), "line-not-json")
+        .when(~is_record, "line-without-position")
+        .when(F.col("r.headers").isNotNull() & ~_are_headers(_told_headers(is_kcat)), "headers-not-understood")
     )
 
 
 def _headers(is_kcat: Column) -> Column:
-    pairs = F.from_json("r.headers", _HEADERS)
-    flat = F.from_json("r.headers", "array<string>")
-    # kcat prints key, value, key, value …
-    paired = F.when(
-        F.size(flat) > 0,
-        F.transform(
-            F.sequence(F.lit(1), F.size(flat), F.lit(2)),
-            lambda i: F.struct(
-                F.try_element_at(flat, i).alias("key"), F.try_element_at(flat, i + F.lit(1)).alias("value")
-            ),
-        ),
-    )
-    chosen = F.when(is_kcat, paired).otherwise(pairs)
     binary = F.transform(
-        chosen, lambda h: F.struct(h["key"].alias("key"), F.encode(h["value"], "utf-8").alias("value"))
+        _told_headers(is_kcat), lambda h: F.struct(h["key"].alias("key"), F.encode(h["value"], "utf-8").alias("value"))
     )
     return F.coalesce(binary, F.array().cast("array<struct<key: string, value: binary>>"))
+
+
+def _are_headers(told: Column) -> Column:
+    return told.isNotNull() & ~F.exists(told, lambda header: header["key"].isNull())
+
+
+def _told_headers(is_kcat: Column) -> Column:
+    pairs = F.from_json("r.headers", _HEADERS, JSON_LIMITS)
+    flat = F.from_json("r.headers", "array<string>", JSON_LIMITS)
+    # kcat prints key, value, key, value …
+    paired = F.transform(
+        F.sequence(F.lit(1), F.size(flat), F.lit(2)),
+        lambda i: F.struct(F.try_element_at(flat, i).alias("key"), F.try_element_at(flat, i + F.lit(1)).alias("value")),
+    )
+    empty = F.array().cast(_HEADERS)
+    return F.when(~is_kcat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)

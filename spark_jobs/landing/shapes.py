@@ -1,33 +1,76 @@
 """Shapes: which columns a value's row has, how each is encoded, and the Spark type it is given (R6, R8).
 
 The table of encodings is change-events.md, section 17. How each is decoded is spelled in `macros/types`.
+
+An encoding is written as the semantic type, or the literal one where a column has none. Behind a colon follow a
+decimal's scale, with `:wide` where its precision isn't known to be within Spark's 38 digits, and an array's elements:
+`org.apache.kafka.connect.data.Decimal:2`, `array:io.debezium.time.Date`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-FIELD = "array<struct<name: string, encoding: string, spark_type: string, is_optional: boolean, default_value: string>>"
+from spark_jobs.landing.record_files import JSON_LIMITS
 
-_COLUMN = (
-    "`field`: string, type: string, name: string, optional: boolean, `default`: string,"
-    " parameters: map<string,string>, items: struct<type: string, name: string, parameters: map<string,string>>,"
-    " keys: struct<type: string>, `values`: struct<type: string>"
-)
+# The most digits that a Spark decimal holds.
+_DIGITS = 38
+
+_TYPE = "type: string, name: string, parameters: map<string,string>"
+_COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>"
 _VALUE_SCHEMA = f"struct<fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
 
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones.
+UNSIGNED = "bigint unsigned"
+UNSIGNED_TYPE = "decimal(20,0)"
+# What `column.propagate.source.type` adds to a column's schema: its type in the source, length and scale.
+_SOURCE = "__debezium.source.column."
+_POINT = "struct<x:double,y:double,wkb:binary,srid:int>"
+_GEOMETRY = "struct<wkb:binary,srid:int>"
+
+# Semantic type → Spark type. Times of day have no Spark type in 4.0: they are text, HH:MM:SS.ffffff. None stands for
+# the literal type's.
 SEMANTIC_TYPES = {
     "io.debezium.time.Date": "date",
+    "io.debezium.time.IsoDate": "date",
     "org.apache.kafka.connect.data.Date": "date",
+    "io.debezium.time.Time": "string",
+    "io.debezium.time.MicroTime": "string",
+    "io.debezium.time.NanoTime": "string",
+    "io.debezium.time.IsoTime": "string",
+    "io.debezium.time.ZonedTime": "string",
+    "org.apache.kafka.connect.data.Time": "string",
     "io.debezium.time.Timestamp": "timestamp_ntz",
     "io.debezium.time.MicroTimestamp": "timestamp_ntz",
     "io.debezium.time.NanoTimestamp": "timestamp_ntz",
+    "io.debezium.time.IsoTimestamp": "timestamp_ntz",
     "org.apache.kafka.connect.data.Timestamp": "timestamp_ntz",
     "io.debezium.time.ZonedTimestamp": "timestamp",
-    "io.debezium.time.MicroDuration": "bigint",
+    "io.debezium.time.MicroDuration": None,
+    "io.debezium.time.NanoDuration": None,
+    "io.debezium.time.Interval": "string",
     "io.debezium.time.Year": "int",
+    DECIMAL: None,
+    UNSIGNED: UNSIGNED_TYPE,
     "io.debezium.data.VariableScaleDecimal": "decimal(38,18)",
+    "io.debezium.data.Bits": "binary",
+    "io.debezium.data.Json": "string",
+    "io.debezium.data.Xml": "string",
+    "io.debezium.data.Uuid": "string",
+    "io.debezium.data.Ltree": "string",
+    "io.debezium.data.Enum": "string",
+    "io.debezium.data.EnumSet": "string",
+    "io.debezium.data.TsVector": "string",
+    "io.debezium.data.FloatVector": "array<float>",
+    "io.debezium.data.DoubleVector": "array<double>",
+    "io.debezium.data.SparseVector": "string",
+    "io.debezium.data.geometry.Point": _POINT,
+    "io.debezium.data.geometry.Geometry": _GEOMETRY,
+    "io.debezium.data.geometry.Geography": _GEOMETRY,
 }
 LITERAL_TYPES = {
     "boolean": "boolean",
@@ -42,29 +85,37 @@ LITERAL_TYPES = {
     "string": "string",
     "bytes": "binary",
     "map": "map<string,string>",
+    "struct": "string",
 }
-# Times of day have no Spark type in 4.0: they are text, HH:MM:SS.ffffff.
-_TEXT = ("io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime",
-         "org.apache.kafka.connect.data.Time")  # fmt: skip
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def fields_of(shape: Column) -> Column:
     """The fields of a shape: from an embedded schema, or by name alone, as text, where there is none."""
-    schema = F.from_json(shape, _VALUE_SCHEMA)
-    image = F.filter(schema["fields"], lambda part: part["field"].isin("after"))[0]["fields"]
+    schema = F.from_json(shape, _VALUE_SCHEMA, JSON_LIMITS)
+    image = F.get(F.filter(schema["fields"], lambda part: part["field"].isin("after")), F.lit(0))["fields"]
+    # Of a name that a schema has twice the last counts, as in the row itself; a field without a name is none.
     described = F.transform(
-        image,
+        F.filter(
+            image,
+            lambda c, i: (
+                c["field"].isNotNull()
+                & ~F.exists(F.slice(image, i + 2, F.size(image)), lambda later: later["field"] == c["field"])
+            ),
+        ),
         lambda c: F.struct(
             c["field"].alias("name"),
-            _encoding(c).alias("encoding"),
-            _spark_type(c).alias("spark_type"),
+            F.when(_is_array(c) & c["name"].isNull(), F.concat(F.lit("array:"), _encoding(c["items"])))
+            .otherwise(_encoding(c))
+            .alias("encoding"),
+            F.when(_is_array(c), F.concat(F.lit("array<"), _spark_type(c["items"]), F.lit(">")))
+            .otherwise(_spark_type(c))
+            .alias("spark_type"),
             F.coalesce(c["optional"], F.lit(False)).alias("is_optional"),
             c["default"].alias("default_value"),
         ),
     )
     named = F.transform(
-        F.from_json(shape, "array<string>"),
+        F.array_distinct(F.array_compact(F.from_json(shape, "array<string>", JSON_LIMITS))),
         lambda name: F.struct(
             name.alias("name"),
             F.lit(None).cast("string").alias("encoding"),
@@ -76,38 +127,52 @@ def fields_of(shape: Column) -> Column:
     return F.when(shape.startswith("["), named).otherwise(described)
 
 
-def _encoding(column: Column) -> Column:
-    """The semantic type, or the literal one; a decimal's scale and an array's elements follow a colon."""
-    name = F.coalesce(column["name"], column["type"])
-    items = F.coalesce(column["items"]["name"], column["items"]["type"])
-    return (
-        F.when(column["name"] == DECIMAL, F.concat_ws(":", name, column["parameters"]["scale"]))
-        .when(
-            column["type"] == "array", F.concat_ws(":", F.lit("array"), items, column["items"]["parameters"]["scale"])
-        )
-        .otherwise(name)
+def unknown_type(encoding: Column) -> Column:
+    """The semantic type that an encoding names, where this version doesn't know it and reads its literal type."""
+    name = F.split_part(F.regexp_replace(encoding, "^array:", ""), F.lit(":"), F.lit(1))
+    return F.when(~name.isin(*SEMANTIC_TYPES, *LITERAL_TYPES, "array"), name)
+
+
+def _is_array(column: Column) -> Column:
+    """Whether the elements say the column's type: no known semantic type does."""
+    return (column["type"] == "array") & _lookup(SEMANTIC_TYPES, column["name"]).isNull()
+
+
+def _encoding(described: Column) -> Column:
+    name = F.coalesce(described["name"], described["type"])
+    precision = described["parameters"]["connect.decimal.precision"].try_cast("int")
+    is_unsigned = (described["type"] == "int64") & F.lower(described["parameters"][f"{_SOURCE}type"]).startswith(
+        UNSIGNED
     )
+    scale = F.coalesce(described["parameters"]["scale"], F.lit("unknown"))
+    scaled = F.concat_ws(":", name, scale, F.when(~_fits(precision), "wide"))
+    return F.when(described["name"] == DECIMAL, scaled).when(is_unsigned, UNSIGNED).otherwise(name)
 
 
-def _spark_type(column: Column) -> Column:
-    scale = F.coalesce(column["parameters"]["scale"].try_cast("int"), F.lit(0))
-    precision = F.coalesce(column["parameters"]["connect.decimal.precision"].try_cast("int"), F.lit(38))
-    fits = (scale >= 0) & (scale <= 38) & (precision >= scale)
+def _fits(precision: Column) -> Column:
+    return F.coalesce(precision <= _DIGITS, F.lit(False))
+
+
+def _spark_type(described: Column) -> Column:
+    parameters = described["parameters"]
+    # In the modes `string` and `double` of decimals only the source's type tells of them.
+    is_decimal = (described["name"] == DECIMAL) | (
+        described["type"].isin("string", "double")
+        & parameters[f"{_SOURCE}type"].rlike("^(?i)(numeric|decimal|number)")
+        & parameters[f"{_SOURCE}scale"].isNotNull()
+    )
+    scale = F.coalesce(parameters["scale"], parameters[f"{_SOURCE}scale"], F.lit("0")).try_cast("int")
+    length = F.coalesce(parameters["connect.decimal.precision"], parameters[f"{_SOURCE}length"])
+    precision = F.coalesce(length.try_cast("int"), F.lit(_DIGITS))
     decimal = F.when(
-        fits,
-        F.concat(F.lit("decimal("), F.least(precision, F.lit(38)), F.lit(","), scale, F.lit(")")),
-    ).otherwise("decimal(38,0)")
-    items = _lookup(LITERAL_TYPES, column["items"]["type"])
-    is_plain_array = (column["type"] == "array") & column["items"]["name"].isNull() & items.isNotNull()
-    return (
-        F.when(column["name"] == DECIMAL, decimal)
-        .when(column["name"].isin(*_TEXT), "string")
-        .when(is_plain_array, F.concat(F.lit("array<"), items, F.lit(">")))
-        .otherwise(
-            F.coalesce(_lookup(SEMANTIC_TYPES, column["name"]), _lookup(LITERAL_TYPES, column["type"]), F.lit("string"))
-        )
+        (scale >= 0) & (scale <= _DIGITS) & (precision >= scale) & (precision > 0),
+        F.concat(F.lit("decimal("), F.least(precision, F.lit(_DIGITS)), F.lit(","), scale, F.lit(")")),
+    ).otherwise(f"decimal({_DIGITS},0)")
+    semantic = _lookup(SEMANTIC_TYPES, F.split_part(_encoding(described), F.lit(":"), F.lit(1)))
+    return F.when(is_decimal, decimal).otherwise(
+        F.coalesce(semantic, _lookup(LITERAL_TYPES, described["type"]), F.lit("string"))
     )
 
 
-def _lookup(table: dict[str, str], name: Column) -> Column:
-    return F.create_map(*[F.lit(word) for pair in table.items() for word in pair])[name]
+def _lookup(table: Mapping[str, str | None], name: Column) -> Column:
+    return F.create_map(*[F.lit(word) for pair in table.items() if pair[1] for word in pair])[name]

@@ -15,7 +15,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from spark_jobs.places import Places
-from tests.projects import empty_project
+from tests.projects import empty_project, rows_of
 from tests.source import Column, Source, Table
 
 SOURCE = "kill"
@@ -124,8 +124,7 @@ class Victim:
         location = self.places.table(layer, name)
         if not DeltaTable.is_deltatable(location):
             return []
-        found: list[dict[str, Any]] = DeltaTable(location).to_pyarrow_table().to_pylist()
-        return found
+        return rows_of(location)
 
     def said(self) -> str:
         """The last of what its commands said."""

@@ -200,7 +200,7 @@ def test_a_source_that_no_model_has(tidemark: CommandLine, landed: int) -> None:
     source.write_text("sources: [{name: shop, schema: bronze, tables: [{name: orders, identifier: records}]}]")
     try:
         said = tidemark("build", "--select", "probe")
-        assert said.status == 1
+        assert said.status == 2
         assert "sources: there is no source 'shpo'. Did you mean 'shop'?" in said.out
         assert "Traceback" not in said.out + said.err
     finally:

@@ -1,4 +1,4 @@
-"""A run that is killed anywhere leaves nothing that the next run doesn't put right by itself (G4): `make kills`.
+"""A run that is killed anywhere leaves nothing that the next run doesn't put right by itself. Owns G4.
 
 `TIDEMARK_KILLS` says how many runs are killed (40), `TIDEMARK_SEED` where.
 """
@@ -9,10 +9,12 @@ import os
 import random
 import secrets
 from collections import Counter
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import captured_tables
@@ -21,14 +23,15 @@ from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import missing, write
 from tests import oracle
 from tests.faults.victim import SOURCE, Victim, later
-from tests.generated.lakehouse import told_by_gold, told_by_oracle
+from tests.generated.lakehouse import current_is_open, told_by_gold, told_by_oracle
 from tests.generated.machine import as_record
 
 TABLE = f"{SOURCE}__public__orders"
 
-
 KILLS = int(os.environ.get("TIDEMARK_KILLS") or 40)
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
+# Each kill costs a process its start, which uses one core.
+CHAINS = 2
 
 
 @dataclass(frozen=True)
@@ -73,23 +76,50 @@ KINDS = [
 ]
 
 
-def test_what_a_kill_leaves_the_next_run_puts_right(spark: SparkSession, tmp_path: Path) -> None:
-    chance = random.Random(SEED)
-    victim = Victim(tmp_path / "victim")
-    land(spark, victim)
-    write(victim.places.project, missing(victim.places.project, seen_tables(spark, victim.places)))
-    killed: Counter[str] = Counter()
-    between = 0
-    while killed.total() < KILLS:
-        # where they are fewer than all kinds they are drawn, so that many runs meet each
-        for kill in chance.sample(KINDS, min(KILLS, len(KINDS))):
-            between += die(spark, victim, kill, chance)
-            killed[kill.name] += 1
-            assert bronze_is_whole(victim), (SEED, kill.name, victim.said())
-        assert victim.run("run", str(victim.inbox)) == 0, (SEED, victim.said())
-        assert tables_are_right(victim), (SEED, killed)
-    print(f"\nTIDEMARK_SEED={SEED}: {killed.total()} kills, {between} between a run's first and last commit: {killed}")
+@pytest.mark.long
+def test_what_a_kill_leaves_the_next_run_puts_right(
+    spark: SparkSession, tmp_path: Path, told_at_end: list[str]
+) -> None:
+    victims = [Victim(tmp_path / f"victim-{number}") for number in range(CHAINS)]
+    for victim in victims:
+        land(spark, victim)
+        write(victim.places.project, missing(victim.places.project, seen_tables(spark, victim.places)))
+
+    with ThreadPoolExecutor(CHAINS) as beside:
+        chains = list(
+            beside.map(lambda number: chain(spark, victims[number], random.Random(f"{SEED}-{number}")), range(CHAINS))
+        )
+
+    killed = sum((chain.killed for chain in chains), Counter[str]())
+    between = sum(chain.between for chain in chains)
+    told_at_end.append(
+        f"TIDEMARK_SEED={SEED}: {killed.total()} kills, {between} between a run's first and last commit: "
+        + ", ".join(f"{name} {count}" for name, count in sorted(killed.items()))
+    )
+    assert [victim.home.name for victim in victims if not tables_are_right(victim)] == [], (SEED, killed)
+    assert killed.total() >= KILLS
     assert between >= killed.total() / 2
+
+
+@dataclass
+class Chain:
+    """What became of a chain of kills."""
+
+    killed: Counter[str] = field(default_factory=Counter)
+    between: int = 0
+
+
+def chain(spark: SparkSession, victim: Victim, chance: random.Random) -> Chain:
+    """Kill one run after the other, look at bronze after each, and at last let a run end."""
+    done = Chain()
+    while done.killed.total() < KILLS / CHAINS:
+        # where they are fewer than all kinds they are drawn, so that many runs meet each
+        for kill in chance.sample(KINDS, min(-(-KILLS // CHAINS), len(KINDS))):
+            done.between += die(spark, victim, kill, chance)
+            done.killed[kill.name] += 1
+            assert bronze_is_whole(victim), (SEED, kill.name, victim.said())
+    assert victim.run("run", str(victim.inbox)) == 0, (SEED, victim.said())
+    return done
 
 
 def land(spark: SparkSession, victim: Victim) -> None:
@@ -138,5 +168,6 @@ def tables_are_right(victim: Victim) -> bool:
     return (
         Counter(row["offset"] for row in victim.rows("silver", f"{TABLE}_changes")) == Counter(changes)
         and told_by_gold(table) == told_by_oracle(history["public.orders"])
+        and current_is_open(table)
         and len(victim.rows("bronze", "quarantine")) == victim.given
     )

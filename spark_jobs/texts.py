@@ -1,0 +1,45 @@
+"""Texts of events in places that people and other languages read: nothing in them gets out of its place."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def literal(value: str, mark: str = '"') -> str:
+    """A text between quotation marks as YAML (with `"`), Jinja and Python take it, whatever is in it."""
+    return mark + "".join(_escaped(letter, mark) for letter in value) + mark
+
+
+def folded(name: str) -> str:
+    """What two names share that Spark takes for one: letters alike in upper case (`ı` and `i`) or in lower."""
+    return name.upper().lower()
+
+
+def visible(value: object, kept: str = "\n\t") -> str:
+    """A text with its invisible letters spelled, but for those `kept`.
+
+    Escapes could command a terminal, and marks of direction make a name read as another.
+    """
+    return "".join(letter if letter in kept else _spelled(letter) for letter in str(value))
+
+
+def on_one_line(value: object) -> str:
+    """A text as a part of a line for people: nothing in it can begin another line or command a terminal."""
+    return visible(value, kept="")
+
+
+def _escaped(letter: str, mark: str) -> str:
+    if letter in (mark, "\\"):
+        return f"\\{letter}"
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _spelled(letter: str) -> str:
+    """A letter, or where it is not seen its code in UTF-16, as JSON spells it."""
+    if unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
+        return letter
+    code = letter.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{code[i : i + 4]}" for i in range(0, len(code), 4))
