@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Protocol
+
+from spark_jobs.texts import literal
 
 _HEAD = '''"""What the captured table must hold, layer by layer. `tidemark check` runs it; it is yours to edit.
 
@@ -59,10 +60,5 @@ def suite_source(table: Described) -> str:
     layers = _KEYED if table.key else _UNKEYED
     columns = [name for name in table.row if name not in table.key]
     layer, column = ("gold_history", [*columns, *table.key][0]) if table.key else ("silver_changes", "changed_at")
-    head = _HEAD.format(table=_literal(table.name), column=_literal(column), layer=_literal(layer))
+    head = _HEAD.format(table=literal(table.name), column=literal(column), layer=literal(layer))
     return head + "".join(_SUITE.format(layer=name, what=_KEYED[name]) for name in layers)
-
-
-def _literal(text: str) -> str:
-    # JSON's escapes are Python's; every backslash is one of them, also in a docstring.
-    return json.dumps(text, ensure_ascii=False)

@@ -16,15 +16,15 @@ from expectations.rules.law import WARNING, Law
 class ExpectChangesToHaveTheirKey(Law):
     """The row's identity; a truncate is of the whole table and has none."""
 
-    description: str = "Every change of a row has all columns of its key."
-    broken = "op <> 't' and lacks_key"
+    description: str = "Every change of a row that is understood has all columns of its key."
+    broken = "op <> 't' and problem is null and lacks_key"
 
 
 class ExpectChangesToHaveAPosition(Law):
     """R4: the order needs a position."""
 
     description: str = "Every change has its position in the source's log (R4)."
-    broken = "position is null"
+    broken = "position is null and problem is null"
 
 
 class ExpectChangeOpsToBeKnown(Law):

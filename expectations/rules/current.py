@@ -10,14 +10,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import Frames, broken_rows
 from expectations.rules.law import Law
-from spark_jobs.names import quoted
-
-# to_json would leave microseconds out, and two states could look alike.
-_EXACT = {
-    "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
-    "ignoreNullFields": "false",
-}
+from spark_jobs.names import exact_json, quoted
 
 
 class ExpectOneRowPerLivingKey(Law):
@@ -55,5 +48,5 @@ def findings(frames: Frames) -> list[DataFrame]:
 
 
 def _states(frames: Frames, rows: DataFrame, columns: list[str], side: str) -> DataFrame:
-    state = F.md5(F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), _EXACT))
+    state = F.md5(exact_json(F.struct(*[F.col(quoted(name)) for name in columns])))
     return rows.select(frames.identity().alias("identity"), state.alias("state"), F.lit(side).alias("side"))

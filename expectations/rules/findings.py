@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.names import quoted
+from spark_jobs.names import exact_json, quoted
 from spark_jobs.reporting.masking import hashed
 
 SAMPLES = 20
@@ -45,9 +45,9 @@ class Frames:
 
 
 def as_json(fields: dict[str, Column]) -> Column:
-    """A struct as JSON text that names NULLs too."""
+    """A struct as JSON text for people."""
     pairs = [part for name, value in fields.items() for part in (F.lit(name), value)]
-    return F.to_json(F.named_struct(*pairs), {"ignoreNullFields": "false"})
+    return exact_json(F.named_struct(*pairs))
 
 
 def lacks(identity: Column, names: Iterable[str]) -> Column:

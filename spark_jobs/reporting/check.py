@@ -17,6 +17,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
+from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.report import write_report
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 
@@ -67,6 +68,8 @@ def check(
         found = bronze_contents.contents(spark, places, through)
         held = quarantine.held(spark, places, tables, _shown_topics(tables, found), sample_rows=sample_rows)
         counted = accounting.counted(spark, tables)
+        for name, rows in signs_of_key_shapes(spark, places, tables).items():
+            counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, found, held, measured, counted)
         accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
     with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:

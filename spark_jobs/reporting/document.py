@@ -74,6 +74,7 @@ def _table(table: CapturedTable, one: Measures) -> dict[str, Any]:
         "source": f"{table.source_name}.{table.source_table}",
         "key": list(table.key),
         "rows": {"changes": one.changes, "current": one.current, "history": one.history},
+        "empty_intervals": one.empty_intervals,
         "lag_ms": {
             "all": asdict(one.lag) if one.lag else None,
             "last_batch": asdict(one.lag_of_last_batch) if one.lag_of_last_batch else None,

@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _DIGITS = 10
+_SHOWN = 500
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
@@ -26,3 +27,10 @@ def short_hash(value: str | bytes) -> str:
 def redacted(message: str) -> str:
     """A message of another tool without the values that it quotes."""
     return _QUOTED.sub("…", message)
+
+
+def first_cause(message: str) -> str:
+    """What an engine's error came from, without values: the last cause that it lists, or else its first line."""
+    lines = [line for line in message.strip().splitlines() if line] or [""]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return redacted((causes or lines[:1])[-1].removeprefix("Caused by: ")[:_SHOWN]).rstrip(".")

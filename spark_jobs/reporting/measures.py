@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,7 +30,11 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What one captured table's layers say. `nulls` counts NULLs in nullable columns that have a default (by column).
+    """What one captured table's layers say.
+
+    `nulls` counts NULLs in nullable columns that have a default (by column). `empty_intervals` are versions that begin
+    and end at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns that of snapshot
+    reads and streamed changes only one ever carries.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     Rows are None where a layer isn't there.
@@ -38,6 +43,7 @@ class Measures:
     changes: int | None = None
     current: int | None = None
     history: int | None = None
+    empty_intervals: int = 0
     last_batch: int = -1
     streamed: int = 0
     updates: int = 0
@@ -47,6 +53,7 @@ class Measures:
     lag: Lag | None = None
     lag_of_last_batch: Lag | None = None
     nulls: Mapping[str, int] = field(default_factory=dict)
+    one_sided: tuple[str, ...] = ()
 
 
 def measure(
@@ -62,7 +69,7 @@ def measure(
     """
     last_batch = _last_batch(spark, places)
     parts = [part for table in tables for part in _parts(spark, table, defaulted.get(table.name, ()), last_batch)]
-    found: dict[str, dict[str, dict[str, int | None]]] = {table.name: {} for table in tables}
+    found: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
     with ThreadPoolExecutor(_THREADS) as pool:
         rows = pool.map(lambda part: part[2].collect()[0].asDict(), parts)
         for (name, layer, _), numbers in zip(parts, rows, strict=True):
@@ -87,7 +94,14 @@ def _parts(
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
     if history is not None:
-        parts.append((table.name, "history", history.agg(F.count("*").alias("rows"))))
+        begin, end = (F.col(table.column_names.get(name, name)) for name in ("valid_from", "valid_to"))
+        parts.append(
+            (
+                table.name,
+                "history",
+                history.agg(F.count("*").alias("rows"), F.count_if(begin == end).alias("empty_intervals")),
+            )
+        )
     return parts
 
 
@@ -112,8 +126,15 @@ def _of_changes(changes: DataFrame, defaulted: Sequence[str], last_batch: int) -
         F.count_if(F.size("unavailable_columns") > 0).alias("unavailable"),
         *_percentiles("lag", lag),
         *_percentiles("lag_of_last_batch", lag_of_last),
+        _absent_from("r").alias("absent_from_reads"),
+        _absent_from("c", "u").alias("absent_from_stream"),
         *nulls,
     )
+
+
+def _absent_from(*ops: str) -> Column:
+    """The different sets of columns that changes of these kinds don't carry."""
+    return F.collect_set(F.when(F.col("op").isin(*ops), F.array_sort("absent_columns")))
 
 
 def _percentiles(name: str, value: Column) -> list[Column]:
@@ -130,7 +151,7 @@ def _nulls(name: str) -> Column:
     return F.count_if(is_state & is_there & F.col("after").getField(name).isNull()).alias(f"null.{name}")
 
 
-def _measures(layers: Mapping[str, Mapping[str, int | None]]) -> Measures:
+def _measures(layers: Mapping[str, Mapping[str, Any]]) -> Measures:
     changes = layers.get("changes", {})
     history = layers.get("history", {})
     plain = ("last_batch", "streamed", "updates", "updates_without_before", "without_transaction", "unavailable")
@@ -138,6 +159,8 @@ def _measures(layers: Mapping[str, Mapping[str, int | None]]) -> Measures:
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
         history=history.get("rows"),
+        empty_intervals=history.get("empty_intervals") or 0,
+        one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
         nulls=_named(changes, "null."),
@@ -145,10 +168,17 @@ def _measures(layers: Mapping[str, Mapping[str, int | None]]) -> Measures:
     )
 
 
-def _lag(numbers: Mapping[str, int | None], name: str) -> Lag | None:
+def _one_sided(of_reads: Sequence[Sequence[str]] | None, of_stream: Sequence[Sequence[str]] | None) -> tuple[str, ...]:
+    if not of_reads or not of_stream:
+        return ()  # without changes of both kinds nothing is missing from one
+    never_read, never_streamed = (set.intersection(*map(set, sets)) for sets in (of_reads, of_stream))
+    return tuple(sorted(never_read ^ never_streamed))
+
+
+def _lag(numbers: Mapping[str, Any], name: str) -> Lag | None:
     found = [numbers.get(f"{name}.{part}") for part in ("p50", "p95", "max")]
     return Lag(*[int(value or 0) for value in found]) if found[0] is not None else None
 
 
-def _named(numbers: Mapping[str, int | None], prefix: str) -> dict[str, int]:
+def _named(numbers: Mapping[str, Any], prefix: str) -> dict[str, int]:
     return {name.removeprefix(prefix): value or 0 for name, value in numbers.items() if name.startswith(prefix)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
+
+from spark_jobs.texts import visible
 
 _TEMPLATE = "report.html.j2"
 
@@ -25,11 +26,6 @@ def page(document: Mapping[str, Any]) -> str:
     return environment.get_template(_TEMPLATE).render(r=document)
 
 
-def visible(value: object) -> str:
-    """A text with its invisible letters spelled: marks of direction could make a name read as another."""
-    return "".join(_spelled(letter) for letter in str(value))
-
-
 def duration(milliseconds: int) -> str:
     """Milliseconds in the unit that people would say."""
     for limit, size, unit in (
@@ -41,8 +37,3 @@ def duration(milliseconds: int) -> str:
         if abs(milliseconds) < limit:
             return f"{milliseconds / size:.3g} {unit}"
     return f"{milliseconds / 86_400_000:,.0f} d"
-
-
-def _spelled(letter: str) -> str:
-    is_hidden = unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") and letter not in "\n\t"
-    return f"\\u{ord(letter):04x}" if is_hidden else letter

@@ -6,18 +6,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.landing.shapes import unknown_type
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
+from spark_jobs.reporting.connectors import Connector, connector_named
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.signs import Sign
 
-# Connectors that can tell of a truncate, and don't by default (change-events.md, section 2).
-_TRUNCATING = ("postgresql", "mysql", "mariadb", "oracle")
 _CONNECT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
 
 
@@ -34,10 +34,16 @@ class SettingFinding:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Columns of a table by what their embedded schema says: nullable with a default; times in whole milliseconds."""
+    """What the embedded schemas of a table say.
+
+    Columns that are nullable with a default; columns of times in whole milliseconds; semantic types that aren't known.
+    Without a schema (`is_described` false) any column may be nullable and have a default.
+    """
 
     defaulted: tuple[str, ...] = ()
     connect_times: tuple[str, ...] = ()
+    unknown_types: tuple[str, ...] = ()
+    is_described: bool = True
 
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
@@ -51,13 +57,21 @@ def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
             "defaulted"
         ),
         F.sort_array(F.collect_set(F.when(one.encoding.isin(*_CONNECT_TIMES), one["name"]))).alias("times"),
+        F.sort_array(F.collect_set(unknown_type(one.encoding))).alias("unknown"),
+        F.sort_array(F.collect_set(F.when(one.encoding.isNull(), one["name"]))).alias("undescribed"),
     )
-    by_feed = {row["feed"]: (set(row["defaulted"]), set(row["times"])) for row in rows.collect()}
-    found = {}
-    for table in tables:
-        defaulted, times = by_feed.get(table.feed, (set(), set()))
-        found[table.name] = Fields(_columns(table, defaulted), _columns(table, times))
-    return found
+    by_feed = {row["feed"]: row for row in rows.collect()}
+    return {table.name: _fields(table, by_feed[table.feed]) for table in tables if table.feed in by_feed}
+
+
+def _fields(table: CapturedTable, seen: Row) -> Fields:
+    undescribed = set(seen["undescribed"])
+    defaulted = {*seen["defaulted"], *undescribed} - {
+        spec["field"] for spec in table.columns if spec["name"] in table.key
+    }
+    return Fields(
+        _columns(table, defaulted), _columns(table, set(seen["times"])), tuple(seen["unknown"]), not undescribed
+    )
 
 
 def _columns(table: CapturedTable, fields_there: set[str]) -> tuple[str, ...]:
@@ -102,8 +116,9 @@ def findings(
     return every
 
 
-def _connectors(table: CapturedTable, found: Sequence[Content]) -> set[str]:
-    return {one.connector for one in found if one.feed == table.feed and one.kind in ROW_KINDS}
+def _connectors(table: CapturedTable, found: Sequence[Content]) -> list[Connector]:
+    names = {one.connector for one in found if one.feed == table.feed and one.kind in ROW_KINDS}
+    return [connector_named(name) for name in sorted(names)]
 
 
 def _of_sources(
@@ -127,7 +142,9 @@ def _of_sources(
                 "provide.transaction.metadata=true",
                 "warning",
             )
-        if connector in _TRUNCATING and not any(one.kind == "truncate" and one.feed in own for one in found):
+        if connector_named(connector).tells_truncates and not any(
+            one.kind == "truncate" and one.feed in own for one in found
+        ):
             yield SettingFinding(
                 "skipped.operations",
                 source,
@@ -139,26 +156,28 @@ def _of_sources(
 
 
 def _of_table(
-    table: CapturedTable, one: Measures, described: Fields, connectors: set[str], told: Mapping[str, Sign]
+    table: CapturedTable, one: Measures, described: Fields, connectors: Sequence[Connector], told: Mapping[str, Sign]
 ) -> Iterator[SettingFinding]:
-    if "postgresql" in connectors and one.updates_without_before:
-        yield SettingFinding(
-            "REPLICA IDENTITY",
-            table.name,
-            f"{one.updates_without_before} of {one.updates} updates came without the row before them. Unchanged large"
-            " values then come as placeholders, and a missed change can't be seen.",
-            "alter table … replica identity full",
-            "warning",
-        )
+    for connector in connectors:
+        if connector.before and one.updates_without_before:
+            yield SettingFinding(
+                connector.before,
+                table.name,
+                f"{one.updates_without_before} of {one.updates} updates came without the row before them. Unchanged"
+                " large values then come as placeholders, and a missed change can't be seen.",
+                connector.set_before,
+                "warning",
+            )
     never_null = [name for name in described.defaulted if one.nulls.get(name) == 0]
     if never_null:
+        what = "Nullable columns with a default" if described.is_described else "Columns that no schema describes"
         yield SettingFinding(
             "replace.null.with.default",
             table.name,
-            f"Nullable columns with a default never held NULL in {one.changes} changes: {_named(never_null)}. The"
-            " converter writes the default in place of NULL unless told not to, and an update to NULL can vanish.",
+            f"{what} never held NULL in {one.changes} changes: {_named(never_null)}. The converter writes a column's"
+            " default in place of NULL unless told not to, and an update to NULL can vanish.",
             "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false",
-            "warning",
+            "warning" if described.is_described else "info",
         )
     if one.unavailable:
         unresolved = told["unresolved_columns"].count if "unresolved_columns" in told else 0
@@ -166,9 +185,18 @@ def _of_table(
             "unavailable.value.placeholder",
             table.name,
             f"{one.unavailable} changes leave a value out as unchanged (R7); {unresolved} versions have a column that"
-            " no earlier state fills.",
-            "replica identity full (PostgreSQL), or the supplemental log of all columns and lob.enabled=true (Oracle)",
+            " no earlier state fills. A row that really holds the placeholder's text can't be told from them.",
+            ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
+        )
+    if one.one_sided:
+        yield SettingFinding(
+            "column.exclude.list",
+            table.name,
+            f"Columns that of snapshot and stream only one carries: {_named(one.one_sided)}. Generated columns are in"
+            " the snapshot alone; a column that was added or dropped looks alike. Their values are those last carried.",
+            "the columns that the source computes itself",
+            "info",
         )
     if described.connect_times:
         keys = [name for name in described.connect_times if name in table.key]
@@ -180,7 +208,16 @@ def _of_table(
             "time.precision.mode=adaptive_time_microseconds",
             "warning" if keys else "info",
         )
+    if described.unknown_types:
+        yield SettingFinding(
+            "converters",
+            table.name,
+            f"Semantic types that Tidemark doesn't know: {_named(described.unknown_types)}. Their values are kept as"
+            " their literal types have them.",
+            "a column's type and encoding in its _changes model, where the literal value isn't what is meant",
+            "info",
+        )
 
 
-def _named(columns: Sequence[str]) -> str:
-    return ", ".join(json.dumps(name, ensure_ascii=False) for name in columns)
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(json.dumps(name, ensure_ascii=False) for name in names)

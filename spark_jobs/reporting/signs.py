@@ -1,4 +1,4 @@
-"""What the build counted beside the dispositions: signs that events were lost, late or not whole, with sample keys."""
+"""What was counted beside the dispositions: signs that events were lost, late or not whole, with sample keys."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from pyspark.sql import Row
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import short_hash
 
-# What each sign of `signs_steps` (macros/accounting) means to people. Those that tell of something lost come first.
+# What each sign of `told_steps` (macros/accounting) and of `key_shapes` means to people. Those that tell of something
+# lost come first.
 MEANINGS = {
     "missed_changes": "reads that differ from the open version: changes that no event told (R16)",
     "missed_deletes": "keys that a complete later snapshot lacks: deletes that no event told (R16)",
     "broken_chains": "changes that found the row in another state than the last one known (R19)",
     "unknown_updates": "histories that begin with an update: the insert was never captured (R9)",
     "unknown_deletes": "deletes of keys that no event has shown (R9)",
+    "old_key_shapes": "open versions under a key of an old shape: their end may never be told (R8)",
+    "other_key_shapes": "changes whose own key has other columns than the declared one (R8)",
     "unresolved_columns": "versions with a value that was left out and that no earlier state tells (R7)",
     "exact_values": "versions with a value that its type can't hold, kept as text in exact_values (R6)",
     "held_back_times": "boundaries held at the one before them, since the source's clock went back (R10)",
     "position_regressions": "changes that arrived behind later ones of their partition (R4, R5)",
     "new_logs": "borders behind which the source's log is another one (R5)",
 }
-LOST = ("missed_changes", "missed_deletes", "broken_chains", "unknown_updates", "unknown_deletes")
+LOST = (
+    "missed_changes", "missed_deletes", "broken_chains", "unknown_updates", "unknown_deletes", "old_key_shapes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def signs(
 
     Args:
         tables: The captured tables.
-        counted: What `accounting.counted` gave.
+        counted: What `accounting.counted` and `signs_of_key_shapes` gave.
         sample_rows: Whether keys may be shown.
     """
     found: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}

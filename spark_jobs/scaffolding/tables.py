@@ -6,15 +6,18 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.landing.record_files import JSON_LIMITS
+from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text
 from spark_jobs.places import Places
+from spark_jobs.texts import folded
 
 # What gold adds to a source's columns; macros/history/version_rows.sql owns the list, a test holds them together.
 OWN_COLUMNS = (
@@ -22,12 +25,18 @@ OWN_COLUMNS = (
     "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset", "version_id",
 )  # fmt: skip
 
+_NUL = "\0"
+_LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
+
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenColumn:
-    """A column of a captured table: its name with us, in the events, its type, and how sure that is."""
+    """A column of a captured table: its name with us, in the events, its type, and how sure that is.
+
+    `encoding` is how records encode it, where it has to be declared.
+    """
 
     name: str
     field: str
@@ -35,11 +44,13 @@ class SeenColumn:
     note: str = ""
     is_optional: bool = True
     default: str | None = None
+    encoding: str = ""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether type alone says it: the column has the field's own name."""
-        return self.name == self.field
+    def options(self) -> dict[str, str]:
+        """What is declared beside the type: the name in the events where it is another, and the encoding."""
+        field = {} if self.field == self.name else {"field": self.field}
+        return field | ({"encoding": self.encoding} if self.encoding else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +86,27 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     for shape in shapes:
         feeds.setdefault(shape["feed"], []).append(shape)
     guesses = _guessed_types(spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows)])
+    has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
+    unsigned = _unsigned(spark, places) if has_unsigned else {}
     slugs = {feed: table_slug(_parts(rows[-1])) for feed, rows in feeds.items()}
-    taken = Counter(slugs.values())
+    hashed = {feed: f"{slugs[feed]}_{digest(*_parts(rows[-1]))}" for feed, rows in feeds.items()}
+    taken = Counter([*slugs.values(), *hashed.values()])
     tables = []
     for feed, rows in feeds.items():
-        hashed = f"_{digest(*_parts(rows[-1]))}" if taken[slugs[feed]] > 1 else ""
-        tables.append(_seen_table(feed, rows, slugs[feed] + hashed, guesses.get(feed, {})))
+        name = hashed[feed] if taken[slugs[feed]] > 1 else slugs[feed]
+        tables.append(_seen_table(feed, rows, name, guesses.get(feed, {}), unsigned.get(feed, ())))
     return sorted(tables, key=lambda table: table.name)
 
 
 def table_slug(parts: Sequence[str]) -> str:
     """`<source>__<schema or database>__<table>`: lower case, other characters `_`."""
-    return "__".join(re.sub("[^a-z0-9_]", "_", part.lower()) for part in parts)
+    return "__".join(map(_slug, parts))
+
+
+def _slug(part: str) -> str:
+    """A part of a name of files; one that a folder could not hold carries a hash instead of its end."""
+    slug = re.sub("[^a-z0-9_]", "_", part.lower())
+    return slug if len(slug) <= _LONGEST else f"{slug[:_LONGEST]}_{digest(part)}"
 
 
 def digest(*parts: str) -> str:
@@ -102,7 +122,9 @@ def _has_schema(shapes: Iterable[Row]) -> bool:
     return any(field["encoding"] for shape in shapes for field in shape["fields"] or ())
 
 
-def _seen_table(feed: str, shapes: list[Row], name: str, guesses: dict[str, tuple[str, str]]) -> SeenTable:
+def _seen_table(
+    feed: str, shapes: list[Row], name: str, guesses: dict[str, tuple[str, str]], unsigned: Collection[str]
+) -> SeenTable:
     newest = shapes[-1]
     fields: dict[str, Row] = {}
     for shape in shapes:
@@ -110,9 +132,15 @@ def _seen_table(feed: str, shapes: list[Row], name: str, guesses: dict[str, tupl
         fields |= {
             field["name"]: field for field in shape["fields"] or () if field["encoding"] or field["name"] not in fields
         }
-    lowered = Counter(field.lower() for field in fields)
+    alike = Counter(folded(name) for field in fields for name in {field, _hashed(field)})
     columns = tuple(
-        _column(field, lowered[field["name"].lower()] > 1, guesses.get(field["name"])) for field in fields.values()
+        _column(
+            field,
+            alike[folded(field["name"])] > 1,
+            guesses.get(field["name"]),
+            is_unsigned=field["name"] in unsigned and field["encoding"] in ("int64", None),
+        )
+        for field in fields.values()
     )
     keys = [tuple(json.loads(shape["key_fields"])) for shape in shapes if shape["key_fields"]]
     by_field = {column.field: column.name for column in columns}
@@ -123,25 +151,71 @@ def _seen_table(feed: str, shapes: list[Row], name: str, guesses: dict[str, tupl
         else []
     )
     parts = _parts(newest)
-    taken = {column.name.lower() for column in columns}
+    taken = {folded(column.name) for column in columns}
+    source = _slug(parts[0])
     return SeenTable(
         name=name,
-        source=re.sub("[^a-z0-9_]", "_", parts[0].lower()),
-        source_table=name.removeprefix(re.sub("[^a-z0-9_]", "_", parts[0].lower()) + "__"),
+        source=source,
+        source_table=name.removeprefix(f"{source}__"),
         full_name=".".join(parts[1:]),
         connector=newest["connector"] or "",
         feed=feed,
         key=key,
         columns=columns,
         notes=tuple(notes),
-        column_names={own: f"tidemark_{own}" for own in OWN_COLUMNS if own in taken},
+        column_names={own: _free(own, taken) for own in OWN_COLUMNS if own in taken},
     )
 
 
-def _column(field: Row, clashes: bool, guess: tuple[str, str] | None) -> SeenColumn:
-    name = f"{field['name']}_{digest(field['name'])}" if clashes else field["name"]
+def _free(own: str, taken: Container[str]) -> str:
+    """A name for one of gold's own columns that the source has none of."""
+    name = f"tidemark_{own}"
+    return name if name not in taken else _free(name, taken)
+
+
+def _column(field: Row, clashes: bool, guess: tuple[str, str] | None, *, is_unsigned: bool) -> SeenColumn:
+    name = _hashed(field["name"]) if clashes or not _is_name(field["name"]) else field["name"]
     kind, note = (field["spark_type"], "") if field["encoding"] else guess or ("string", "no value seen yet")
-    return SeenColumn(name, field["name"], kind, note, field["is_optional"], field["default_value"])
+    if is_unsigned:
+        kind, note = UNSIGNED_TYPE, ""
+    encoding = UNSIGNED if is_unsigned else ""
+    return SeenColumn(name, field["name"], kind, note, field["is_optional"], field["default_value"], encoding)
+
+
+def _unsigned(spark: SparkSession, places: Places) -> dict[str, set[str]]:
+    """Feed → the columns that the schema-change events in bronze call BIGINT UNSIGNED.
+
+    In the mode `long`, their default, records of MySQL and MariaDB show no sign of it but values from 2^63 as negative.
+    """
+    column = "struct<name: string, `typeName`: string>"
+    table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
+    block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
+    value = F.from_json(F.decode("value", "utf-8"), f"payload struct<{block}>, {block}")
+    events = (
+        bronze.read(spark, places, "records")
+        .where("kind = 'schema_change'")
+        .where(F.decode("value", "utf-8").contains(UNSIGNED.upper()))
+        .select(value.alias("v"))
+        .selectExpr("if(v.payload is null, struct(v.source, v.databaseName, v.tableChanges), v.payload) as e")
+        .selectExpr("e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
+        .selectExpr("*", "inline(table.columns)")
+        .where(F.upper("typeName").startswith(UNSIGNED.upper()))
+        .select("source_name", "db", "id", "name")
+        .distinct()
+    )
+    tables = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "table").distinct()
+    is_its = F.col("id") == F.concat(F.lit('"'), "db", F.lit('"."'), "table", F.lit('"'))
+    found = events.join(tables, ["source_name", "db"]).where(is_its).groupBy("feed")
+    return {row["feed"]: set(row["names"]) for row in found.agg(F.collect_set("name").alias("names")).collect()}
+
+
+def _is_name(field: str) -> bool:
+    """Whether a column can have the name; readers other than Spark give a table with a NUL in a name up."""
+    return field != "" and _NUL not in field
+
+
+def _hashed(field: str) -> str:
+    return f"{field.replace(_NUL, '')}_{digest(field)}"
 
 
 def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dict[str, dict[str, tuple[str, str]]]:
@@ -152,7 +226,7 @@ def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dic
     values = (
         bronze.read(spark, places, "records")
         .where(F.col("feed").isin(feeds) & (F.col("kind") == "change") & (F.col("op") != "d"))
-        .select("feed", F.from_json(F.decode("value", "utf-8"), row).alias("v"))
+        .select("feed", F.from_json(F.decode("value", "utf-8"), row, JSON_LIMITS).alias("v"))
         .selectExpr("feed", "coalesce(v.after, v.payload.after) as image")
     )
     values.createOrReplaceTempView("tidemark_images")

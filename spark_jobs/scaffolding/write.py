@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any, Literal
 import jinja2
 
 from expectations.template import suite_source
+from spark_jobs.names import quoted
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable
+from spark_jobs.texts import literal, on_one_line
 
 OWN_TYPES = {
     "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
@@ -134,7 +135,7 @@ def _transactions(source: str, changes: Iterable[str]) -> dict[str, str]:
 
 
 def _struct(columns: Iterable[SeenColumn]) -> str:
-    fields = ", ".join(f"`{column.name.replace('`', '``')}`: {column.type}" for column in columns)
+    fields = ", ".join(f"{quoted(column.name)}: {column.type}" for column in columns)
     return f"struct<{fields or 'none: string'}>"
 
 
@@ -157,23 +158,22 @@ def _environment() -> jinja2.Environment:
 
 
 def _yaml(value: str) -> str:
-    """A value as one YAML scalar: JSON's strings are YAML's; Jinja in it is shown and not run."""
-    return json.dumps(_inert(value), ensure_ascii=False)
+    """A value as one YAML scalar; Jinja in it is shown and not run."""
+    return literal(_inert(value))
 
 
 def _argument(value: Any) -> str:
-    """A list or mapping of names as an argument of a dbt test, which renders Jinja in it."""
+    """A list or mapping of names as an argument of a dbt test, which runs Jinja in it and what looks like a call."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_argument(name)}: {_argument(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_argument, value)) + "]"
-    text = str(value)
-    return json.dumps(text if _inert(text) == text else f"{{% raw %}}{text}{{% endraw %}}", ensure_ascii=False)
+    return literal(value if re.fullmatch("[A-Za-z0-9_]*", value) else f"{{{{ {_literal(value)} }}}}")
 
 
 def _literal(value: str) -> str:
     """A text as a literal of Jinja."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return literal(value, "'")
 
 
 def _list(value: Any) -> str:
@@ -186,11 +186,11 @@ def _list(value: Any) -> str:
 
 def _block(value: str) -> str:
     """A text on one line within a YAML block."""
-    return _inert(" ".join(str(value).split()))
+    return _inert(on_one_line(" ".join(str(value).split())))
 
 
 def _inert(value: str) -> str:
-    return value.replace("{{", "{ {").replace("{%", "{ %").replace("{#", "{ #")
+    return re.sub("[{](?=[{%#])", "{ ", value)
 
 
 def _described(column: SeenColumn) -> str:

@@ -28,7 +28,7 @@ CHANGE = (
     "change_id string, op string, key {row}, position string, transaction_id string, changed_at timestamp,"
     " processed_at timestamp, is_read boolean, after {row}, before {row}, unavailable_columns array<string>,"
     " absent_columns array<string>, topic string, `partition` int, `offset` bigint, batch_id bigint,"
-    " landed_at timestamp"
+    " landed_at timestamp, problem string"
 )
 
 ACCOUNTING = "kind string, name string, records bigint, sample_keys array<string>"

@@ -19,7 +19,7 @@ def test_the_oracle_tells_the_tape(tape: Tape) -> None:
         oracle.Record(**{**line, "headers": tuple((header["key"], header["value"]) for header in line["headers"])})
         for _, line in tape.records()
     ]
-    table = f"{'public' if tape.connector == 'postgresql' else 'db'}.{tape.table}"
+    table = f"{tape.schema}.{tape.table}"
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in tape.options.items()
     }

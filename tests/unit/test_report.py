@@ -21,10 +21,11 @@ from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.masking import redacted, short_hash
 from spark_jobs.reporting.measures import Lag, Measures
-from spark_jobs.reporting.page import duration, page, visible
+from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
 from spark_jobs.reporting.signs import Sign
+from spark_jobs.texts import visible
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\u202e{{ 7 * 7 }}\"><img src=x>"
@@ -184,7 +185,8 @@ def test_the_trend_goes_on_and_is_bounded() -> None:
 def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     table = captured()
     found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
-    measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0})}
+    measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0},
+                                    one_sided=("v",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
     told = findings([table], found, measured, {"src__t": Fields(("v",), ("id",))}, {"src__t": 2}, unresolved)
     assert {one.setting: one.severity for one in told} == {
@@ -195,8 +197,33 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "unavailable.value.placeholder": "warning",
         "time.precision.mode": "warning",
         "cleanup.policy (topic)": "warning",
+        "column.exclude.list": "info",
     }
     assert all(one.set_instead and one.shows for one in told)
+
+
+@pytest.mark.parametrize(
+    ("connector", "told"),
+    [
+        ("postgresql", {"skipped.operations", "REPLICA IDENTITY"}),
+        ("mariadb", {"skipped.operations", "binlog_row_image"}),
+        ("oracle", {"skipped.operations", "supplemental logging"}),
+        ("sqlserver", set()),
+        ("db2", set()),
+        ("quux", set()),
+    ],
+)
+def test_settings_are_those_of_the_connector(connector: str, told: set[str]) -> None:
+    found = [Content("src__t", "src.t", "change", connector, "src", 10, 0)]
+    measured = {"src__t": Measures(10, updates=4, updates_without_before=4)}
+    assert {one.setting for one in findings([captured()], found, measured, {}, {}, {})} == told
+
+
+def test_what_no_schema_describes_may_hide_null() -> None:
+    measured = {"src__t": Measures(10, nulls={"v": 0})}
+    [told] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_described=False)}, {}, {})
+    assert (told.setting, told.severity) == ("replace.null.with.default", "info")
+    assert 'that no schema describes never held NULL in 10 changes: "v"' in told.shows
 
 
 def test_a_healthy_source_is_told_nothing() -> None:

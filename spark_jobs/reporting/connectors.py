@@ -1,0 +1,43 @@
+"""What the report knows of connectors: settings of a source that its records can betray (change-events.md, 2 and 3).
+
+How a connector's events are read is in macros/connectors, a file for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """A connector's settings.
+
+    `tells_truncates` is whether it can tell of a truncate, which it skips by default. `before` is the setting without
+    which updates come without the row before them, and `set_before` its value; None where every update has it.
+    `set_values` is what makes it send unchanged large values.
+    """
+
+    tells_truncates: bool = False
+    before: str | None = None
+    set_before: str = ""
+    set_values: str = "a source that sends unchanged values"
+
+
+_MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL")
+_UNKNOWN = Connector()
+_CONNECTORS = {
+    "postgresql": Connector(True, "REPLICA IDENTITY", "alter table … replica identity full", "replica identity full"),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "oracle": Connector(
+        True,
+        "supplemental logging",
+        "alter table … add supplemental log data (all) columns",
+        "the supplemental log of all columns, and lob.enabled=true",
+    ),
+}
+
+
+def connector_named(name: str) -> Connector:
+    """The connector that an event's source block names; one without such settings where that is another."""
+    return _CONNECTORS.get(name, _UNKNOWN)

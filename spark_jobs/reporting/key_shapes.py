@@ -1,0 +1,81 @@
+"""Keys of another shape than the source's newest (R8): signs that bronze alone shows, for the log has declared keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.names import exact_json, table_at
+from spark_jobs.places import Places
+
+_SAMPLES = 10
+_PLACE = ("topic", "partition", "offset")
+
+
+def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
+    """Table → rows as the accounting has them (kind, name, records, sample_keys); none where keys had one shape.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        tables: The captured tables.
+    """
+    if not bronze.is_table(spark, places.table("bronze", "shapes")):
+        return {}
+    shapes = bronze.read(spark, places, "shapes").groupBy("feed").agg(F.count_distinct("key_fields").alias("shapes"))
+    several = {row["feed"] for row in shapes.where("shapes > 1").collect()}
+    return {
+        table.name: _signs(spark, places, table, spark.table(table_at(table.history.location)))
+        for table in tables
+        if table.feed in several and table.history is not None and bronze.is_table(spark, table.history.location)
+    }
+
+
+def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: DataFrame) -> list[Row]:
+    changes = _with_shapes(spark, places, table)
+    newest = F.max_by("shape", F.struct("log_number", "position", *_PLACE))
+    declared = F.array(*[F.lit(spec["field"]) for spec in table.columns if spec["name"] in table.key])
+    signs = {
+        "other_key_shapes": changes.where(F.array_sort(declared) != F.col("shape")),
+        "old_key_shapes": (
+            _open_versions(table, history)
+            .join(changes, on=list(_PLACE))
+            .crossJoin(changes.agg(newest.alias("newest")))
+            .where("shape != newest")
+        ),
+    }
+    counted = [_counted(name, met) for name, met in signs.items()]
+    return [row for rows in counted for row in rows.where("records > 0").collect()]
+
+
+def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
+    """The log with the field names of each record's own key; without changes that had no key."""
+    records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
+    key = F.decode("key", "utf-8")
+    fields = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
+    delivery = ["source_label", *_PLACE]
+    shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
+    changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")
+    return changes.join(shapes, on=delivery).where("shape is not null")
+
+
+def _open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
+    return history.where(_own(table, "is_current")).select(*[_own(table, name).alias(name) for name in _PLACE])
+
+
+def _own(table: CapturedTable, name: str) -> Column:
+    return F.col(table.column_names.get(name, name))
+
+
+def _counted(name: str, met: DataFrame) -> DataFrame:
+    keys = met.select(exact_json(F.col("key")).alias("key"))
+    return keys.agg(
+        F.lit("sign").alias("kind"),
+        F.lit(name).alias("name"),
+        F.count("*").alias("records"),
+        F.slice(F.array_sort(F.collect_set("key")), 1, _SAMPLES).alias("sample_keys"),
+    )
