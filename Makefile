@@ -37,16 +37,20 @@ test: setup ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
-tapes: setup ## Draw 2,000 tapes, and compare gold with the oracle after each batch (half an hour)
-	$(VENV)/python -m pytest -s tests/generated/convergence.py
+tapes: setup ## Draw 2,000 tapes (TIDEMARK_TAPES), and compare gold with the oracle after each batch
+	$(VENV)/python -m pytest -m long -o timeout=0 tests/generated
 
 .PHONY: kills
-kills: setup ## Kill 40 runs at named points and at random times, and compare what the next run makes of it
-	$(VENV)/python -m pytest -s tests/faults/kills.py
+kills: setup ## Kill 40 runs (TIDEMARK_KILLS) at named points and at random times, and compare what the next run makes of it
+	$(VENV)/python -m pytest -m long -o timeout=0 tests/faults
+
+.PHONY: captures
+captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in any order, and ask their databases
+	CAPTURES=$(or $(CAPTURES),tests/captures) $(VENV)/python -m pytest -s -o timeout=0 tests/pipeline/test_captures.py
 
 .PHONY: mutants
 mutants: setup ## Plant a fault for each rule, and see a test notice it
-	$(VENV)/python -m pytest -s tests/mutants/mutants.py
+	$(VENV)/python -m pytest tests/mutants/test_mutants.py
 
 .PHONY: demo
 demo: setup ## Set up everything, land real events, build, check, report

@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.places import Places
-from spark_jobs.session import build_session
+from spark_jobs.session import FOR_SMALL_TABLES, build_session
 from tests.network import Network
 
 PROJECT = Path(__file__).parents[1]
+_TOLD = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +30,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
     os.environ["TIDEMARK_LAKEHOUSE"] = str(home / "lakehouse")
     os.environ["TIDEMARK_CATALOG"] = str(home / "catalog")
     os.environ["SPARK_SUBMIT_OPTS"] = network.java_options
-    # Tests are many small queries: the JVM's second compiler costs them more than it gives.
-    os.environ["TIDEMARK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
+    os.environ["TIDEMARK_JAVA_OPTIONS"] = FOR_SMALL_TABLES
     session = build_session(Places.of(PROJECT), catalog=True)
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def told_at_end(request: pytest.FixtureRequest) -> list[str]:
+    """Lines that are printed when the whole run ends: what generated tests met."""
+    return request.config.stash.setdefault(_TOLD, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what tests have to tell."""
+    for line in config.stash.get(_TOLD, []):
+        terminalreporter.write_line(line)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
+import re
+import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -25,6 +28,10 @@ _GAPS: Final = ("delete", "truncate", "key_change")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = 1_000_000
 _MILLISECOND: Final = 1_000
+_LARGEST_SINGLE: Final = 3.5e38
+# A capture without triggers, the one whose history is its own but for the times, and the column that is one.
+_TOLD_BY: Final = {"mariadb-2.5.4-core-plain": "mariadb-2.5.4-core"}
+_CLOCK: Final = "updated_at"
 _LONGEST_WAIT: Final = 5 * _SECOND  # a statement that waits for a lock has its event's time before its trigger's
 
 
@@ -57,6 +64,7 @@ class KnownFact:
     table: str
     key: str
     columns: frozenset[str]
+    what: str
 
     def covers(self, capture: str, found: Disagreement) -> bool:
         """Whether this fact explains the disagreement."""
@@ -77,10 +85,10 @@ class Interval:
 
 
 def load_exceptions(path: Path) -> list[KnownFact]:
-    """Read the known facts: capture, table, key (JSON), columns (`*` or names)."""
+    """Read the known facts: capture, table, key (JSON), columns (`*` or names), and what it is."""
     with path.open(newline="", encoding="utf-8") as lines:
         return [
-            KnownFact(line["capture"], line["table"], line["key"], frozenset(line["columns"].split(", ")))
+            KnownFact(line["capture"], line["table"], line["key"], frozenset(line["columns"].split(", ")), line["fact"])
             for line in csv.DictReader(lines)
         ]
 
@@ -127,18 +135,76 @@ def _read_as(recorded: Any, like: Any) -> Any:
     return recorded
 
 
+def _is_float(held: float, recorded: Any) -> bool:
+    """MariaDB shows six digits of a single float; NaN is itself."""
+    value = float(recorded)
+    is_single = abs(held) < _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", held))[0] == held
+    return (math.isnan(held) and math.isnan(value)) or (is_single and f"{held:.6g}" == f"{value:.6g}")
+
+
+def _is_json(held: str, recorded: Any) -> bool:
+    return bool(json.loads(held, parse_float=Decimal) == recorded)
+
+
+def _far_moment(text: str) -> tuple[int, str, str | None] | None:
+    """A date or moment of any year, in ISO 8601 or as PostgreSQL has it."""
+    parts = re.fullmatch(r"([-+]?\d{4,})(-\d\d-\d\d)(?:T([\d:]+)(?:\.0+)?(?:Z|\+00:00)?)?( BC)?", text)
+    return parts and (1 - int(parts[1]) if parts[4] else int(parts[1]), parts[2], parts[3])
+
+
+def _of_day(text: str) -> int | None:
+    """Microseconds of a time of day or an interval in hours; with a zone, of the day in UTC."""
+    parts = re.fullmatch(r"(-?)(\d+):(\d\d):(\d\d(?:\.\d+)?)(Z|[-+]\d\d(?::\d\d)?)?", text)
+    if parts is None:
+        return None
+    told = int((int(parts[2]) * 3600 + int(parts[3]) * 60 + Decimal(parts[4])) * _SECOND)
+    if parts[5] is None:
+        return -told if parts[1] else told
+    hours, _, minutes = parts[5].replace("Z", "+00").partition(":")
+    offset = int(hours) * 3600 + int(hours[0] + (minutes or "0")) * 60
+    return (told - offset * _SECOND) % (86_400 * _SECOND)
+
+
+def _is_text_of_time(held: str, recorded: str) -> bool:
+    if _of_day(held) is not None:
+        return _of_day(held) == _of_day(recorded)
+    return (_far_moment(held) is not None and _far_moment(held) == _far_moment(recorded)) or (
+        _moment(held) == _moment(recorded)
+    )
+
+
+def _is_geometry(held: Row, recorded: str) -> bool:
+    """The numbers of a text such as POINT(1.5 2.5) end the shape's binary form."""
+    numbers = [float(number) for number in re.findall(r"-?[0-9.]+", recorded)]
+    return list(struct.unpack(f"<{len(numbers)}d", held["wkb"][-8 * len(numbers) :])) == numbers
+
+
+# Ways in which a value held is the one recorded, by the type held; besides being equal when read as that type.
+_SPELLINGS: Final[dict[type, Callable[[Any, Any], bool]]] = {
+    bytes: lambda held, recorded: int.from_bytes(held, "little") == int(recorded, 2),
+    int: lambda held, recorded: held == _of_day(recorded),
+    float: _is_float,
+    str: lambda held, recorded: (_is_text_of_time if isinstance(recorded, str) else _is_json)(held, recorded),
+    dict: _is_geometry,
+    list: lambda held, recorded: len(held) == len(recorded) and all(map(_agree, held, recorded)),
+}
+
+
+def _understood(compare: Callable[[], Any]) -> bool:
+    try:
+        return bool(compare())
+    except (ValueError, TypeError, ArithmeticError, AttributeError, struct.error):
+        return False
+
+
 def _agree(held: Any, recorded: Any) -> bool:
     """Whether both are one logical value."""
     if held is None or recorded is None:
         return held is recorded
-    try:
-        if isinstance(held, str) and not isinstance(recorded, str):
-            return bool(json.loads(held, parse_float=Decimal) == recorded)
-        if held == _read_as(recorded, held):
-            return True
-        return isinstance(held, str) and _moment(held) == _moment(recorded)
-    except (ValueError, TypeError, ArithmeticError):
-        return False
+    spelling = _SPELLINGS.get(type(held))
+    return _understood(lambda: held == _read_as(recorded, held)) or (
+        spelling is not None and _understood(lambda: spelling(held, recorded))
+    )
 
 
 def _differing(held: Row, recorded: Row) -> frozenset[str]:
@@ -215,17 +281,23 @@ def _whole(table: str, key: Key, what: str) -> Disagreement:
     return Disagreement(table, key, frozenset("*"), what)
 
 
-def _compare(table: str, key: Key, held: Sequence[PlainVersion], recorded: Sequence[Interval]) -> Disagreement | None:
+def _compare(
+    table: str, key: Key, held: Sequence[PlainVersion], recorded: Sequence[Interval], *, has_times: bool
+) -> Disagreement | None:
     """Compare states, then their order, gaps and times (G5)."""
     if len(held) != len(recorded):
         return _whole(table, key, f"{len(held)} versions, recorded {len(recorded)}")
     pairs = list(zip(held, recorded, strict=True))
     columns = frozenset[str]().union(*(_differing(version.state, interval.state) for version, interval in pairs))
+    if not has_times:
+        columns -= {_CLOCK}
     if columns:
         return Disagreement(table, key, columns, "values")
     for version, interval in pairs:
         if (version.valid_to is None) != (interval.end is None) or (version.closed_by in _GAPS) != interval.is_gap_next:
             return _whole(table, key, f"closed by {version.closed_by}, recorded {interval}")
+        if not has_times:
+            continue
         starts = interval.start is None or _is_time(version.valid_from, interval.start, interval.is_commit)
         if not (starts and _is_time(version.valid_to, interval.end, interval.is_commit)):
             return _whole(table, key, f"[{version.valid_from}, {version.valid_to}), recorded {interval}")
@@ -236,7 +308,9 @@ def disagreements(
     capture: Path, versions_by_table: Mapping[str, Iterable[PlainVersion]], keys: Mapping[str, Sequence[str]]
 ) -> list[Disagreement]:
     """What the database does not confirm, of the tables that `keys` names with their key columns."""
-    history, truth = list(_lines(capture / "history.jsonl.gz")), list(_lines(capture / "truth.jsonl.gz"))
+    teller = _TOLD_BY.get(capture.name, capture.name)
+    history = list(_lines(capture.with_name(teller) / "history.jsonl.gz"))
+    truth = list(_lines(capture / "truth.jsonl.gz"))
     found = []
     for table, key_columns in keys.items():
         held: defaultdict[Key, list[PlainVersion]] = defaultdict(list)
@@ -246,7 +320,10 @@ def disagreements(
         of_table = (change for change in history if change["table"] == table)
         for _, transaction in groupby(of_table, lambda change: change["commit_seq"]):
             account.take(transaction)
-        compared = (_compare(table, key, held[key], account.intervals[key]) for key in held | account.intervals)
+        compared = (
+            _compare(table, key, held[key], account.intervals[key], has_times=teller == capture.name)
+            for key in held | account.intervals
+        )
         found += [one for one in compared if one is not None]
         living = {key for key, versions in held.items() if versions and versions[-1].valid_to is None}
         rows = {account.key_of(line["row"]) for line in truth if line["table"] == table}

@@ -1,7 +1,7 @@
 """The reference history builder: the history contract as one sequential program.
 
 It shares no code with the product and knows no batches. It sorts the records of a table, walks them once and emits
-versions. R3 to R19 and G6 are the contract's; "MySQL" means MariaDB too.
+versions. R3 to R19 and G6 are the contract's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 State: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[Any, ...]
-Position: TypeAlias = tuple[int, ...]
+Position: TypeAlias = tuple[Any, ...]
 Schema: TypeAlias = Mapping[str, Any]
 
 _EFFECTS: Final = ("opened", "closed_only", "collapsed", "no_op")
@@ -260,9 +260,9 @@ class Change:
     disposition: str = "no_op"
 
     @property
-    def is_mysql(self) -> bool:
-        """Whether positions are those of a binary log."""
-        return self.source["connector"] in ("mysql", "mariadb")
+    def connector(self) -> Connector:
+        """What is known of its connector."""
+        return CONNECTORS[self.source["connector"]]
 
     @property
     def is_snapshot(self) -> bool:
@@ -311,14 +311,12 @@ def _microseconds(*clocks: Mapping[str, Any]) -> int:
     raise ValueError("no time")
 
 
-def _transaction(payload: Mapping[str, Any]) -> str | None:
+def _transaction(payload: Mapping[str, Any], connector: Connector) -> str | None:
     """R11: the transaction that a streamed change was committed in; a read is in none."""
-    source, metadata = payload["source"], payload.get("transaction") or {}
     if payload["op"] == "r":
         return None
-    name = source.get("txId") or source.get("gtid") or metadata.get("id")
-    is_postgresql = source["connector"] == "postgresql"
-    return str(name).partition(":")[0] if name and is_postgresql else name
+    name = payload["source"].get(connector.transaction) or (payload.get("transaction") or {}).get("id")
+    return str(name).partition(":")[0] if name and connector is _POSTGRESQL else name
 
 
 def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Change] | None:
@@ -327,8 +325,11 @@ def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Cha
     if _is_other(payload):
         return None
     op, source = payload["op"], payload["source"]
+    connector = CONNECTORS[source["connector"]]
     if op not in ("c", "r", "u", "d", "t") or (op in ("c", "r", "u") and payload.get("after") is None):
         raise ValueError(f"op {op} is unknown, or lacks its `after`")
+    if op != "r" and connector.place(source) is None:
+        raise ValueError("a streamed change without a position")
     table = _table(source)
     decoder = Decoder(options.get(table, TableOptions()))
     headers = dict(record.headers)
@@ -339,7 +340,7 @@ def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Cha
         record=record,
         op=op,
         source=source,
-        transaction=_transaction(payload),
+        transaction=_transaction(payload, connector),
         total_order=(payload.get("transaction") or {}).get("total_order"),
         time=_microseconds(source, payload),
         processed=int(payload.get("ts_ms") or 0),
@@ -361,25 +362,70 @@ def _sequence(source: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return last and int(last), own and int(own)
 
 
-def _place_in_log(change: Change) -> tuple[Any, ...]:
-    """R3: the position as the event gives it, the same in each delivery."""
-    source = change.source
-    if change.is_mysql:
-        return (source.get("server_id"), source["file"], source["pos"], source.get("row"))
-    return (source["lsn"],) if source.get("lsn") is not None else _sequence(source)
-
-
 def _binlog_file(source: Mapping[str, Any]) -> tuple[str, int]:
     base, _, number = source["file"].rpartition(".")
     return base, int(number)
 
 
-def _streamed_place(change: Change) -> Position:
-    """R4: the part of a streamed change's position that its own event tells."""
-    source = change.source
-    if change.is_mysql:
-        return (_binlog_file(source)[1], source["pos"], source.get("row") or 0)
-    return (_sequence(source)[0] or source["lsn"], source["lsn"])
+def _nulls_first(*parts: Any) -> Position:
+    return tuple((part is not None, part or type(part)()) for part in parts)
+
+
+def _wal_place(source: Mapping[str, Any]) -> Position | None:
+    lsn, (last, own) = source.get("lsn"), _sequence(source)
+    place = next((known for known in (lsn, own, last) if known is not None), None)
+    return None if place is None else (last or place, place)
+
+
+def _binlog_place(source: Mapping[str, Any]) -> Position | None:
+    if source.get("file") is None or source.get("pos") is None:
+        return None
+    return (_binlog_file(source)[1], source["pos"], source.get("row") or 0)
+
+
+def _oracle_place(source: Mapping[str, Any]) -> Position | None:
+    scn, commit, ssn = (source.get(name) and int(source[name]) for name in ("scn", "commit_scn", "ssn"))
+    commit = scn if commit is None else commit
+    return None if commit is None else (commit, *_nulls_first(scn, source.get("rs_id"), ssn))
+
+
+def _lsn_place(source: Mapping[str, Any]) -> Position | None:
+    lsns = (source.get("commit_lsn"), source.get("change_lsn"))
+    serial = source.get("event_serial_no")
+    return None if lsns == (None, None) else _nulls_first(*lsns, serial and int(serial))
+
+
+@dataclass(frozen=True)
+class Connector:
+    """R3, R4, R11, R19: what differs between connectors.
+
+    `place` is the part of a position that a change's own event tells; `identity` names the fields of the source block
+    that are equal in each delivery; `transaction` the one that names the transaction.
+    """
+
+    place: Callable[[Mapping[str, Any]], Position | None]
+    identity: tuple[str, ...]
+    transaction: str
+    is_tied: bool = False
+    is_before_whole: bool = True
+
+
+_POSTGRESQL: Final = Connector(_wal_place, ("lsn",), "txId", is_before_whole=False)
+_MYSQL: Final = Connector(_binlog_place, ("server_id", "file", "pos", "row"), "gtid")
+CONNECTORS: Final = {
+    "postgresql": _POSTGRESQL,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "oracle": Connector(_oracle_place, ("commit_scn", "scn", "rs_id", "ssn"), "txId", is_before_whole=False),
+    "sqlserver": Connector(_lsn_place, ("commit_lsn", "change_lsn", "event_serial_no"), "commit_lsn"),
+    "db2": Connector(_lsn_place, ("commit_lsn", "change_lsn"), "commit_lsn", is_tied=True),
+}
+
+
+def _place_in_log(change: Change) -> tuple[Any, ...]:
+    """R3: the position as the event gives it, the same in each delivery."""
+    place = tuple(change.source.get(name) for name in change.connector.identity)
+    return _sequence(change.source) if place == (None,) else place
 
 
 def _by_log(changes: Iterable[Change]) -> Iterator[list[Change]]:
@@ -389,9 +435,14 @@ def _by_log(changes: Iterable[Change]) -> Iterator[list[Change]]:
             yield list(log)
 
 
+def _told(change: Change) -> Position:
+    """R4: the part of a position that the change's own event tells."""
+    return change.connector.place(change.source) or ()
+
+
 def _falls_back(change: Change, previous: Change) -> bool:
     """R3: whether a run of deliveries ended before this change of an unkeyed table."""
-    now, then = _streamed_place(change), _streamed_place(previous)
+    now, then = _told(change), _told(previous)
     if now != then or change.transaction != previous.transaction:
         return now < then
     return previous.total_order is not None and int(change.total_order or 0) <= int(previous.total_order)
@@ -419,7 +470,8 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
     counted = []
     for change, occurrence in numbered:
         key = tuple(change.column(name) for name in key_columns)
-        content = change.content if change.op == "r" or not key_columns else ""
+        counts = change.op == "r" or change.connector.is_tied or not key_columns
+        content = change.content if counts else ""
         identity = (key, change.log, _place_in_log(change), change.op, change.transaction, content, occurrence)
         change.disposition = "duplicate" if identity in known else change.disposition
         if identity not in known:
@@ -437,22 +489,20 @@ class Log:
 
     def position(self, change: Change) -> Position:
         """Where the source's own log has the change."""
-        place = _streamed_place(change) if change.is_mysql else self._wal_place(change)
+        place = self._behind_snapshot(change) if change.connector is _POSTGRESQL else _told(change)
+        place = place or self.greatest
         self.greatest = max(self.greatest, place)
         return (change.log, *place)
 
-    def _wal_place(self, change: Change) -> Position:
-        lsn, (last, own) = change.source.get("lsn"), _sequence(change.source)
-        place = next((known for known in (lsn, own, last) if known is not None), None)
-        if place is None:
-            return self.greatest
+    def _behind_snapshot(self, change: Change) -> Position:
+        lsn, told = change.source.get("lsn"), _told(change)
         if change.op == "r" and lsn is not None:
-            self.snapshot_lsn = lsn if change.is_snapshot else self.snapshot_lsn
+            self.snapshot_lsn = max(lsn, self.snapshot_lsn) if change.is_snapshot else self.snapshot_lsn
             return (lsn, 0)
         # What was written behind the snapshot's place was committed behind it, whatever commit the event knows of.
-        if last is None or place > self.snapshot_lsn:
-            last = max(last or place, self.snapshot_lsn)
-        return (last, place)
+        if told and (_sequence(change.source)[0] is None or told[1] > self.snapshot_lsn):
+            return (max(told[0], self.snapshot_lsn), told[1])
+        return told
 
 
 def in_order(changes: list[Change]) -> list[Change]:
@@ -466,7 +516,7 @@ def in_order(changes: list[Change]) -> list[Change]:
 
 def _server(change: Change) -> tuple[Any, ...] | None:
     """R5: the server and the name of its log, where a streamed event tells."""
-    is_told = change.is_mysql and change.op != "r"
+    is_told = change.connector is _MYSQL and change.op != "r"
     return (change.source.get("server_id"), _binlog_file(change.source)[0]) if is_told else None
 
 
@@ -607,7 +657,10 @@ class Walk:
 
     def _whole_before(self, change: Change) -> State | None:
         whole = self.options.before_is_whole
-        return change.before if (change.is_mysql if whole is None else whole) else None
+        if not (change.connector.is_before_whole if whole is None else whole):
+            return None
+        has_all = change.before is not None and UNAVAILABLE not in change.before.values()
+        return change.before if has_all else None
 
     def _found(self, key: Key, before: State | None) -> State | None:
         """R19: the state that a key's first change found; a later one can only reveal a broken chain."""

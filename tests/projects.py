@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Container
-from datetime import UTC, datetime
+from collections.abc import Container, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow
+from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import run_dbt
@@ -18,6 +21,8 @@ from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import missing, write
 
 PROJECT = Path(__file__).parents[1]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BUT_CURRENT = ("--exclude", "tag:layer:ops", "config.materialized:current")
 _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
 
 
@@ -38,9 +43,8 @@ def forget_tables(spark: SparkSession) -> None:
     """Take every table out of the session's catalog, so that another lakehouse can have tables of the same names."""
     for layer in ("bronze", "silver", "gold", "ops"):
         if spark.catalog.databaseExists(layer):
-            for table in spark.catalog.listTables(layer):
-                if not table.isTemporary:
-                    spark.sql(f"drop table {layer}.{quoted(table.name)}")
+            for table in spark.sql(f"show tables in {layer}").where("not isTemporary").collect():
+                spark.sql(f"drop table {layer}.{quoted(table['tableName'])}")
 
 
 def land(spark: SparkSession, places: Places, name: str, lines: str, sources: Container[str]) -> None:
@@ -52,12 +56,32 @@ def land(spark: SparkSession, places: Places, name: str, lines: str, sources: Co
     write(places.project, missing(places.project, seen))
 
 
+def declare_history(project: Path, name: str, options: Mapping[str, Any]) -> None:
+    """Write a table's history model with options; `name` is the table's, as its models have it."""
+    arguments = "".join(f", {option}={value!r}" for option, value in options.items())
+    history = project / f"models/gold/history/{name}_history.sql"
+    history.parent.mkdir(parents=True, exist_ok=True)
+    history.write_text(f"{{{{ history('{name}_changes'{arguments}) }}}}\n")
+
+
 def run_models(places: Places, *arguments: str, accounting: bool = False) -> None:
     """Build changes, current and history, and their accounting where asked for, and expect that it ends well."""
     selected = [] if accounting else ["--exclude", "tag:layer:ops"]
     result = run_dbt(places, ["--quiet", "run", *selected, *arguments])
     failed = [one.message[:700] for one in result.result or [] if one.status == "error"]
     assert result.success, result.exception or failed
+
+
+def rows_of(location: str) -> list[dict[str, Any]]:
+    """A table's rows, by a reader that is not Spark."""
+    query = QueryBuilder().register("gold", DeltaTable(location)).execute("select * from gold")
+    rows: list[dict[str, Any]] = pyarrow.table(query.read_all()).to_pylist()
+    return rows
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Microseconds since 1970."""
+    return None if moment is None else (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def renamed(capture: Path, prefix: str) -> list[str]:

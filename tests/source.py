@@ -1,8 +1,8 @@
 """A simulated database with its connector: statements go in, the records that Debezium writes come out.
 
-It knows nothing of histories. What it writes follows real captures of PostgreSQL and MariaDB: positions and the last
-commit's position, the transaction block, keys and their headers, tombstones, unavailable large values, snapshots,
-redelivery after a restart.
+It knows nothing of histories. What it writes follows real captures of PostgreSQL and MariaDB, and what is documented of
+Oracle, SQL Server and Db2: positions and the last commit's position, the transaction block, keys and their headers,
+tombstones, unavailable large values, snapshots, redelivery after a restart.
 """
 
 from __future__ import annotations
@@ -60,6 +60,13 @@ class Event:
     after: Row | None
     headers: Mapping[str, Row] = field(default_factory=dict)
     lsn: int = 0
+
+
+_BEYOND_BIGINT = 1 << 63
+
+
+def _lsn(place: int) -> str:
+    return f"00000025:{place:08x}:0001"
 
 
 @dataclass
@@ -196,13 +203,17 @@ class Source:
                 column.name: before[column.name] if column.name in table.key else None for column in table.columns
             }
             before = before if op == "d" else None
-        source = self._postgresql(event, snapshot) if self.connector == "postgresql" else self._mysql(event)
+        blocks = {"postgresql": self._postgresql, "mariadb": self._mariadb, "oracle": self._oracle}
+        source = blocks.get(self.connector, self._with_lsns)(event, snapshot)
         source = {
             "version": "3.5.0.Final", "connector": self.connector, "name": self.prefix, "snapshot": snapshot,
             "db": "db", "table": table.name, **source,
         }  # fmt: skip
         block: Row = {"total_order": order, "data_collection_order": order}
-        block["id"] = f"{self.transaction}:{event.lsn}" if self.connector == "postgresql" else source["gtid"]
+        names = [source.get(name) for name in ("gtid", "txId", "commit_lsn")]
+        block["id"] = (
+            f"{self.transaction}:{event.lsn}" if self.connector == "postgresql" else next(filter(None, names), "")
+        )
         payload = {
             "before": before, "after": event.after, "source": source, "transaction": None if op == "r" else block,
             "op": op, "ts_ms": self.now // 1000 + 7, "ts_us": self.now + 7000, "ts_ns": (self.now + 7000) * 1000,
@@ -222,7 +233,25 @@ class Source:
             "txId": self.transaction if is_placed else None, "lsn": event.lsn if is_placed else None, "xmin": None,
         }  # fmt: skip
 
-    def _mysql(self, event: Event) -> Row:
+    def _oracle(self, event: Event, _: str) -> Row:
+        """Numbers beyond a bigint; a commit's is that of the log's end, and a read has none."""
+        is_read = event.op == "r"
+        return {
+            "ts_ms": self.now // 1000, "schema": "db", "scn": str(_BEYOND_BIGINT + event.lsn),
+            "commit_scn": None if is_read else str(_BEYOND_BIGINT + self.lsn + 8), "rs_id": None, "ssn": 0,
+            "txId": None if is_read else f"0a00{self.transaction:012x}",
+        }  # fmt: skip
+
+    def _with_lsns(self, event: Event, _: str) -> Row:
+        """SQL Server and Db2; a read has its snapshot's number alone."""
+        is_read = event.op == "r"
+        return {
+            "ts_ms": self.now // 1000, "schema": "db", "commit_lsn": _lsn(event.lsn if is_read else self.lsn + 8),
+            "change_lsn": None if is_read else _lsn(event.lsn),
+            **({"event_serial_no": 2 if event.op == "u" else 1} if self.connector == "sqlserver" else {}),
+        }  # fmt: skip
+
+    def _mariadb(self, event: Event, _: str) -> Row:
         """MariaDB's times are whole seconds; a read has no server and no transaction."""
         is_read = event.op == "r"
         return {

@@ -10,13 +10,17 @@ Columns of `changes` that can be left out:
     before   the row's name before, where the tape's connector writes whole rows (MariaDB)
     snapshot the source's marker of a read
     server   the server (MariaDB); 1
-    last     the last commit before the change, as `sequence` has it; `null` before the first
+    row      the row of its event in the binary log (MariaDB); 0
+    last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first
+    commit   the commit's position (Oracle, SQL Server, Db2); the change's own
+    rs       Oracle's `rs_id`
+    serial   SQL Server's `event_serial_no`
     oldkey, newkey   the headers of a change of key
 
 An empty cell is NULL, `?` a large value that the event leaves out, `-` a column that the event has not. Times in
 `history` are seconds of the same clock. `signs` says what the accounting counts beside the versions, and of which keys.
 Tapes of the same `connector` and `group` share a table, told apart by the beginning of their keys and by their
-partitions; one with a truncate or with options has its own.
+partitions; those of Oracle, SQL Server and Db2 share one. One with a truncate or with options has its own.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ PARTITIONS = 10
 _HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
 COLUMNS = ("id", "name", "note")
 UNAVAILABLE = "__debezium_unavailable_value"
+# Their events tell a commit's position beside the change's own.
+_OF_COMMITS = ("oracle", "sqlserver", "db2")
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,13 @@ class Tape:
         """The table that the tape's records are of."""
         if self.options or any(line["op"] == "t" for line in self.changes):
             return f"tape_{self.number}"
-        return f"tapes_{self.connector}{self.group and '_'}{self.group}"
+        connector = "commits" if self.connector in _OF_COMMITS else self.connector
+        return f"tapes_{connector}{self.group and '_'}{self.group}"
+
+    @property
+    def schema(self) -> str:
+        """The schema, or the database, that the table is in."""
+        return "public" if self.connector == "postgresql" else "db"
 
     def key(self, text: str) -> str:
         """A key as the records have it: no other tape's is equal."""
@@ -129,14 +141,27 @@ class Tape:
                 str(place),
             ]
             return common | {"schema": "public", "lsn": place, "txId": transaction, "sequence": json.dumps(sequence)}
+        if self.connector in _OF_COMMITS:
+            return common | {"schema": "db"} | self._committed(line, place, transaction)
         is_read = line["op"] == "r"
         return common | {
             "server_id": 0 if is_read else int(line.get("server") or 1),
             "file": "binlog.000001",
             "pos": place,
-            "row": 0,
+            "row": int(line.get("row") or 0),
             "gtid": None if is_read else f"0-1-{transaction}",
         }
+
+    def _committed(self, line: dict[str, str], place: int | None, transaction: int) -> dict[str, Any]:
+        commit = int(line["commit"]) if line.get("commit") else place
+        if self.connector == "oracle":
+            is_read = line["op"] == "r"
+            return {
+                "scn": place and str(place), "commit_scn": None if is_read else commit and str(commit),
+                "txId": None if is_read else f"0a00{transaction:012}", "rs_id": line.get("rs") or None, "ssn": 0,
+            }  # fmt: skip
+        lsns = {"commit_lsn": commit and _lsn(commit), "change_lsn": place and _lsn(place)}
+        return lsns if self.connector == "db2" else lsns | {"event_serial_no": line.get("serial") or None}
 
     def told(self, versions: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
         """Versions in their order, of this tape's keys, in the form of `history` and with its columns.
@@ -162,6 +187,10 @@ class Tape:
         if name == "unresolved_columns":
             return " ".join(value)
         return str(value).removeprefix(f"{self.number}:")
+
+
+def _lsn(place: int) -> str:
+    return f"00000025:{place:08x}:0001"
 
 
 def _lines(table: str) -> list[dict[str, str]]:

@@ -67,6 +67,9 @@ SHARED = (
     Kind("pg_event", granularity="event"),
     Kind("pg_ignore", ignore=("note",)),
     Kind("maria", connector="mariadb"),
+    Kind("ora", connector="oracle"),
+    Kind("mssql", connector="sqlserver"),
+    Kind("db2", connector="db2"),
 )
 WHOLE = (
     Kind("pg_whole"),

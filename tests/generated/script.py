@@ -28,8 +28,7 @@ from typing import Any, TypeAlias
 from tests.source import Column, Event, Row, Source, Table
 
 Step: TypeAlias = tuple[Any, ...]
-BATCHES = 4
-LEAST_KEYS, LEAST_CHANGES, LEAST_BATCHES = 3, 20, 3
+LEAST_KEYS, LEAST_CHANGES, BATCHES = 3, 20, 3
 NAMES = ("a", "A", "b", "c")
 STATEMENTS = ("insert", "update", "large", "delete", "move", "silent", "truncate")
 
@@ -83,9 +82,9 @@ class Player:
             self._insert(row, "first")
             self._commit()
         for number in range(100):
-            if number % 5 == 4 and self._batch < LEAST_BATCHES - 1:
+            if number % 5 == 4 and self._batch < BATCHES - 1:
                 self._land(number)
-            if self.changes >= LEAST_CHANGES and self._batch >= LEAST_BATCHES - 1:
+            if self.changes >= LEAST_CHANGES and self._batch >= BATCHES - 1:
                 break
             self._update(number % LEAST_KEYS, f"more {number}")
             self._commit()
@@ -166,7 +165,7 @@ class Player:
             self.met["several changes in a transaction"] += len(keys) > len(set(keys))
             others = [other for other in self._sessions if other is not session and other.events]
             self.met["interleaved"] += any(other.events[0].lsn < session.events[-1].lsn for other in others)
-            if self.source.connector != "postgresql":
+            if self.source.connector == "mariadb":
                 for event in session.events:
                     self.source.lsn += 8
                     event.lsn = self.source.lsn

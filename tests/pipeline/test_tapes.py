@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +13,27 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
-from tests.projects import empty_project, land, run_models
+from tests.projects import declare_history, empty_project, land, microseconds, rows_of, run_models
 from tests.tape import COLUMNS, Tape, tapes
 
 TAPES = tapes(Path(__file__).parents[1] / "tapes")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Rows = dict[str, list[dict[str, Any]]]
 
 
 def write_models(project: Path) -> None:
     """One set of models for each table of the tapes, with its options."""
     for tape in {tape.table: tape for tape in TAPES}.values():
-        schema = "public" if tape.connector == "postgresql" else "db"
-        history = project / f"models/gold/history/tape__{schema}__{tape.table}_history.sql"
-        options = "".join(f", {name}={value!r}" for name, value in tape.options.items())
-        history.write_text(f"{{{{ history('tape__{schema}__{tape.table}_changes'{options}) }}}}\n")
+        declare_history(project, f"tape__{tape.schema}__{tape.table}", tape.options)
 
 
 def told(table: CapturedTable) -> list[dict[str, Any]]:
     """The versions of a gold table as tapes tell them."""
     assert table.history is not None
-    rows = DeltaTable(table.history.location).to_pyarrow_table().to_pylist()
+    rows = rows_of(table.history.location)
     rows.sort(key=lambda row: (row["position"], row["offset"], row["opened_by"] != "before"))
     return [
         row
-        | {name: row[name] and (row[name] - EPOCH) // timedelta(microseconds=1) for name in ("valid_from", "valid_to")}
+        | {name: microseconds(row[name]) for name in ("valid_from", "valid_to")}
         | {name: row[name] and list(json.loads(row[name]).values()) for name in ("previous_key", "next_key")}
         for row in rows
     ]
@@ -72,7 +67,7 @@ def signs(built: list[CapturedTable]) -> set[tuple[str, str]]:
     found = set()
     for table in built:
         if table.accounting is not None and DeltaTable.is_deltatable(table.accounting.location):
-            rows = DeltaTable(table.accounting.location).to_pyarrow_table().to_pylist()
+            rows = rows_of(table.accounting.location)
             found |= {(row["name"], json.loads(key)["id"]) for row in rows for key in row["sample_keys"]}
     return found
 
@@ -92,6 +87,6 @@ def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
 def test_a_tape_has_no_column_that_nothing_reads() -> None:
     read = {
         "op", "at", "lsn", "txn", "batch", "before", "snapshot", "last", "oldkey", "newkey", "partition", "server",
-        "offset", *COLUMNS,
+        "row", "offset", "commit", "rs", "serial", *COLUMNS,
     }  # fmt: skip
     assert {name for tape in TAPES for line in tape.changes for name in line} <= read

@@ -10,19 +10,17 @@ import os
 import random
 import secrets
 from collections.abc import Callable
-from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.declarations import captured_tables
 from spark_jobs.listing import listed
 from spark_jobs.places import Places
 from tests import oracle
+from tests.gold import expected_versions, versions_of
 from tests.projects import empty_project, land, run_models
 from tests.source import Column, Source, Table
 
@@ -33,7 +31,6 @@ NAMES = [
     "Odd Name", "select", "a.b", "ü", "UPPER", "back`tick", 'quo"te', "it's", "日本", "x{y}", "per%cent", "semi;colon",
     "n" * 60, "_", "1st", "offset", "valid_from", "key", "before", "op", "dash-ed", "two  spaces", "{{ curly }}",
 ]  # fmt: skip
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 
 
@@ -154,50 +151,6 @@ def drawn_source(prefix: str, draw: random.Random) -> Source:
         if draw.random() < 0.08:
             source.redeliver(draw.randint(1, 10))
     return source
-
-
-def as_gold(value: Any) -> Any:
-    """A value of the oracle as gold holds it: times of day are text."""
-    return f"{value:%H:%M:%S.%f}" if isinstance(value, time) else value
-
-
-def versions_of(table: CapturedTable) -> dict[Any, list[dict[str, Any]]]:
-    """Gold's versions by key in their order, read as users without Spark read them; columns by the events' names."""
-    assert table.history is not None
-    query = QueryBuilder().register("history", DeltaTable(table.history.location))
-    own = {name: table.column_names.get(name, name) for name in ("position", "partition", "offset")}
-    rows = pyarrow.table(query.execute("select * from history").read_all()).to_pylist()
-    fields = {column["name"]: column["field"] for column in table.columns}
-    key = [name for name in fields if name in table.key]
-    found: dict[Any, list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: [row[name] for name in own.values()]):
-        state = {field: row[name] for name, field in fields.items()}
-        times = [row[table.column_names.get(name, name)] for name in ("valid_from", "valid_to")]
-        ends = [row[table.column_names.get(name, name)] for name in ("opened_by", "closed_by")]
-        unresolved = [fields[name] for name in row[table.column_names.get("unresolved_columns", "unresolved_columns")]]
-        found.setdefault(tuple((fields[name], row[name]) for name in key), []).append(
-            {"state": state, "times": times, "ends": ends, "unresolved": sorted(unresolved)}
-        )
-    return found
-
-
-def expected_versions(history: oracle.History, key: list[str]) -> dict[Any, list[dict[str, Any]]]:
-    """The oracle's versions in the same form."""
-    columns = {name for versions in history.versions.values() for version in versions for name in version.state}
-    return {
-        tuple((name, as_gold(version[history.key_columns.index(name)])) for name in key): [
-            {
-                "state": {name: as_gold(one.state.get(name)) for name in columns},
-                "times": [
-                    None if at is None else EPOCH + timedelta(microseconds=at) for at in (one.valid_from, one.valid_to)
-                ],
-                "ends": [one.opened_by, one.closed_by],
-                "unresolved": sorted(one.unresolved_columns),
-            }
-            for one in versions
-        ]
-        for version, versions in history.versions.items()
-    }
 
 
 @pytest.fixture(scope="module")

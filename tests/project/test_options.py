@@ -63,13 +63,19 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
             "shop__orders_changes: changes has no option 'keys'. Did you mean 'key'?",
         ),
         (CHANGES.replace("'string'", "{'typ': 'string'}"), "{}", "state has no option 'typ'. Did you mean 'type'?"),
+        (
+            CHANGES.replace("'string'", "{'type': 'decimal(9,2)', 'encoding': 'uuencode'}"),
+            "{}",
+            'encoding is "uuencode"; it takes org.apache.kafka.connect.data.Decimal:<scale> or ',
+        ),
         (CHECKED.replace("$", "granularity='row'"), "{}", 'granularity is "row"; it takes transaction or event.'),
         (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of names.'),
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
         (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
         (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
         (OPTIONS_OF_SOURCE, "{shop: {new_logs: [{topic: t, offset: 1}]}}", "a list of {topic, partition, offset}"),
-        (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: placeholder, before_is_whole,'),
+        (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: connector, placeholder,'),
+        (OPTIONS_OF_SOURCE, "{shop: {connector: postgres}}", "it takes postgresql or mysql or mariadb or oracle"),
     ],
 )  # fmt: skip
 def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sources: str, says: str) -> None:
@@ -80,7 +86,7 @@ def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None
     said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
 
     assert said["options"] == {
-        "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": [],
+        "connector": None, "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": [],
         "consistent": False, "transaction_topic": None, "given_up": [],
     }  # fmt: skip
 
@@ -113,7 +119,6 @@ def test_generated_documents_are_fresh(name: str) -> None:
 def test_every_place_is_documented() -> None:
     files = [
         PROJECT / "profiles.yml",
-        PROJECT / "Makefile",
         *(PROJECT / "macros").rglob("*.sql"),
         *(PROJECT / "spark_jobs").rglob("*.py"),
     ]

@@ -1,4 +1,4 @@
-"""Any split, order, delay and repetition of what connectors write gives the oracle's history (G1, G2): `make tapes`.
+"""Any split, order, delay and repetition of what connectors write gives the oracle's history (G1, G2).
 
 `TIDEMARK_TAPES` says how many tapes are drawn (2,000), `TIDEMARK_SEED` which. A tape that gold tells
 otherwise is made smaller on Spark and printed, to become a readable case in `tests/tapes/`.
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.generated.lakehouse import Difference, TapedTable, differences, smallest, tables_of
 from tests.generated.machine import Rows, Script, Tables, counters, scripts
-from tests.generated.script import LEAST_BATCHES, LEAST_CHANGES, LEAST_KEYS, Step
+from tests.generated.script import BATCHES, LEAST_CHANGES, LEAST_KEYS, Step
 
 TAPES = int(os.environ.get("TIDEMARK_TAPES") or 2000)
 WHOLE_TABLES = TAPES // 20
@@ -28,17 +28,22 @@ HAZARDS = (
 )  # fmt: skip
 
 
-def test_gold_tells_every_generated_tape(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.long
+def test_gold_tells_every_generated_tape(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, told_at_end: list[str]
+) -> None:
     drawn = scripts(Rows, TAPES - WHOLE_TABLES, SEED), scripts(Tables, WHOLE_TABLES, SEED)
     tables = tables_of(drawn[0], "gen", apart=True) + tables_of(drawn[1], "gen", apart=False)
     players = [player for table in tables for player in table.players]
     met = counters(players)
-    print(f"\nTIDEMARK_SEED={SEED}: {len(players)} tapes, " + ", ".join(f"{name} {met[name]}" for name in HAZARDS))
+    told_at_end.append(
+        f"TIDEMARK_SEED={SEED}: {len(players)} tapes, " + ", ".join(f"{name} {met[name]}" for name in HAZARDS)
+    )
 
     assert len(players) >= TAPES
     assert [name for name in HAZARDS if not met[name]] == []
     assert min(player.changes for player in players) >= LEAST_CHANGES
-    assert min(len({batch for batch, _ in player.deliveries}) for player in players) >= LEAST_BATCHES
+    assert min(len({batch for batch, _ in player.deliveries}) for player in players) >= BATCHES
     assert min(len(keys_of(table, tape)) for table in tables for tape in range(len(table.players))) >= LEAST_KEYS
     found = differences(spark, tmp_path_factory.mktemp("tapes"), tables)
     assert not found, story(spark, tmp_path_factory, found, drawn)

@@ -1,0 +1,155 @@
+"""Captures landed as badly as can be, twice and in any order, and judged by what their databases recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import SeenTable, seen_tables
+from spark_jobs.scaffolding.write import files_of, write
+from tests.judge import Disagreement, PlainVersion, disagreements
+from tests.projects import empty_project, forget_tables, microseconds, renamed, rows_of, run_models
+
+CAPTURES = Path(__file__).parent / "captures"
+
+# What records can't tell and people declare: the key that one column joined later, types that hold what a column held
+# before it was dropped or retyped, and how bare JSON encodes a decimal.
+KEYS = {"products": ("id",)}
+TYPES = {"legacy": "string", "active": "string"}
+ENCODED = ("balance", "decimal(12,2)", "org.apache.kafka.connect.data.Decimal:2")
+IN_BASE64 = ("random", "plain")
+# Current state is read from history: it is built where it is looked at.
+HISTORIES = ("config.materialized:changes", "config.materialized:history")
+
+
+@dataclass(frozen=True)
+class Lakehouse:
+    """Captures in a lakehouse, each under a topic prefix of its own.
+
+    `captures` is prefix → capture, `folder` where they are, `names` a captured table's name → its name in the source.
+    """
+
+    spark: SparkSession
+    places: Places
+    captures: Mapping[str, str]
+    folder: Path
+    names: dict[str, str] = field(default_factory=dict)
+
+    def land(self, name: str, lines: Sequence[str]) -> None:
+        """Land lines of records as one batch."""
+        file = self.places.project.parent / f"{name}.jsonl"
+        file.write_text("".join(lines))
+        land_files(self.spark, self.places, [str(file)], Landing(name, datetime.now(UTC)))
+
+    @cached_property
+    def tables(self) -> list[CapturedTable]:
+        """The captured tables that have models."""
+        return captured_tables(self.places)
+
+
+def ordered(
+    spark: SparkSession, home: Path, captures: Mapping[str, str], folder: Path, is_wanted: Callable[[SeenTable], bool]
+) -> Lakehouse:
+    """A lakehouse with the captures as they were written, and the models that were made of it; none is built."""
+    forget_tables(spark)
+    project = empty_project(home / "project")
+    lakehouse = Lakehouse(spark, replace(Places.of(project), lakehouse=str(home / "ordered")), captures, folder)
+    lines = [line for prefix, capture in captures.items() for line in renamed(folder / capture, prefix)]
+    lakehouse.land("ordered", lines)
+    for table in seen_tables(spark, lakehouse.places):
+        if table.source in captures and is_wanted(table):
+            _declare(project, table, captures[table.source])
+            lakehouse.names[table.name] = table.full_name
+    return lakehouse
+
+
+def _declare(project: Path, table: SeenTable, capture: str) -> None:
+    """Write the models of a table, with what people have to declare."""
+    types = dict(TYPES) if name_of(table) in KEYS else {}
+    if any(part in capture for part in IN_BASE64):
+        types[ENCODED[0]] = ENCODED[1]
+    columns = tuple(replace(column, type=types.get(column.name, column.type)) for column in table.columns)
+    files = files_of(replace(table, key=KEYS.get(name_of(table), table.key), columns=columns))
+    plain, told = "'{}': '{}'".format(*ENCODED), "'{}': {{'type': '{}', 'encoding': '{}'}}".format(*ENCODED)
+    write(project, {path: text.replace(plain, told) for path, text in files.items()})
+
+
+def name_of(table: SeenTable | CapturedTable) -> str:
+    """A table's name in its source, without its schema."""
+    return table.source_table.rpartition("__")[2]
+
+
+def scattered(lines: Sequence[str], batches: int, seed: str) -> list[list[str]]:
+    """Records twice, in any order, cut into batches anywhere."""
+    draw = random.Random(seed)
+    twice = [*lines, *lines]
+    draw.shuffle(twice)
+    cuts = [0, *sorted(draw.sample(range(1, len(twice)), batches - 1)), len(twice)]
+    return [twice[start:end] for start, end in pairwise(cuts)]
+
+
+def scatter(lakehouse: Lakehouse, batches: int, seed: int, early: Sequence[str]) -> Lakehouse:
+    """Another lakehouse with the same records and models, landed in scattered batches.
+
+    The models named `early` are built after each batch, the others after the last.
+    """
+    forget_tables(lakehouse.spark)
+    home = lakehouse.places.project.parent
+    other = replace(lakehouse, places=replace(lakehouse.places, lakehouse=str(home / "scattered")))
+    parts = [
+        scattered(renamed(lakehouse.folder / capture, prefix), batches, f"{seed} {capture}")
+        for prefix, capture in lakehouse.captures.items()
+    ]
+    for number, batch in enumerate(zip(*parts, strict=True)):
+        other.land(f"scattered-{number}", [line for part in batch for line in part])
+        run_models(other.places, "--select", *(early if number < batches - 1 else HISTORIES))
+    return other
+
+
+def digest(location: str) -> str:
+    """One value for a table's rows, whatever their order."""
+    return hashlib.sha256("\n".join(sorted(map(repr, rows_of(location)))).encode()).hexdigest()
+
+
+def versions_of(table: CapturedTable) -> list[PlainVersion]:
+    """A gold table's versions, in the order of their positions."""
+    assert table.history is not None
+    return [
+        PlainVersion(
+            tuple(row[column] for column in table.key),
+            {column: row[column] for column in table.row} | dict(row["exact_values"]),
+            microseconds(row["valid_from"]) or 0,
+            microseconds(row["valid_to"]),
+            row["closed_by"],
+        )
+        for row in sorted(
+            rows_of(table.history.location),
+            key=lambda row: (row["position"], row["partition"], row["offset"], row["opened_by"] != "before"),
+        )
+    ]
+
+
+def judged(lakehouse: Lakehouse, prefix: str) -> list[Disagreement]:
+    """What a capture's database doesn't confirm of its tables."""
+    tables = {
+        lakehouse.names[table.name]: table
+        for table in lakehouse.tables
+        if table.source_name == prefix and table.history is not None
+    }
+    assert tables
+    return disagreements(
+        lakehouse.folder / lakehouse.captures[prefix],
+        {name: versions_of(table) for name, table in tables.items()},
+        {name: table.key for name, table in tables.items()},
+    )

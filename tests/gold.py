@@ -1,0 +1,52 @@
+"""Gold's versions and the oracle's in one form, to compare."""
+
+from __future__ import annotations
+
+from datetime import time, timedelta
+from typing import Any
+
+from spark_jobs.declarations import CapturedTable
+from tests import oracle
+from tests.projects import EPOCH, rows_of
+
+
+def as_gold(value: Any) -> Any:
+    """A value of the oracle as gold holds it: times of day are text."""
+    return f"{value:%H:%M:%S.%f}" if isinstance(value, time) else value
+
+
+def versions_of(table: CapturedTable) -> dict[Any, list[dict[str, Any]]]:
+    """Gold's versions by key in their order, read as users without Spark read them; columns by the events' names."""
+    assert table.history is not None
+    own = {name: table.column_names.get(name, name) for name in ("position", "partition", "offset")}
+    fields = {column["name"]: column["field"] for column in table.columns}
+    key = [name for name in fields if name in table.key]
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for row in sorted(rows_of(table.history.location), key=lambda row: [row[name] for name in own.values()]):
+        state = {field: row[name] for name, field in fields.items()}
+        times = [row[table.column_names.get(name, name)] for name in ("valid_from", "valid_to")]
+        ends = [row[table.column_names.get(name, name)] for name in ("opened_by", "closed_by")]
+        unresolved = [fields[name] for name in row[table.column_names.get("unresolved_columns", "unresolved_columns")]]
+        found.setdefault(tuple((fields[name], row[name]) for name in key), []).append(
+            {"state": state, "times": times, "ends": ends, "unresolved": sorted(unresolved)}
+        )
+    return found
+
+
+def expected_versions(history: oracle.History, key: list[str]) -> dict[Any, list[dict[str, Any]]]:
+    """The oracle's versions in the same form."""
+    columns = {name for versions in history.versions.values() for version in versions for name in version.state}
+    return {
+        tuple((name, as_gold(version[history.key_columns.index(name)])) for name in key): [
+            {
+                "state": {name: as_gold(one.state.get(name)) for name in columns},
+                "times": [
+                    None if at is None else EPOCH + timedelta(microseconds=at) for at in (one.valid_from, one.valid_to)
+                ],
+                "ends": [one.opened_by, one.closed_by],
+                "unresolved": sorted(one.unresolved_columns),
+            }
+            for one in versions
+        ]
+        for version, versions in history.versions.items()
+    }

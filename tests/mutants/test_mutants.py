@@ -1,0 +1,223 @@
+"""Faults planted on purpose: a tape or a story that can't tell a fault from the right code proves nothing.
+
+All faults are in one copy of the macros, each for the models of its own source alone: one run builds them beside each
+other and beside the right code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.places import Places
+from tests.pipeline.test_tapes import told as told_by_tape
+from tests.projects import PROJECT, declare_history, empty_project, land, rows_of
+from tests.source import Column, Source, Table
+from tests.tape import Tape, tapes
+
+ANY = [Column("id"), Column("name")]
+RIGHT = "right"
+IS_MUTANT = """
+{% macro is_mutant(source_name) -%}
+    {{ return((model.name | string).startswith(source_name ~ '__')) }}
+{%- endmacro %}
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: `code` in a macro's file or in a module of the job becomes `fault`; in a tag both are expressions."""
+
+    number: int
+    rule: str
+    about: str
+    code: str
+    fault: str
+    caught_by: str
+    file: str = ""
+    job: str = ""
+    in_tag: bool = False
+
+    @property
+    def source(self) -> str:
+        """The topic prefix of the witness's records for this fault."""
+        return f"mutant{self.number}"
+
+
+@dataclass(frozen=True)
+class Story:
+    """A few statements on a table of its own, and how its models differ from what the scaffold wrote."""
+
+    table: Table
+    has_schemas: bool = False
+    edit: tuple[str, str] = ("", "")
+    has_history: bool = False
+
+    def lines(self, source_name: str) -> str:
+        """The records of two transactions, and of a delete where the table has a key."""
+        source, table = Source(source_name, has_schemas=self.has_schemas), replace(self.table, rows={})
+        for _ in range(2):
+            with source.commit():
+                source.insert(table, {"id": "1", "name": "1.5"})
+                if not table.key:
+                    source.insert(table, {"id": "1", "name": "1.5"}, same_place=True)
+            if table.key:
+                with source.commit():
+                    source.delete(table, table.rows[table.key_of({"id": "1"})])
+        return source.lines()
+
+
+# What tapes have no words for: types, columns, records that are no change, tables without a key.
+STORIES = {
+    "equal rows": Story(Table("equal_rows", ANY, ())),
+    "a value that its type can't hold": Story(
+        Table("inexact", ANY, ("id",)), edit=("'name': 'string'", "'name': 'int'")
+    ),
+    "a column that no model declares": Story(
+        Table("undeclared", ANY, ("id",)), has_schemas=True, edit=("'name': 'string',", "")
+    ),
+    "each record that is no change": Story(Table("tombstones", ANY, ("id",))),
+    "a history without a key": Story(Table("unkeyed", ANY, ()), has_history=True),
+}
+TAPES = {tape.name: tape for tape in tapes(Path(__file__).parents[1] / "tapes")}
+MUTANTS = [
+    Mutant(number, **said)
+    for number, said in enumerate(yaml.safe_load(Path(__file__).with_name("mutants.yml").read_text()))
+]
+
+
+def tape_of(name: str, source: str) -> Tape:
+    """A tape whose records are a source's."""
+    tape = TAPES[name]
+    return replace(tape, group=tape.group or f"m{tape.number}", source=source)
+
+
+def lines_of(witness: str, source: str) -> str:
+    """A witness's records, as a source's."""
+    if witness in STORIES:
+        return STORIES[witness].lines(source)
+    return "".join(json.dumps(record) + "\n" for _, record in tape_of(witness, source).records())
+
+
+def planted(text: str, mutants: list[Mutant]) -> str:
+    """A macro file's text with its faults, each for the models of its own source alone."""
+    by_code = defaultdict(list)
+    for mutant in mutants:
+        by_code[mutant.code, mutant.in_tag].append(mutant)
+    for (code, in_tag), faults in by_code.items():
+        assert text.count(code) == 1, code
+        chosen = code
+        for one in faults:
+            chosen = (
+                f"({one.fault} if is_mutant('{one.source}') else {chosen})"
+                if in_tag
+                else f"{{% if is_mutant('{one.source}') %}}{one.fault}{{% else %}}{chosen}{{% endif %}}"
+            )
+        text = text.replace(code, chosen)
+    return text
+
+
+def plant(project: Path) -> None:
+    """Give a project a copy of the macros with every fault."""
+    (project / "macros").unlink()
+    shutil.copytree(PROJECT / "macros", project / "macros")
+    (project / "macros/is_mutant.sql").write_text(IS_MUTANT)
+    by_file = defaultdict(list)
+    for mutant in MUTANTS:
+        if mutant.file:
+            by_file[project / "macros" / mutant.file].append(mutant)
+    for file, mutants in by_file.items():
+        file.write_text(planted(file.read_text(), mutants))
+
+
+@contextmanager
+def faulty(mutant: Mutant) -> Iterator[None]:
+    """A module of the job with its fault, for as long as the context lasts."""
+    module = import_module(f"spark_jobs.{mutant.job}")
+    right, text = dict(vars(module)), inspect.getsource(module)
+    assert text.count(mutant.code) == 1, mutant.code
+    exec(text.replace(mutant.code, mutant.fault), vars(module))  # noqa: S102 - our own text
+    try:
+        yield
+    finally:
+        vars(module).update(right)
+
+
+def declare(project: Path, witness: str, source: str) -> None:
+    """What a witness declares beyond what the scaffold wrote."""
+    if witness in STORIES:
+        story, name = STORIES[witness], f"{source}__public__{STORIES[witness].table.name}"
+        if story.edit[0]:
+            changes = project / f"models/silver/changes/{name}_changes.sql"
+            assert story.edit[0] in changes.read_text()
+            changes.write_text(changes.read_text().replace(*story.edit))
+        if story.has_history:
+            declare_history(project, name, {})
+    else:
+        tape = tape_of(witness, source)
+        declare_history(project, f"{source}__{tape.schema}__{tape.table}", tape.options)
+
+
+def tell(places: Places, table: CapturedTable, witness: str, refusals: dict[str, str]) -> Any:
+    """A tape's history, what a story's log and topic hold, or that dbt refused."""
+    for model in (table.changes, table.history):
+        if model is not None and model.name in refusals:
+            return f"refused: {'(R18)' in refusals[model.name]}"
+    if witness in TAPES:
+        return tape_of(witness, table.source_name).told(told_by_tape(table))
+    log = [(row["offset"], row["op"], row["after"], row["exact_values"]) for row in rows_of(table.changes.location)]
+    topic = f"{table.source_name}.{table.source_table.replace('__', '.')}"
+    records = rows_of(places.table("bronze", "records"))
+    return sorted(map(repr, log)), Counter(row["kind"] for row in records if row["topic"] == topic)
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each mutant's witness tells, by the mutant's source, and what the right code tells of stories, by name."""
+    places = Places.of(empty_project(tmp_path_factory.mktemp("mutants") / "project"))
+    plant(places.project)
+    witnesses = {mutant.source: mutant.caught_by for mutant in MUTANTS}
+    stories = {f"{RIGHT}{number}": name for number, name in enumerate(STORIES)}
+    witnesses |= stories
+    jobs = {mutant.source: mutant for mutant in MUTANTS if mutant.job}
+    lines = {source: lines_of(witness, source) for source, witness in witnesses.items()}
+    land(spark, places, RIGHT, "".join(lines[source] for source in lines if source not in jobs), witnesses)
+    for source, mutant in jobs.items():
+        with faulty(mutant):
+            land(spark, places, source, lines[source], witnesses)
+    for source, witness in witnesses.items():
+        declare(places.project, witness, source)
+    result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops", "*_current"])
+    assert result.result, result.exception
+    refusals = {one.node.name: str(one.message) for one in result.result if one.status == "error"}
+    return {
+        stories.get(table.source_name, table.source_name): tell(places, table, witnesses[table.source_name], refusals)
+        for table in captured_tables(places)
+    }
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.rule} {mutant.about}")
+def test_a_fault_is_caught(told: dict[str, Any], told_at_end: list[str], mutant: Mutant) -> None:
+    # what the right code tells of tapes is proven by test_tapes.py
+    right = told[mutant.caught_by] if mutant.caught_by in STORIES else TAPES[mutant.caught_by].history
+
+    assert told[mutant.source] != right
+    assert told[mutant.source] != "refused: False", "the fault has to be code that runs"
+    told_at_end.append(f"{mutant.rule:4} {mutant.about}: caught by {mutant.caught_by}")
+
+
+def test_each_rule_has_a_mutant() -> None:
+    assert {f"R{number}" for number in range(3, 20)} <= {mutant.rule for mutant in MUTANTS}
