@@ -17,8 +17,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -86,14 +87,25 @@ class _Config:
         return _named(self._options.get(name, default))
 
 
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined)  # noqa: S701 - SQL, no HTML
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    """Jinja's code of a text: compiling all macros takes seconds, and each statement has them in another context."""
+    code: CodeType = _environment().compile(text)
+    return code
+
+
 class _Macros(dict[str, Callable[..., Any]]):
     """Macros by name, each with dbt's `return`, in one context."""
 
     def __init__(self, text: str, context: dict[str, Any]) -> None:
-        environment = jinja2.Environment(extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined)  # noqa: S701 - SQL, no HTML
-        self._environment = environment
+        environment = self._environment = _environment()
         environment.globals |= context | {name: self._calling(name) for name in _DEFINED.findall(text)}
-        for name, macro in vars(environment.from_string(text).module).items():
+        macros = jinja2.Template.from_code(environment, _compiled(text), environment.globals)
+        for name, macro in vars(macros.module).items():
             if name.startswith(_PREFIX):
                 self[name.removeprefix(_PREFIX)] = _returning(macro)
 

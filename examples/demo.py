@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spark_jobs.cli import main
 from spark_jobs.places import Places
+from spark_jobs.session import FOR_SMALL_TABLES
 
 ONE_LIFE = """
 select id, name, tier, balance, valid_from, valid_to, opened_by, closed_by, previous_key, next_key
@@ -20,8 +21,7 @@ order by position
 
 def demo() -> int:
     """Land, build and check the example records; the exit status of the run."""
-    # So few records are gone before the JVM's second compiler has paid for itself.
-    os.environ.setdefault("TIDEMARK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    os.environ.setdefault("TIDEMARK_JAVA_OPTIONS", FOR_SMALL_TABLES)
     records = Path(__file__).parent / "records"
     status = main(["run", str(records)])
     if status:
