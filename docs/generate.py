@@ -19,6 +19,7 @@ _SCOPES = {
     "history": ("A table: its `_history` model", "Named arguments of `{{ history(…) }}`."),
     "current": ("A table: its `_current` model", "Named arguments of `{{ current(…) }}`."),
     "accounting": ("A table: its `_accounting` model", "Named arguments of `{{ accounting(…) }}`."),
+    "outbox": ("Outbox events: an `_events` model", "Named arguments of `{{ outbox(…) }}`."),
     "transactions": ("A source: its `_transactions` model", "Named arguments of `{{ transactions(…) }}`."),
     "source": (
         "A source",
@@ -37,10 +38,24 @@ How a value is encoded stands in its record's schema. Where there is none, or it
 the value itself tells decides: a number, ISO 8601, base64 that can't be hexadecimal, days for a date. What can be read
 in more than one way, such as a whole number for a timestamp or base64 for a decimal, is NULL with its text in
 `exact_values`, until the column's `encoding` names one of these:"""
-PLACES_ARE = "The environment says where things are, and nothing else. Relative paths start at the project."
+PLACES_ARE = (
+    "The environment says where things are and who asks, and nothing else. Relative paths start at the project."
+)
 PLACES = {
     "TIDEMARK_LAKEHOUSE": ("`lakehouse` in the project", "Folder of every table, report and log."),
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; made anew when lost."),
+    "TIDEMARK_REGISTRY_URL": (
+        "none",
+        "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`).",
+    ),
+    "TIDEMARK_REGISTRY_USER": ("none", "Who asks the registry, with `TIDEMARK_REGISTRY_PASSWORD`."),
+    "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),
+    "TIDEMARK_REGISTRY_TOKEN": ("none", "A bearer token, in place of user and password."),
+    "TIDEMARK_REGISTRY_CA": ("the system's", "File of certificates that the registry's is checked by."),
+    "TIDEMARK_REGISTRY_FILE": (
+        "none",
+        "A YAML file with `url`, `user`, `password`, `token` and `ca`, or with a list of such.",
+    ),
     "TIDEMARK_JARS": ("`.jars` in the project", "Folder of Spark's jars, as `make setup` fetched them."),
     "TIDEMARK_LOG4J": ("`conf/log4j2.properties`", "What Spark and Hive may say on the terminal."),
     "TIDEMARK_JAVA_OPTIONS": ("nothing", "Further options of Spark's JVM."),

@@ -24,8 +24,11 @@ RECORDS = (
     " key binary comment 'The key, byte for byte',"
     " value binary comment 'The value, byte for byte; NULL for a tombstone',"
     f" headers {HEADERS} comment 'The headers in their order, values byte for byte',"
+    " plain_key string comment 'The key as JSON, where its bytes are of another form; else NULL',"
+    " plain_value string comment 'The value as an envelope in JSON, where its bytes are of another form; else NULL',"
     " content_hash string comment 'SHA-256 of key, value and headers; with its place one delivery (R1)',"
-    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change, notification',"
+    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change, notification,"
+    " outbox',"
     " op string comment 'op of the envelope',"
     " connector string comment 'source.connector',"
     " source_name string comment 'source.name, the topic prefix',"
@@ -126,6 +129,11 @@ def content_hash() -> Column:
     """SHA-256 of a record's key, value and headers, taken from a structure so that parts can't run together."""
     headers = F.transform("headers", lambda h: F.struct(h["key"].alias("key"), F.sha2(h["value"], 256).alias("value")))
     return F.sha2(F.to_json(F.struct(F.sha2("key", 256), F.sha2("value", 256), headers)), 256)
+
+
+def record_text() -> Column:
+    """A record's value as JSON: its bytes, or the plain form that landing put beside them."""
+    return F.coalesce("plain_value", F.decode("value", "utf-8"))
 
 
 def entry_id(place: Column) -> Column:

@@ -105,8 +105,8 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
-    from spark_jobs.scaffolding.tables import seen_tables
-    from spark_jobs.scaffolding.write import differences, missing, outdated, write
+    from spark_jobs.scaffolding.tables import seen_events, seen_tables
+    from spark_jobs.scaffolding.write import differences, files_of_events, missing, outdated, write
 
     run = steps.Run(Places.of(project_dir), "scaffold")
     run.begin(log_format)
@@ -122,6 +122,8 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     declared = {table.feed for table in captured_tables(run.places)}
     fresh = [table for table in tables if table.feed not in declared]
     files = missing(run.places.project, fresh, tables)
+    events = files_of_events(seen_events(spark, run.places))
+    files |= {path: text for path, text in events.items() if not (run.places.project / path).exists()}
     write(run.places.project, files)
     write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:

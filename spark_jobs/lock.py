@@ -14,7 +14,7 @@ from pathlib import Path
 from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.places import Places
 
-LAYOUT = 1
+LAYOUT = 2
 MARKER = "tidemark.json"
 
 

@@ -110,9 +110,9 @@ group by kind, name
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, 'ops') -%}
+        {%- do leave_as_is(target, this.schema) -%}
     {%- else -%}
-        {%- do create_as(target, compiled_code, 'ops', []) -%}
+        {%- do create_as(target, compiled_code, this.schema, []) -%}
         {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}

@@ -84,9 +84,9 @@ shapes as (
 parsed as (
 
     select
-        * except (value, key, headers),
-        {{ read_json("decode(value, 'utf-8')", envelope_ddl(columns, scope.connectors)) }} as parsed_value,
-        {{ read_json("decode(key, 'utf-8')", key_ddl(columns, key)) }} as parsed_key,
+        * except (value, key, plain_value, plain_key, headers),
+        {{ read_json(record_text('value'), envelope_ddl(columns, scope.connectors)) }} as parsed_value,
+        {{ read_json(record_text('key'), key_ddl(columns, key)) }} as parsed_key,
         {{ header_text('__debezium.oldkey') }} as previous_key_text,
         {{ header_text('__debezium.newkey') }} as next_key_text
     from records

@@ -1,3 +1,9 @@
+{#- Expression: a record's key or value as JSON: its bytes, or the plain form that landing put beside them. -#}
+{% macro record_text(part) -%}
+    coalesce(plain_{{ part }}, decode({{ part }}, 'utf-8'))
+{%- endmacro %}
+
+
 {#-
   Expression: JSON text as a type says; of a name that an object has twice the last counts. The reader's own limits, 20
   million letters of a text and 1,000 digits of a number, would give the whole record up.

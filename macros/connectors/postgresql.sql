@@ -93,5 +93,5 @@
 
 {#- Condition: until the first commit after its start the connector knows no last commit (`[null,"…"]`). -#}
 {% macro waits_for_commit() -%}
-    op != 'r' and contains(value, cast('"[null,' as binary))
+    op != 'r' and contains(coalesce(cast(plain_value as binary), value), cast('"[null,' as binary))
 {%- endmacro %}

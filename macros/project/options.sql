@@ -71,6 +71,13 @@
         'accounting': {
             'history': {'takes': 'text', 'about': 'The history model, whose changes it accounts for.'},
         },
+        'outbox': {
+            'topics': {'takes': 'names', 'about': 'The topics of the events.'},
+            'columns': {
+                'takes': 'mapping', 'default': {}, 'rule': 'R6',
+                'about': 'Field of the payload → Spark type, or → the options of a column above.',
+            },
+        },
         'transactions': {
             'source_name': {'takes': 'text', 'about': 'The dbt source.'},
             'changes': {'takes': 'names', 'rule': 'G7', 'about': 'All changes models of the source.'},

@@ -148,7 +148,7 @@ boundaries as (
             select
                 `offset`,
                 batch_id,
-                from_json(decode(value, 'utf-8'), '{{ boundary_ddl() }}') as parsed
+                from_json({{ record_text('value') }}, '{{ boundary_ddl() }}') as parsed
             from {{ lakehouse_table('bronze', 'records') }}
             where {{ is_boundary(source_name, feeds) if feeds else 'false' }}
         ) as records

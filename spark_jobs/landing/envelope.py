@@ -11,6 +11,7 @@ from operator import and_, or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.landing.forms import is_suspect
 from spark_jobs.landing.record_files import JSON_LIMITS, has_half_letters
 from spark_jobs.names import feed
 
@@ -28,12 +29,24 @@ _VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed str
 REASONS = {
     "line-not-json": "the line is not one JSON object",
     "not-unicode": "it has bytes that are no UTF-8, or spells half a letter (a surrogate alone)",
+    "base64-not-understood": "what should be base64 is none",
     "headers-not-understood": "the headers are no list of keys and values",
     "line-without-position": "the line has no topic, partition or offset, so it is no record",
     "value-not-json": "the value is not one JSON object",
     "key-not-json": "the key is not JSON",
     "schema-without-payload": "the value has a schema and no payload",
-    "no-envelope": "the value is no Debezium envelope and none of the events beside them",
+    "no-envelope": "the value is no Debezium envelope and none of the events beside them; rows that"
+    " ExtractNewRecordState flattened need its add.fields to tell op, source and place in the log",
+    "flattened-without-fields": "a flattened row that lacks fields of its source",
+    "flattened-document": "a document that ExtractNewDocumentState flattened: it has lost its BSON types, and an update"
+    " doesn't tell what it left alone; take the transform out of the connector",
+    "event-without-attributes": "a CloudEvent without op and source: set extension.attributes.enable=true",
+    "registry-unknown": "it holds the id of a schema, and no registry that gives such ids is set:"
+    " TIDEMARK_REGISTRY_URL, then release it",
+    "schema-unknown": "the schema registry knows no schema of its id",
+    "schema-not-read": "its schema is none of Avro or Connect that can be read",
+    "schema-not-asked": "one landing asks for a thousand schemas, and its was not among the most frequent: release it",
+    "avro-not-decoded": "its bytes are no value of their schema",
     "no-source": "the envelope's source names no table",
     "unknown-op": "the envelope's op is none of c, u, d, r, t, m",
     "no-time": "neither the envelope nor its source tells a time",
@@ -49,27 +62,47 @@ _TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisec
 
 
 def routed(records: DataFrame) -> DataFrame:
-    """Add to each record what it is and which feed it belongs to.
+    """Add to each record what it is and which feed it belongs to, as its bytes say.
 
     Args:
-        records: `topic`, `key`, `value` and any other columns; rows whose `reason` is set keep it.
+        records: `topic`, `key`, `value`, `headers` and any other columns; rows whose `reason` is set keep it.
 
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
         schema_change, notification; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
-        `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields).
+        `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields), and
+        `is_suspect`: whether it can be of a form that JSON alone doesn't show (`forms`).
     """
+    rows = _routed(records, _text("key"), _text("value"))
+    return rows.withColumn("is_suspect", is_suspect(F.col("reason"), F.col("kind")))
+
+
+def routed_by_plain_form(records: DataFrame) -> DataFrame:
+    """The same for records whose plain form stands beside their bytes, as `forms.in_plain_form` gives it."""
+    wrapped = F.concat(F.lit('{"schema":'), "plain_schema", F.lit(',"payload":'), "plain_value", F.lit("}"))
+    value = F.when(F.col("is_outbox"), F.lit("{}")).otherwise(F.coalesce(wrapped, "plain_value", _text("value")))
+    key = F.when(F.col("is_outbox"), F.lit(None)).otherwise(F.coalesce("plain_key", _text("key")))
+    # Read once, as what bytes are, and cut off: each further column would spell it again.
+    rows = _routed(records.withColumn("v_text", value).withColumn("k_text", key), F.col("k_text"), F.col("v_text"))
+    is_event = F.col("is_outbox") & (F.col("reason").isNull() | (F.col("reason") == "no-envelope"))
+    return (
+        rows.withColumn("kind", F.when(is_event, "outbox").otherwise(F.col("kind")))
+        .withColumn("reason", F.when(is_event, None).otherwise(F.col("reason")))
+        .drop("v_text", "k_text", "plain_schema", "is_outbox")
+    )
+
+
+def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
-    value = _text("value")
     known = [name for name in records.columns if name != "reason"]
     parsed = records.withColumn("v", F.from_json(value, _VALUE, options))
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
         F.struct(*[F.col(f"v.{name}").alias(name) for name in _block_names()])
     )
-    parsed = parsed.withColumn("e", envelope).withColumn("key_text", _text("key"))
-    parsed = parsed.withColumn("reason", F.coalesce("reason", _reason())).withColumn(
-        "kind", F.when(F.col("reason").isNull(), _kind())
+    parsed = parsed.withColumn("e", envelope).withColumn("key_text", key_text)
+    parsed = parsed.withColumn("reason", F.coalesce("reason", _reason(value))).withColumn(
+        "kind", F.when(F.col("reason").isNull(), _kind(value))
     )
     table = F.coalesce("e.source.table", "e.source.collection")
     is_row = F.col("kind").isin("change", "truncate")
@@ -104,25 +137,24 @@ def _text(column: str) -> Column:
     return F.try_validate_utf8(F.col(column).cast("string"))
 
 
-def _is_unicode(column: str) -> Column:
-    text = _text(column)
+def _is_unicode(column: str, text: Column) -> Column:
     return F.col(column).isNull() | (text.isNotNull() & ~has_half_letters(text))
 
 
-def _is_tombstone() -> Column:
+def _is_tombstone(value: Column) -> Column:
     # With schemas on, JsonConverter can write a null value as {"schema": null, "payload": null}.
-    nothing = _text("value").rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
-    return F.col("value").isNull() | F.coalesce(nothing, F.lit(False))
+    nothing = value.rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
+    return (F.col("value").isNull() & value.isNull()) | F.coalesce(nothing, F.lit(False))
 
 
-def _reason() -> Column:
+def _reason(value: Column) -> Column:
     op, source, table = F.col("e.op"), F.col("e.source"), F.coalesce("e.source.table", "e.source.collection")
     is_other = (_other_kind()).isNotNull()
     key_is_json = F.col("key_text").isNull() | F.json_object_keys("key_text").isNotNull()
     return (
-        F.when(~_is_unicode("key"), "not-unicode")
-        .when(_is_tombstone(), F.lit(None))
-        .when(~_is_unicode("value"), "not-unicode")
+        F.when(~_is_unicode("key", F.col("key_text")), "not-unicode")
+        .when(_is_tombstone(value), F.lit(None))
+        .when(~_is_unicode("value", value), "not-unicode")
         .when(F.col("v").isNull() | F.col("v._malformed").isNotNull(), "value-not-json")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other, F.lit(None))
@@ -170,9 +202,9 @@ def _other_kind() -> Column:
     )
 
 
-def _kind() -> Column:
+def _kind(value: Column) -> Column:
     return (
-        F.when(_is_tombstone(), "tombstone")
+        F.when(_is_tombstone(value), "tombstone")
         .when(F.col("e.op") == "m", "message")
         .when(F.col("e.op") == "t", "truncate")
         .when(F.col("e.op").isNotNull(), "change")

@@ -21,8 +21,10 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.envelope import REASONS, routed
+from spark_jobs.landing.envelope import REASONS, routed, routed_by_plain_form
+from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.record_files import records_of
+from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.shapes import fields_of
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import first_cause
@@ -120,16 +122,29 @@ def land_rows(
     check: Callable[[Sequence[Row]], None] = lambda survey: None,
 ) -> Landed:
     """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before a write."""
-    rows = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
+    told = [name for name in rows.columns if name != "reason"]
+    nothing = F.lit(None).cast("string")
+    as_bytes = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
+    held = [as_bytes]
     try:
-        survey = _survey(rows)
+        survey = _survey(as_bytes)
         check(survey)
+        rows = as_bytes.withColumns({"plain_key": nothing, "plain_value": nothing, "detail": nothing})
+        if any(part["suspects"] for part in survey):
+            suspects = in_plain_form(
+                spark, as_bytes.where("is_suspect").select(*told).localCheckpoint(), Registries.of()
+            )
+            again = suspects.transform(routed_by_plain_form).persist(StorageLevel.MEMORY_AND_DISK)
+            held.append(again)
+            rows = rows.where("not is_suspect").drop("is_suspect").unionByName(again)
+            survey = _survey(rows.withColumn("is_suspect", F.lit(False)))
         bronze.ensure(spark, places)
         return _land(spark, places, rows, survey, landing)
     except (PySparkException, Py4JError) as error:
         raise Fault(f"Spark could not land the records: {first_cause(str(error))}.") from error
     finally:
-        rows.unpersist()
+        for frame in held:
+            frame.unpersist()
 
 
 def _survey(rows: DataFrame) -> list[Row]:
@@ -138,6 +153,7 @@ def _survey(rows: DataFrame) -> list[Row]:
     return rows.groupBy("origin", "topic", "partition").agg(
         F.count("*").alias("lines"),
         F.count("reason").alias("held"),
+        F.count_if("is_suspect").alias("suspects"),
         F.min(understood).alias("low"),
         F.max(understood).alias("high"),
         F.max(F.coalesce(F.col("line").startswith("{"), F.lit(False))).alias("looks_like_records"),
@@ -217,7 +233,8 @@ def _any_of(conditions: Sequence[Column]) -> Column:
 
 def _shapes(records: DataFrame) -> DataFrame:
     """The shapes of values and keys with the number of their records; `shape` is NULL where a record has no state."""
-    payload = F.coalesce(F.get_json_object(F.decode("key", "utf-8"), "$.payload"), F.decode("key", "utf-8"))
+    key = F.coalesce("plain_key", F.decode("key", "utf-8"))
+    payload = F.coalesce(F.get_json_object(key, "$.payload"), key)
     return (
         records.withColumn(
             "key_fields", F.when(F.col("shape").isNotNull(), F.to_json(F.array_distinct(F.json_object_keys(payload))))
@@ -269,9 +286,10 @@ def _rejects(rows: DataFrame) -> DataFrame:
         .agg(
             *[F.first(name).alias(name) for name in copied],
             F.when(F.first("line").isNull(), 1).otherwise(F.count("*")).alias("occurrences"),
-            F.first(F.col("reason")).alias("code"),
+            F.first("reason").alias("code"),
+            F.first("detail").alias("detail"),
         )
-        .withColumn("reason", words[F.col("code")])
+        .withColumn("reason", F.coalesce("detail", words[F.col("code")]))
         .withColumn("released_in", F.lit(None).cast("bigint"))
     )
 

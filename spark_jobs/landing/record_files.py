@@ -7,11 +7,11 @@ from pyspark.sql import functions as F
 
 _LINE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, headers string,"
-    " payload string, ts bigint, tstype string, _malformed string"
+    " key_base64 string, value_base64 string, payload string, ts bigint, tstype string, _malformed string"
 )
 # Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
 JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
-_HEADERS = "array<struct<key: string, value: string>>"
+_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
 _LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 
 
@@ -23,7 +23,8 @@ def records_of(lines: DataFrame) -> DataFrame:
 
     Returns:
         `line`, `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`, `timestamp`,
-        `key`, `value` (binary; of a line that is no UTF-8 its bytes), `headers` (array of key and binary value).
+        `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no UTF-8 its
+        bytes), `headers` (array of key and binary value).
     """
     line = F.regexp_replace(F.make_valid_utf8("value"), "^\ufeff|\r$", "")
     is_text = F.is_valid_utf8("value") & ~has_half_letters(line)
@@ -46,10 +47,15 @@ def records_of(lines: DataFrame) -> DataFrame:
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
         F.when(millis.between(0, _LAST_MILLIS), F.timestamp_millis(millis)).alias("timestamp"),
-        F.encode("r.key", "utf-8").alias("key"),
-        F.coalesce("bytes", F.encode(value, "utf-8")).alias("value"),
+        _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
+        F.coalesce("bytes", _bytes(value, F.col("r.value_base64"))).alias("value"),
         _headers(is_kcat).alias("headers"),
     )
+
+
+def _bytes(text: Column, base64: Column) -> Column:
+    """Bytes that a line gives as text, or in base64 where they are none."""
+    return F.coalesce(F.encode(text, "utf-8"), F.try_to_binary(base64, F.lit("base64")))
 
 
 def has_half_letters(text: Column) -> Column:
@@ -66,19 +72,31 @@ def _reason(is_kcat: Column) -> Column:
         F.when(~F.col("is_text"), "not-unicode")
         .when(F.col("r").isNull() | F.col("r._malformed").isNotNull(), "line-not-json")
         .when(~is_record, "line-without-position")
+        .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
         .when(F.col("r.headers").isNotNull() & ~_are_headers(_told_headers(is_kcat)), "headers-not-understood")
     )
 
 
+def _is_base64(name: str) -> Column:
+    return F.col(name).isNull() | F.try_to_binary(name, F.lit("base64")).isNotNull()
+
+
 def _headers(is_kcat: Column) -> Column:
     binary = F.transform(
-        _told_headers(is_kcat), lambda h: F.struct(h["key"].alias("key"), F.encode(h["value"], "utf-8").alias("value"))
+        _told_headers(is_kcat),
+        lambda h: F.struct(h["key"].alias("key"), _bytes(h["value"], h["value_base64"]).alias("value")),
     )
     return F.coalesce(binary, F.array().cast("array<struct<key: string, value: binary>>"))
 
 
 def _are_headers(told: Column) -> Column:
-    return told.isNotNull() & ~F.exists(told, lambda header: header["key"].isNull())
+    return told.isNotNull() & ~F.exists(
+        told,
+        lambda header: (
+            header["key"].isNull()
+            | (header["value_base64"].isNotNull() & F.try_to_binary(header["value_base64"], F.lit("base64")).isNull())
+        ),
+    )
 
 
 def _told_headers(is_kcat: Column) -> Column:
@@ -87,7 +105,11 @@ def _told_headers(is_kcat: Column) -> Column:
     # kcat prints key, value, key, value …
     paired = F.transform(
         F.sequence(F.lit(1), F.size(flat), F.lit(2)),
-        lambda i: F.struct(F.try_element_at(flat, i).alias("key"), F.try_element_at(flat, i + F.lit(1)).alias("value")),
+        lambda i: F.struct(
+            F.try_element_at(flat, i).alias("key"),
+            F.try_element_at(flat, i + F.lit(1)).alias("value"),
+            F.lit(None).cast("string").alias("value_base64"),
+        ),
     )
     empty = F.array().cast(_HEADERS)
     return F.when(~is_kcat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)

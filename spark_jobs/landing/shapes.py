@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from spark_jobs.landing.forms import METADATA
 from spark_jobs.landing.record_files import JSON_LIMITS
 
 # The most digits that a Spark decimal holds.
@@ -21,7 +22,7 @@ _DIGITS = 38
 
 _TYPE = "type: string, name: string, parameters: map<string,string>"
 _COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>"
-_VALUE_SCHEMA = f"struct<fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
+_VALUE_SCHEMA = f"struct<flattened: boolean, fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 # MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones.
@@ -99,6 +100,8 @@ def fields_of(shape: Column) -> Column:
             image,
             lambda c, i: (
                 c["field"].isNotNull()
+                # What a flattened row was given beside its columns is none of them.
+                & ~(F.coalesce(schema["flattened"], F.lit(False)) & c["field"].isin(*METADATA))
                 & ~F.exists(F.slice(image, i + 2, F.size(image)), lambda later: later["field"] == c["field"])
             ),
         ),

@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.landing.forms import OUTBOX_TOPIC
 from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text
@@ -24,6 +25,13 @@ OWN_COLUMNS = (
     "valid_from", "valid_to", "is_current", "opened_by", "closed_by", "previous_key", "next_key", "is_start_known",
     "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset", "version_id",
 )  # fmt: skip
+
+# What `outbox` gives every event beside the fields of its payload.
+EVENT_COLUMNS = {
+    "event_id": "string", "aggregate_type": "string", "aggregate_id": "string", "event_type": "string",
+    "occurred_at": "timestamp", "payload": "string", "exact_values": "map<string,string>", "topic": "string",
+    "partition": "int", "offset": "bigint", "source_label": "string", "batch_id": "bigint", "landed_at": "timestamp",
+}  # fmt: skip
 
 _NUL = "\0"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
@@ -77,6 +85,42 @@ class SeenTable:
     def names(self) -> dict[str, str]:
         """Gold's own columns → their names in this table."""
         return {own: self.column_names.get(own, own) for own in OWN_COLUMNS}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvents:
+    """An outbox topic as bronze has seen it; `columns` are the fields of its payloads, with guessed types."""
+
+    name: str
+    topic: str
+    columns: tuple[SeenColumn, ...]
+
+
+def seen_events(spark: SparkSession, places: Places) -> list[SeenEvents]:
+    """Every outbox topic of bronze, in the order of names; fields named as the table's own columns are left out."""
+    text_of = bronze.record_text()
+    plain = F.when(text_of.startswith('"'), F.from_json(F.concat(F.lit("["), text_of, F.lit("]")), "array<string>")[0])
+    events = bronze.read(spark, places, "records").where("kind = 'outbox'")
+    values = events.select("topic", F.try_parse_json(F.coalesce(plain, text_of)).alias("image"))
+    values.createOrReplaceTempView("tidemark_events")
+    topics = [row["topic"] for row in events.select("topic").distinct().orderBy("topic").collect()]
+    found: dict[str, list[SeenColumn]] = {topic: [] for topic in topics}
+    for value in _guessable(spark, "topic", "tidemark_events"):
+        if _is_name(value["field"]) and folded(value["field"]) not in EVENT_COLUMNS:
+            kind, note = _guess(value)
+            found[value["topic"]].append(SeenColumn(value["field"], value["field"], kind, note))
+    slugs = {topic: f"outbox__{_slug(topic.removeprefix(OUTBOX_TOPIC))}" for topic in topics}
+    taken = Counter(slugs.values())
+    names = {topic: f"{slug}_{digest(topic)}" if taken[slug] > 1 else slug for topic, slug in slugs.items()}
+    return [SeenEvents(names[topic], topic, _distinct(columns)) for topic, columns in found.items()]
+
+
+def _distinct(columns: Iterable[SeenColumn]) -> tuple[SeenColumn, ...]:
+    """The columns that Spark takes for different ones, in the order of names."""
+    known: dict[str, SeenColumn] = {}
+    for column in sorted(columns, key=lambda one: one.name):
+        known.setdefault(folded(column.name), column)
+    return tuple(known.values())
 
 
 def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
@@ -190,11 +234,11 @@ def _unsigned(spark: SparkSession, places: Places) -> dict[str, set[str]]:
     column = "struct<name: string, `typeName`: string>"
     table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
     block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
-    value = F.from_json(F.decode("value", "utf-8"), f"payload struct<{block}>, {block}")
+    value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}")
     events = (
         bronze.read(spark, places, "records")
         .where("kind = 'schema_change'")
-        .where(F.decode("value", "utf-8").contains(UNSIGNED.upper()))
+        .where(bronze.record_text().contains(UNSIGNED.upper()))
         .select(value.alias("v"))
         .selectExpr("if(v.payload is null, struct(v.source, v.databaseName, v.tableChanges), v.payload) as e")
         .selectExpr("e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
@@ -226,26 +270,31 @@ def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dic
     values = (
         bronze.read(spark, places, "records")
         .where(F.col("feed").isin(feeds) & (F.col("kind") == "change") & (F.col("op") != "d"))
-        .select("feed", F.from_json(F.decode("value", "utf-8"), row, JSON_LIMITS).alias("v"))
+        .select("feed", F.from_json(bronze.record_text(), row, JSON_LIMITS).alias("v"))
         .selectExpr("feed", "coalesce(v.after, v.payload.after) as image")
     )
     values.createOrReplaceTempView("tidemark_images")
-    seen = spark.sql(
+    guesses: dict[str, dict[str, tuple[str, str]]] = {}
+    for value in _guessable(spark, "feed", "tidemark_images"):
+        guesses.setdefault(value["feed"], {})[value["field"]] = _guess(value)
+    return guesses
+
+
+def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
+    """What the values of each field look like, by a view's column `owner`; its `image` is a variant."""
+    found: list[Row] = spark.sql(
         f"""
         select
-            feed,
+            {owner},
             key as field,
             schema_of_variant_agg(value) as kind,
             count_if(cast(value as string) rlike {text(_INSTANT)}) = count(cast(value as string)) as is_instant,
             count(cast(value as string)) as known
-        from tidemark_images, lateral variant_explode(image)
-        group by feed, key
+        from {view}, lateral variant_explode(image)
+        group by {owner}, key
         """
     ).collect()
-    guesses: dict[str, dict[str, tuple[str, str]]] = {}
-    for value in seen:
-        guesses.setdefault(value["feed"], {})[value["field"]] = _guess(value)
-    return guesses
+    return found
 
 
 def _guess(seen: Row) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import jinja2
 
 from expectations.template import suite_source
 from spark_jobs.names import quoted
-from spark_jobs.scaffolding.tables import SeenColumn, SeenTable
+from spark_jobs.scaffolding.tables import EVENT_COLUMNS, SeenColumn, SeenEvents, SeenTable
 from spark_jobs.texts import literal, on_one_line
 
 OWN_TYPES = {
@@ -83,6 +83,18 @@ def files_of_sources(tables: Iterable[SeenTable]) -> dict[str, str]:
     for source, changes in by_source.items():
         files |= _transactions(source, changes)
     return files
+
+
+def files_of_events(events: Iterable[SeenEvents]) -> dict[str, str]:
+    """Path in the project → text, of what scaffolding writes for outbox topics."""
+    environment = _environment()
+    return {
+        f"models/silver/outbox/{one.name}_events.{kind}": environment.get_template(f"events.{kind}.j2").render(
+            events=one, event_columns=EVENT_COLUMNS
+        )
+        for one in events
+        for kind in ("sql", "yml")
+    }
 
 
 def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:

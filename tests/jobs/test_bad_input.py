@@ -147,7 +147,7 @@ def test_a_layout_of_another_version(
 
     said = tidemark(*[file if word == "FILE" else word for word in command])
 
-    is_one_sentence(said, 2, "layout 99", "knows layout 1")
+    is_one_sentence(said, 2, "layout 99", "knows layout 2")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tidemark.json"], "left as it was"
 
 

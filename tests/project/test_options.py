@@ -20,6 +20,7 @@ ENTRY_POINTS = {
     "history": "macros/history/history.sql",
     "current": "macros/current/current.sql",
     "accounting": "macros/accounting/accounting.sql",
+    "outbox": "macros/outbox/outbox.sql",
     "transactions": "macros/transactions/transactions.sql",
 }
 CHANGES = "{{ changes('shop', 'orders', key=['id'], columns={'id': 'int', 'state': 'string'}) }}"

@@ -1,0 +1,135 @@
+{#-
+  The events of outbox topics, as EventRouter writes them: one row an event, its payload typed by declaration.
+
+  An event is told by its id, which is in a header; delivered again it is the same one, and the delivery with the lowest
+  partition and offset counts (as R3 has it for changes). What the payload is, the application decides: text of any kind,
+  JSON, or JSON in a text; `payload` has it as text, and the declared columns are fields of it where it is a JSON object.
+
+  Args:
+      topics: the Kafka topics
+      columns: column → Spark type, or → {type, field, encoding, sensitive}, as `changes` takes them
+-#}
+{% macro outbox(topics, columns={}) -%}
+    {%- do check_options('outbox', dict(kwargs, topics=topics, columns=columns)) -%}
+    {%- set specs = column_specs(columns) -%}
+    {%- do config(meta={'tidemark': {'outbox': topics, 'payload': specs}}) -%}
+    {%- set scope = outbox_scope(topics, specs) -%}
+{{ decision(scope) }}
+{{ outbox_events(topics, specs) }}
+{%- endmacro %}
+
+
+{#- What this run has to do: nothing where no event has come since, else to make the table anew. -#}
+{% macro outbox_scope(topics, specs) -%}
+    {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
+    {%- set scope = dict(build_scope('silver', {'topics': topics, 'columns': specs}, specs, progress), batch_id=none) -%}
+    {%- if not is_building() -%}
+        {{ return(scope) }}
+    {%- endif -%}
+    {%- set last = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records') ~ ' where '
+        ~ is_outbox_event(topics))[0][0] or 0 -%}
+    {%- set is_same = scope.case == 'increment' and last <= scope.after -%}
+    {{ return(dict(scope, case='nothing' if is_same else 'full', batch_id=last)) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a record of bronze is an event of the topics. -#}
+{% macro is_outbox_event(topics) -%}
+    kind = 'outbox' and topic in ({{ text_list(topics) }})
+{%- endmacro %}
+
+
+{% macro outbox_events(topics, specs) -%}
+with
+
+told as (
+
+    select
+        *,
+        {{ json_string(header_text('id')) }} as event_id,
+        {{ json_string(record_text('key')) }} as aggregate_id,
+        {{ json_string(header_text('type')) }} as event_type,
+        {{ json_string(outbox_payload()) }} as payload
+    from {{ lakehouse_table('bronze', 'records') }}
+    where {{ is_outbox_event(topics) }}
+
+),
+
+ranked as (
+
+    select
+        *,
+        row_number() over (
+            partition by event_id order by `partition`, `offset`, topic, source_label, content_hash
+        ) as delivery
+    from told
+
+),
+
+read as (
+
+    select
+        *,
+        {%- if specs %}
+        {{ read_json('payload', row_ddl(specs)) }} as fields,
+        {%- endif %}
+        cast(array() as array<string>) as unavailable_columns
+    from ranked
+    where delivery = 1
+
+),
+
+texts as (
+
+    select
+        *,
+        {{ plain_struct('fields', specs) if specs else 'cast(null as struct<none: string>)' }} as field_texts
+    from read
+
+),
+
+typed as (
+
+    select
+        *,
+        {{ typed_struct('field_texts', specs) if specs else 'cast(null as struct<none: string>)' }} as typed_fields
+    from texts
+
+)
+
+select
+    event_id,
+    substring(topic, length('outbox.event.') + 1) as aggregate_type,
+    aggregate_id,
+    event_type,
+    timestamp as occurred_at,
+    payload,
+    {%- for spec in specs %}
+    typed_fields.{{ quoted(spec.name) }} as {{ quoted(spec.name) }},
+    {%- endfor %}
+    {{ exact_values('field_texts', 'typed_fields', specs) }} as exact_values,
+    topic,
+    `partition`,
+    `offset`,
+    source_label,
+    batch_id,
+    landed_at
+from typed
+{%- endmacro %}
+
+
+{#- Expression: a record's value without a schema around it. -#}
+{% macro outbox_payload() -%}
+    {%- set text = record_text('value') -%}
+    if(
+        array_sort(json_object_keys({{ text }})) = array('payload', 'schema'),
+        from_json({{ text }}, 'payload string').payload,
+        {{ text }}
+    )
+{%- endmacro %}
+
+
+{#- Expression: the text that JSON of one string spells; other text stays as it is. -#}
+{% macro json_string(text) -%}
+    if(startswith({{ text }}, '"'), coalesce(from_json(concat('[', {{ text }}, ']'), 'array<string>')[0], {{ text }}), {{ text }})
+{%- endmacro %}

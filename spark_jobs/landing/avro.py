@@ -1,0 +1,267 @@
+"""Avro as Kafka Connect's converters write it: bytes with the id of their schema to JSON, as JsonConverter has it.
+
+Names and parameters of Connect's types travel in Avro schemas (`connect.name`, `connect.parameters`). A schema is
+brought back into Connect's own form, so that one reader of semantic types (`shapes`) serves every form, and values stay
+what they are in JSON: times as numbers, decimals as base64 of their bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from spark_jobs.landing.registry import GLOBAL, SHORT, Registries, parsed
+
+# More schemas than a landing of thousands of tables has; random bytes can name any number of them.
+MOST_SCHEMAS = 1000
+
+_PRIMITIVES = {
+    "boolean": "boolean", "int": "int32", "long": "int64", "float": "float", "double": "double", "string": "string",
+    "bytes": "bytes",
+}  # fmt: skip
+_CONNECT = {*_PRIMITIVES.values(), "int8", "int16", "float32", "float64", "struct", "array", "map"}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# What other writers of Avro say instead of a Connect name.
+_LOGICAL = {
+    "decimal": _DECIMAL,
+    "date": "org.apache.kafka.connect.data.Date",
+    "time-millis": "org.apache.kafka.connect.data.Time",
+    "time-micros": "io.debezium.time.MicroTime",
+    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+}
+# Behind every value, so that bytes that are too many or too few for their schema show.
+_END = "tidemark"
+_WHOLE = {"ignoreNullFields": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A registry's answer to one id: Connect's schema as JSON, and Avro's to decode with, or the code of why not.
+
+    `avro` is empty where the registry has Connect's own schema: then the bytes behind the id are JSON.
+    """
+
+    connect: str = ""
+    avro: str = ""
+    code: str | None = None
+
+
+class _Unreadable(Exception):
+    """A schema that says what Kafka Connect has no word for."""
+
+
+def told(column: Column, headers: Column, part: str) -> Column:
+    """What a converter wrote around a key or a value: its schema's id and the bytes; NULL where there is no id.
+
+    Args:
+        column: The bytes.
+        headers: The record's headers, which can hold Apicurio's ids.
+        part: `key` or `value`.
+
+    Returns:
+        A struct of `kind` (`registry.SHORT` or `GLOBAL`), `id` and `data`.
+    """
+    by_header = F.coalesce(
+        *[
+            F.when(F.length(value) == 8, _id_struct(kind, F.hex(value), column))
+            for kind, name in ((GLOBAL, "globalId"), (SHORT, "contentId"))
+            for value in [header(headers, f"apicurio.{part}.{name}")]
+        ]
+    )
+    # No registry gives the id 0: four zeros are the first half of an id of eight bytes.
+    is_short = F.substring(column, 2, 4) != F.lit(b"\0\0\0\0")
+    by_bytes = F.when(
+        is_short, _id_struct(SHORT, F.hex(F.substring(column, 2, 4)), F.substring(column, 6, 2**31 - 1))
+    ).otherwise(_id_struct(GLOBAL, F.hex(F.substring(column, 2, 8)), F.substring(column, 10, 2**31 - 1)))
+    return F.when(column.isNull(), None).otherwise(
+        F.coalesce(
+            by_header, F.when(has_magic(column) & (F.length(column) >= F.when(is_short, 5).otherwise(9)), by_bytes)
+        )
+    )
+
+
+def has_magic(column: Column) -> Column:
+    """Whether bytes begin as converters with a registry write them; no text does."""
+    return F.substring(column, 1, 1) == F.lit(b"\0")
+
+
+def header(headers: Column, name: str) -> Column:
+    """The bytes of a record's last header of a name."""
+    return F.try_element_at(F.filter(headers, lambda one: one["key"] == name), F.lit(-1))["value"]
+
+
+def decoded(spark: SparkSession, rows: DataFrame, columns: Mapping[str, Column], registries: Registries) -> DataFrame:
+    """Add to each row the JSON text of columns that hold an id and bytes.
+
+    Args:
+        spark: The session.
+        rows: Any rows, cut off from their lineage: they are read twice.
+        columns: Name → struct as `told` gives it.
+        registries: Where to ask.
+
+    Returns:
+        The rows with `<name>_json`, `<name>_schema` (Connect's, as JSON) and `<name>_code` (of R2) for each name; all
+        are NULL where the struct is.
+    """
+    rows = rows.select("*", *[column.alias(f"_{name}") for name, column in columns.items()])
+    ids = reduce(DataFrame.unionAll, [rows.select(f"_{name}.kind", f"_{name}.id") for name in columns])
+    counted = ids.where("kind is not null").groupBy("kind", "id").count()
+    wanted = counted.orderBy(F.desc("count"), "kind", "id").limit(MOST_SCHEMAS).collect()
+    schemas = {(row["kind"], row["id"]): _schema(spark, registries, row["kind"], row["id"]) for row in wanted}
+    added = []
+    for name in columns:
+        place = F.col(f"_{name}")
+        text, connect, code = _cases(place, schemas)
+        added += [text.alias(f"{name}_json"), connect.alias(f"{name}_schema"), code.alias(f"{name}_code")]
+    out = rows.select("*", *added).drop(*[f"_{name}" for name in columns])
+    for name in columns:
+        place = F.col(f"{name}_code").isNull() & F.col(f"{name}_schema").isNotNull() & F.col(f"{name}_json").isNull()
+        out = out.withColumn(f"{name}_code", F.when(place, "avro-not-decoded").otherwise(F.col(f"{name}_code")))
+    return out
+
+
+def _cases(place: Column, schemas: Mapping[tuple[str, int], Schema]) -> tuple[Column, Column, Column]:
+    """The JSON text, Connect's schema and the code of a struct with an id, by its id."""
+    never = F.lit(False)
+    text, connect, code = (F.when(never, F.lit(None).cast("string")) for _ in range(3))
+    for (kind, schema_id), schema in schemas.items():
+        is_its = (place["kind"] == kind) & place["id"].eqNullSafe(schema_id)
+        code = code.when(is_its, F.lit(schema.code).cast("string"))
+        if schema.code is None:
+            connect = connect.when(is_its, F.lit(schema.connect))
+            text = text.when(is_its, _json(place["data"], schema))
+    return text, connect, code.when(place.isNotNull(), "schema-not-asked")
+
+
+def _json(data: Column, schema: Schema) -> Column:
+    if not schema.avro:
+        return F.try_validate_utf8(data.cast("string"))
+    read = from_avro(F.concat(data, F.lit(_END.encode())), schema.avro, {"mode": "PERMISSIVE"})
+    # The one field of an object, cut out of its text: the value may be no object itself.
+    text = F.to_json(F.struct(read["v"].alias("v")), _WHOLE)
+    return F.when(read["end"] == F.lit(_END.encode()), inside(text))
+
+
+def inside(text: Column) -> Column:
+    """The value of an object's one field `v`, cut out of its JSON text."""
+    return F.substr(text, F.lit(6), F.length(text) - F.lit(6))
+
+
+def _id_struct(kind: str, digits: Column, data: Column) -> Column:
+    number = F.conv(digits, 16, 10).try_cast("bigint")
+    return F.struct(F.lit(kind).alias("kind"), number.alias("id"), data.alias("data"))
+
+
+def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: int | None) -> Schema:
+    if schema_id is None:
+        return Schema(code="schema-unknown")
+    found = registries.schema(kind, schema_id)
+    if found.code is not None:
+        return Schema(code=found.code)
+    schema = parsed(found.text)
+    if (
+        isinstance(schema, dict)
+        and schema.get("type") in _CONNECT
+        and ("optional" in schema or schema["type"] == "struct")
+    ):
+        return Schema(connect=found.text)
+    try:
+        connect = connect_schema(schema)
+        fields = [{"name": "v", "type": _bare(schema)}, {"name": "end", "type": _fixed_end()}]
+        avro = json.dumps({"type": "record", "name": "TidemarkValue", "fields": fields})
+        spark.range(0).select(from_avro(F.lit(b""), avro)["v"])
+    except (_Unreadable, AnalysisException, RecursionError, LookupError, TypeError, ValueError):
+        return Schema(code="schema-not-read")
+    return Schema(json.dumps(connect), avro)
+
+
+def _fixed_end() -> dict[str, Any]:
+    return {"type": "fixed", "name": "TidemarkEnd", "size": len(_END)}
+
+
+def _bare(schema: Any) -> Any:
+    """An Avro schema without logical types: Spark would read values as its own types, and refuse wide decimals."""
+    if isinstance(schema, dict):
+        return {name: _bare(value) for name, value in schema.items() if name not in ("logicalType", "default")}
+    return [_bare(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def connect_schema(schema: Any, known: dict[str, Any] | None = None, space: str = "") -> dict[str, Any]:
+    """An Avro schema as Kafka Connect's, in the form in which JsonConverter embeds it.
+
+    Args:
+        schema: The Avro schema, parsed.
+        known: Full name → the named types met before.
+        space: The namespace that names without one are in.
+
+    Raises:
+        _Unreadable: It has a type of which Connect has none, such as a union of several.
+    """
+    known = {} if known is None else known
+    if isinstance(schema, list):
+        rest = [one for one in schema if one != "null"]
+        if len(rest) != 1:
+            raise _Unreadable
+        return {**connect_schema(rest[0], known, space), "optional": "null" in schema}
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return {"type": _PRIMITIVES[schema], "optional": False}
+        return known[schema if "." in schema else f"{space}.{schema}".strip(".")]
+    if isinstance(schema["type"], (dict, list)):
+        return connect_schema(schema["type"], known, space)
+    described = _described(schema, known, space)
+    described |= {"optional": False} | {
+        ours: schema[theirs]
+        for theirs, ours in (("connect.name", "name"), ("connect.version", "version"), ("connect.default", "default"))
+        if theirs in schema
+    }
+    parameters = dict(schema.get("connect.parameters") or {})
+    logical = _LOGICAL.get(schema.get("logicalType", ""))
+    if logical is not None:
+        described.setdefault("name", logical)
+    if described.get("name") == _DECIMAL and "scale" not in parameters:
+        parameters["scale"] = str(schema.get("scale", 0))
+    if parameters:
+        described["parameters"] = parameters
+    return described
+
+
+def _described(schema: Mapping[str, Any], known: dict[str, Any], space: str) -> dict[str, Any]:
+    kind = schema["type"]
+    if kind in _PRIMITIVES:
+        return {"type": schema.get("connect.type", _PRIMITIVES[kind])}
+    if kind in ("fixed", "enum"):
+        return _named(schema, {"type": "bytes" if kind == "fixed" else "string"}, known, space)
+    if kind == "array":
+        items = connect_schema(schema["items"], known, space)
+        return {"type": schema.get("connect.type", "array"), "items": items}
+    if kind == "map":
+        return {"type": "map", "values": connect_schema(schema["values"], known, space)}
+    if kind != "record":
+        return connect_schema(kind, known, space)
+    struct = _named(schema, {"type": "struct", "fields": []}, known, space)
+    inner = struct["name"].rpartition(".")[0]
+    for one in schema["fields"]:
+        field = {**connect_schema(one["type"], known, inner), "field": one["name"]}
+        if one.get("default") is not None:
+            field.setdefault("default", one["default"])
+        struct["fields"].append(field)
+    return struct
+
+
+def _named(schema: Mapping[str, Any], described: dict[str, Any], known: dict[str, Any], space: str) -> dict[str, Any]:
+    space = schema.get("namespace", space)
+    name = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".strip(".")
+    known[name] = described
+    if described["type"] == "struct":
+        described |= {"name": schema.get("connect.name", name), "optional": False}
+    return described

@@ -1,0 +1,344 @@
+"""The forms in which an envelope can come, and how each is brought back into it: Avro, CloudEvents, flattened rows.
+
+A record is recognised by itself: a topic can change its form in the middle. What arrived stays as it came (R1); beside
+it stands the plain form, JSON without a schema, as a connector with JsonConverter would have written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.landing.avro import decoded, has_magic, inside, told
+from spark_jobs.landing.record_files import JSON_LIMITS
+from spark_jobs.landing.registry import GLOBAL, Registries
+
+OUTBOX_TOPIC = "outbox.event."
+
+# The source block of a CloudEvent: field → the attribute that holds it.
+_BLOCK = (
+    "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "schema", "table", "collection",
+    "sequence", "txId", "lsn", "xmin", "server_id", "gtid", "file", "pos", "row", "thread", "scn", "commit_scn",
+    "rs_id", "ssn", "redo_thread", "user_name", "commit_lsn", "change_lsn", "event_serial_no", "rs", "ord", "h",
+    "lsid", "txnNumber", "wallTime",
+)  # fmt: skip
+_EVENT = "iodebezium"
+
+# What a flattened row has to say of its source (R4, R5, R10), by connector; any of the fields may be NULL.
+_NEEDED = ("op", "connector", "name", "db", "table", "ts_ms")
+_PLACES = {
+    "postgresql": ("schema", "lsn"),
+    "mysql": ("file", "pos", "row"),
+    "mariadb": ("file", "pos", "row"),
+    "oracle": ("schema", "scn", "commit_scn", "rs_id", "ssn"),
+    "sqlserver": ("schema", "commit_lsn", "change_lsn", "event_serial_no"),
+    "db2": ("schema", "commit_lsn", "change_lsn"),
+}
+_ALL_NEEDED = tuple(dict.fromkeys([*_NEEDED, *(name for names in _PLACES.values() for name in names)]))
+_TIMES = ("ts_ms", "ts_us", "ts_ns")
+_LACKS = "a flattened row that lacks "
+_REMEDY = (
+    ": have ExtractNewRecordState add them (add.fields=op,source.ts_ms and so on, or add.headers where deletes stay"
+    " tombstones; delete.tombstone.handling.mode=rewrite gives __deleted)"
+)
+# What ExtractNewRecordState adds to a row under its own prefix: fields of the envelope, its source and transaction.
+_BESIDE = ("op", "deleted", "transaction_id", "transaction_total_order", "id", "total_order",
+           "data_collection_order", "transaction_data_collection_order")  # fmt: skip
+METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_BLOCK, *(f"source_{name}" for name in _BLOCK)))
+# One of these shows that the transform was there at all.
+_SIGNS = (
+    "op",
+    "deleted",
+    "source_ts_ms",
+    "table",
+    "source_table",
+    "lsn",
+    "source_lsn",
+    "connector",
+    "source_connector",
+)
+
+
+def is_suspect(reason: Column, kind: Column) -> Column:
+    """Whether a record that was read as JSON may be of another form, or be something else than it seems."""
+    text = F.col("value")
+    return (
+        F.coalesce(
+            reason.isin("not-unicode", "value-not-json", "key-not-json", "no-envelope", "schema-without-payload")
+            | has_magic(F.col("key"))
+            | has_magic(text)
+            | (
+                kind.isin("transaction", "schema_change", "notification", "heartbeat")
+                & F.contains(text, F.lit(b'"__op"'))
+            )
+            | ((kind == "tombstone") & F.exists("headers", lambda one: one["key"] == "__op"))
+            | _is_outbox(),
+            F.lit(False),
+        )
+        & F.col("topic").isNotNull()
+    )
+
+
+def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:
+    """Bring records of any form into the envelope.
+
+    Args:
+        spark: The session.
+        rows: `topic`, `key`, `value`, `headers` and any other columns, cut off from their lineage.
+        registries: Where to ask for schemas.
+
+    Returns:
+        The same rows with `plain_key` and `plain_value` (JSON text; NULL where the bytes are plain themselves),
+        `plain_schema` (Connect's, or a JSON list of names), `is_outbox`, and `reason` and `detail` where a form was
+        recognised and can't be read.
+    """
+    known = rows.columns
+    held = {
+        "key": told(F.col("key"), F.col("headers"), "key"),
+        "value": _told_value(told(F.col("value"), F.col("headers"), "value")),
+    }
+    # Cut off after each step: what stands on expressions of the step before would repeat them, and theirs in them.
+    rows = _unwrapped(decoded(spark, rows, held, registries)).localCheckpoint()
+    rows = _with_events(spark, _with_flattened(rows), known, registries)
+    return rows.select(
+        *known,
+        F.col("key_json").alias("plain_key"),
+        F.when(F.col("form") == "event", F.col("event_text"))
+        .when(F.col("form") == "flattened", F.col("flat_text"))
+        .otherwise(F.when(F.col("value_schema").isNotNull(), F.col("payload")))
+        .alias("plain_value"),
+        F.when(F.col("form") == "event", F.col("event_schema"))
+        .when(F.col("form") == "flattened", F.col("flat_schema"))
+        .otherwise(F.col("value_schema"))
+        .alias("plain_schema"),
+        (F.col("form") == "outbox").alias("is_outbox"),
+        F.coalesce("value_code", "event_code", "flat_code", "key_code").alias("reason"),
+        F.when(F.col("flat_code") == "flattened-without-fields", F.col("flat_missing")).alias("detail"),
+    )  # fmt: skip
+
+
+def _unwrapped(rows: DataFrame) -> DataFrame:
+    """Add `payload`, the JSON text of the value without a schema around it, `payload_schema`, and `form`."""
+    text = F.coalesce("value_json", F.try_validate_utf8(F.col("value").cast("string")))
+    wrapped = F.from_json(text, "`schema` string, payload string", JSON_LIMITS)
+    is_wrapped = F.array_sort(F.json_object_keys(text)) == F.array(F.lit("payload"), F.lit("schema"))
+    keys = F.json_object_keys("payload")
+    has_sign = F.coalesce(F.arrays_overlap(keys, _texts([f"__{name}" for name in _SIGNS])), F.lit(False))
+    form = (
+        F.when(_is_outbox(), "outbox")
+        .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
+        .when(~F.array_contains(keys, "op") & has_sign, "flattened")
+        .when(F.col("value").isNull() & _has_header("__op"), "flattened")
+        .otherwise("envelope")
+    )
+    is_unwrapped = F.col("value_json").isNull() & F.coalesce(is_wrapped, F.lit(False))
+    return (
+        rows.withColumn("payload", F.when(is_unwrapped, wrapped["payload"]).otherwise(text))
+        .withColumn("payload_schema", F.when(is_unwrapped, wrapped["schema"]).otherwise(F.col("value_schema")))
+        .withColumn("form", form)
+    )
+
+
+def _with_flattened(rows: DataFrame) -> DataFrame:
+    """Add the envelope of flattened rows: `flat_text`, `flat_schema`, `flat_code` and `flat_missing`."""
+    fields = F.from_json("payload", ", ".join(f"`{name}` string" for name in METADATA), JSON_LIMITS)
+    rows = (
+        rows.withColumn("names", F.coalesce(F.json_object_keys("payload"), _texts([])))
+        .withColumn("flat", F.when(F.col("form") == "flattened", fields))
+        .withColumn("told", F.when(F.col("form") == "flattened", _header_texts()))
+        .withColumn("told_names", F.coalesce(F.map_keys("told"), _texts([])))
+    )
+
+    def value(*names: str) -> Column:
+        return F.coalesce(
+            *[F.col("flat")[f"__{name}"] for name in names], *[F.col("told")[f"__{name}"] for name in names]
+        )
+
+    def is_told(*names: str) -> Column:
+        wanted = _texts([f"__{name}" for name in names])
+        return F.arrays_overlap(F.concat("names", "told_names"), wanted)
+
+    def of_source(name: str) -> tuple[str, ...]:
+        # Unqualified, these three are the envelope's.
+        return (f"source_{name}",) if name in _TIMES else (f"source_{name}", name)
+
+    op = value("op")
+    connector = value(*of_source("connector"))
+    lacking = {name: ~is_told("op") if name == "op" else ~is_told(*of_source(name)) for name in _ALL_NEEDED}
+    lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIMES))
+    wanted = F.coalesce(
+        F.create_map(*[one for name, more in _PLACES.items() for one in (F.lit(name), _texts([*_NEEDED, *more]))])[
+            connector
+        ],
+        _texts(_NEEDED),
+    )
+    # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
+    no_deletes = F.col("payload").isNotNull() & ~is_told("deleted") & ~F.array_contains("told_names", "__op")
+    missing = F.array_compact(
+        F.array(
+            *[
+                F.when(F.array_contains(wanted, name) & is_lacking, f"__{_spelled(name)}")
+                for name, is_lacking in lacking.items()
+            ],
+            F.when(no_deletes, "__deleted"),
+        )
+    )
+    is_document = (connector == "mongodb") | is_told("collection", "source_collection", "rs", "source_rs")
+    source = F.to_json(F.struct(*[value(*of_source(name)).alias(name) for name in _BLOCK]))
+    transaction = F.struct(value("transaction_id").alias("id"), value("transaction_total_order").alias("total_order"))
+    # The row with what was added to it: no column is declared or seen under those names.
+    image = F.when(op == "d", F.lit(None)).otherwise(F.col("payload"))
+    before = F.when(op == "d", F.col("payload"))
+    told_fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
+    described = F.concat(F.lit('{"flattened":true,"fields":[{"field":"after","fields":'), told_fields, F.lit("}]}"))
+    named = F.to_json(F.array_sort(F.array_except(F.array_distinct("names"), _texts(METADATA))))
+    is_flattened = F.col("form") == "flattened"
+    rows = rows.withColumn("missing", F.when(is_flattened, missing)).withColumn(
+        "flat_code",
+        F.when(is_flattened & F.coalesce(is_document, F.lit(False)), "flattened-document").when(
+            is_flattened & (F.size(missing) > 0), "flattened-without-fields"
+        ),
+    )
+    return (
+        rows.withColumn("flat_missing", F.concat(F.lit(_LACKS), F.array_join("missing", ", "), F.lit(_REMEDY)))
+        .withColumn(
+            "flat_text",
+            _envelope(
+                op, value("ts_ms"), source, F.when(is_told("transaction_id"), F.to_json(transaction)), before, image
+            ),
+        )
+        .withColumn("flat_schema", F.when(F.col("payload").isNotNull(), F.coalesce(described, named)))
+        .drop("names", "flat", "told", "told_names", "missing")
+    )
+
+
+def _with_events(spark: SparkSession, rows: DataFrame, known: Sequence[str], registries: Registries) -> DataFrame:
+    """Add the envelope of CloudEvents: `event_text`, `event_schema` and `event_code`."""
+    attributes = {name: f"{_EVENT}{name.replace('_', '').lower()}" for name in _BLOCK}
+    more = [f"{_EVENT}{name}" for name in ("op", "txtotalorder")]
+    wanted = ", ".join(f"`{name}` string" for name in dict.fromkeys(["type", "data", *attributes.values(), *more]))
+    is_event = F.col("form") == "event"
+    event = F.when(is_event, F.from_json("payload", wanted, JSON_LIMITS))
+    packed = F.try_to_binary(F.when(~F.col("event.data").startswith("{"), F.col("event.data")), F.lit("base64"))
+    rows = rows.withColumn("event", event).withColumn("packed", packed).localCheckpoint()
+    if rows.where(has_magic(F.col("packed"))).limit(1).count():
+        none = F.array().cast("array<struct<key: string, value: binary>>")
+        rows = decoded(spark, rows, {"data": told(F.col("packed"), none, "data")}, registries).localCheckpoint()
+    else:
+        rows = rows.withColumns({f"data_{name}": F.lit(None).cast("string") for name in ("json", "schema", "code")})
+    plain = F.coalesce(
+        "data_json",
+        F.when(F.col("event.data").startswith("{"), F.col("event.data")),
+        F.try_validate_utf8(F.col("packed").cast("string")),
+    )
+    parts = "`before` string, `after` string, updateDescription string"
+    read = F.from_json("data", f"`schema` string, payload struct<{parts}>, {parts}", JSON_LIMITS)
+    rows = rows.withColumn("data", plain).withColumn("data", read)
+    images = F.coalesce("data.payload", F.struct("data.before", "data.after", "data.updateDescription"))
+    rows = rows.withColumn("images", images)
+    attribute = {name: F.col(f"event.{said}") for name, said in attributes.items()}
+    # The ids of source and transaction have one attribute; where both are told it holds the transaction's.
+    both = attribute["txId"]
+    attribute["txId"] = F.when(
+        attribute["connector"] == "postgresql", F.split_part(both, F.lit(":"), F.lit(1))
+    ).otherwise(both)
+    order = F.col(f"event.{_EVENT}txtotalorder")
+    transaction = F.when(order.isNotNull(), F.to_json(F.struct(both.alias("id"), order.alias("total_order"))))
+    source = F.to_json(F.struct(*[value.alias(name) for name, value in attribute.items()]))
+    is_document = attribute["connector"] == "mongodb"
+
+    def image(name: str) -> Column:
+        # MongoDB's are texts that hold JSON.
+        return F.when(is_document, quoted_json(F.col(f"images.{name}"))).otherwise(F.col(f"images.{name}"))
+
+    change = F.col("images.updateDescription")
+    return rows.withColumn(
+        "event_text",
+        _envelope(
+            F.col(f"event.{_EVENT}op"), F.lit(None).cast("string"), source, transaction,
+            image("before"), image("after"), {"updateDescription": F.when(change.startswith("{"), change)},
+        ),
+    ).withColumn(
+        "event_schema", F.coalesce("data_schema", "data.schema")
+    ).withColumn(
+        "event_code",
+        F.when(
+            is_event,
+            F.coalesce(
+                F.when(F.col(f"event.{_EVENT}op").isNull(), "event-without-attributes"), F.col("data_code")
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _envelope(
+    op: Column,
+    at: Column,
+    source: Column,
+    transaction: Column,
+    before: Column,
+    after: Column,
+    more: Mapping[str, Column] | None = None,
+) -> Column:
+    """The JSON text of an envelope, from texts of JSON; `op` and `at` are plain texts."""
+    nothing = F.lit("null")
+    parts = {
+        "op": quoted_json(op), "ts_ms": quoted_json(at), "source": source, "transaction": transaction,
+        "before": before, "after": after,
+    }  # fmt: skip
+    said = [F.concat(F.lit(f'"{name}":'), F.coalesce(text, nothing)) for name, text in parts.items()]
+    extra = [F.concat(F.lit(f'"{name}":'), text) for name, text in (more or {}).items()]
+    return F.concat(F.lit("{"), F.concat_ws(",", *said, *extra), F.lit("}"))
+
+
+def quoted_json(text: Column) -> Column:
+    """A text as JSON writes it; NULL stays NULL."""
+    return F.when(text.isNotNull(), inside(F.to_json(F.struct(text.alias("v")))))
+
+
+def _spelled(name: str) -> str:
+    return name if name == "op" else f"source_{name}"
+
+
+def _texts(names: Sequence[str]) -> Column:
+    return F.array(*[F.lit(name) for name in names]).cast("array<string>")
+
+
+def _has_header(name: str) -> Column:
+    return F.exists("headers", lambda one: one["key"] == name)
+
+
+def _header_texts() -> Column:
+    """Header → text, as converters of headers write it: plain, quoted, or with a schema around it."""
+    return F.map_from_entries(
+        F.transform(
+            F.filter("headers", lambda one: one["key"].isNotNull()),
+            lambda one: F.struct(one["key"].alias("key"), _header_text(one["value"]).alias("value")),
+        )
+    )
+
+
+def _header_text(value: Column) -> Column:
+    text = F.try_validate_utf8(value.cast("string"))
+    payload = F.get_json_object(text, "$.payload")
+    plain = F.when(text.startswith("{"), F.nullif(payload, F.lit("null"))).otherwise(F.btrim(text, F.lit('"')))
+    return F.nullif(plain, F.lit("null"))
+
+
+def _is_outbox() -> Column:
+    """Whether a record is what EventRouter writes: on its topics, with the event's id in the header `id`."""
+    return F.col("topic").startswith(OUTBOX_TOPIC) & F.exists("headers", lambda one: one["key"] == "id")
+
+
+def _told_value(told_value: Column) -> Column:
+    """The id of a value: in front of its bytes, or in the JSON that Apicurio's converter writes around it."""
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    # With quotes in front of the id's name this is JSON of two fields; more of it is read only then.
+    is_pretty = F.coalesce(text.rlike(r'^\s*\{\s*"schemaId"\s*:\s*[0-9]{1,18}\s*,\s*"payload"\s*:'), F.lit(False))
+    read = F.from_json(text, "schemaId bigint, payload string", JSON_LIMITS)
+    pretty = F.struct(
+        F.lit(GLOBAL).alias("kind"), read["schemaId"].alias("id"), read["payload"].cast("binary").alias("data")
+    )
+    return F.coalesce(told_value, F.when(is_pretty, pretty))

@@ -1,0 +1,211 @@
+"""Schema registries: what is asked of Confluent's and Apicurio's by the ids that records carry.
+
+Where they are, and who asks, the environment or a file says: `TIDEMARK_REGISTRY_URL` with `TIDEMARK_REGISTRY_USER` and
+`TIDEMARK_REGISTRY_PASSWORD` (or `TIDEMARK_REGISTRY_TOKEN`), or `TIDEMARK_REGISTRY_FILE`, which can hold several.
+Credentials stand in no message, and no address that holds them is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from spark_jobs.errors import Fault, UsageError
+
+# Ids as records carry them: four bytes, as Confluent's converters write them (in Apicurio's words a content id), or
+# eight, Apicurio's global id.
+SHORT, GLOBAL = "id", "global_id"
+_SETTINGS = ("url", "user", "password", "token", "ca")
+_VARIABLES = {name: f"TIDEMARK_REGISTRY_{name.upper()}" for name in _SETTINGS}
+_FILE = "TIDEMARK_REGISTRY_FILE"
+_SECONDS = 10
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A registry's answer: the text of a schema, or the code of R2 for why there is none."""
+
+    text: str = ""
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """One registry: its address, and what it wants to know of who asks. Its `repr` shows neither."""
+
+    url: str = field(repr=False)
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca: str | None = field(default=None, repr=False)
+
+    @property
+    def is_apicurio(self) -> bool:
+        """Whether it speaks Apicurio's own API; its address says so, also of one that speaks Confluent's beside it."""
+        return "/apis/registry/" in f"{self.url}/"
+
+    def schema(self, kind: str, schema_id: int) -> Found:
+        """The schema of an id.
+
+        Args:
+            kind: `SHORT` or `GLOBAL`.
+            schema_id: The id.
+
+        Raises:
+            Fault: It can't be reached, or doesn't answer this user.
+        """
+        return self._of_apicurio(kind, schema_id) if self.is_apicurio else self._of_confluent(schema_id)
+
+    def _of_confluent(self, schema_id: int) -> Found:
+        # Half a second to import, and few records need it.
+        from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
+
+        settings: dict[str, Any] = {
+            "url": self.url, "timeout": _SECONDS, "max.retries": _TRIES - 1,
+            "retries.wait.ms": 200, "retries.max.wait.ms": 1000,
+        }  # fmt: skip
+        if self.user is not None:
+            settings["basic.auth.user.info"] = f"{self.user}:{self.password or ''}"
+        if self.token is not None:
+            settings |= {
+                "bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": self.token,
+                "bearer.auth.logical.cluster": "", "bearer.auth.identity.pool.id": "",
+            }  # fmt: skip
+        if self.ca is not None:
+            settings["ssl.ca.location"] = self.ca
+        try:
+            schema = SchemaRegistryClient(settings).get_schema(schema_id)
+        except SchemaRegistryError as error:
+            if error.http_status_code == 404:
+                return Found(code="schema-unknown")
+            raise self._refused(error.http_status_code) from None
+        except Exception as error:
+            raise self._silent(error) from None
+        if schema.schema_type not in (None, "AVRO") or schema.references:
+            return Found(code="schema-not-read")
+        return Found(schema.schema_str or "")
+
+    def _of_apicurio(self, kind: str, schema_id: int) -> Found:
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.util import Retry
+
+        place = "globalIds" if kind == GLOBAL else "contentIds"
+        with requests.Session() as session:
+            retries = Retry(total=_TRIES - 1, backoff_factor=0.2, status_forcelist=(500, 502, 503, 504))
+            retries.raise_on_status = False
+            session.mount("http://", HTTPAdapter(max_retries=retries))
+            session.mount("https://", HTTPAdapter(max_retries=retries))
+            if self.user is not None:
+                session.auth = (self.user, self.password or "")
+            if self.token is not None:
+                session.headers["Authorization"] = f"Bearer {self.token}"
+            try:
+                answer = session.get(
+                    f"{self.url.rstrip('/')}/ids/{place}/{schema_id}", timeout=_SECONDS, verify=self.ca or True
+                )
+            except requests.RequestException as error:
+                raise self._silent(error) from None
+        if answer.status_code == 404:
+            return Found(code="schema-unknown")
+        if answer.status_code != 200:
+            raise self._refused(answer.status_code)
+        return Found(answer.text)
+
+    def _refused(self, status: int) -> Fault:
+        asked = "credentials" if status in (401, 403) else "address"
+        return Fault(
+            f"The schema registry at {self._host} answered with status {status}. Nothing was landed; check its"
+            f" {asked} ({_VARIABLES['url']} and its like, or {_FILE}), then land again."
+        )
+
+    def _silent(self, error: Exception) -> Fault:
+        return Fault(
+            f"The schema registry at {self._host} can't be reached ({type(error).__name__}). Nothing was landed; land"
+            f" again once it answers, or set {_VARIABLES['url']} to where it is."
+        )
+
+    @property
+    def _host(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+@dataclass(frozen=True, slots=True)
+class Registries:
+    """The registries that are known, each id asked of the one that gives such ids."""
+
+    known: Sequence[Registry] = ()
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str] = os.environ) -> Registries:
+        """The registries of the environment and its file.
+
+        Raises:
+            UsageError: The file can't be read or says what can't be, or an address is none.
+        """
+        told = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
+        known = [told] if told else []
+        if environ.get(_FILE):
+            known += _of_file(environ[_FILE])
+        for one in known:
+            place = urlsplit(str(one.get("url", "")))
+            if place.scheme not in ("http", "https") or not place.hostname:
+                raise UsageError(
+                    f"A schema registry needs an address that begins with http:// or https://: {_VARIABLES['url']},"
+                    f" or `url` in {_FILE}."
+                )
+            if place.username is not None:
+                raise UsageError(
+                    f"The schema registry's address holds credentials. Set them apart: {_VARIABLES['user']} and"
+                    f" {_VARIABLES['password']}, or `user` and `password` in {_FILE}."
+                )
+        return cls([Registry(**one) for one in known])
+
+    def schema(self, kind: str, schema_id: int) -> Found:
+        """The schema of an id; see `Registry.schema`.
+
+        A global id is Apicurio's alone. One of four bytes is Confluent's where both are known.
+        """
+        apicurio = [one for one in self.known if one.is_apicurio]
+        others = [one for one in self.known if not one.is_apicurio]
+        asked = apicurio if kind == GLOBAL else [*others, *apicurio]
+        found = Found(code="registry-unknown")
+        for one in asked:
+            found = one.schema(kind, schema_id)
+            if found.code is None:
+                break
+        return found
+
+
+def _of_file(name: str) -> list[dict[str, str]]:
+    try:
+        told = yaml.safe_load(Path(name).read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        # What the parser says would quote the file.
+        raise UsageError(f"{_FILE}={name}: can't be read as YAML ({type(error).__name__}).") from None
+    registries = told if isinstance(told, list) else [told]
+    for one in registries:
+        strange = sorted(set(one) - set(_SETTINGS)) if isinstance(one, dict) else ["no mapping"]
+        if strange or not all(isinstance(value, str) for value in one.values()):
+            raise UsageError(
+                f"{_FILE}={name}: it takes a mapping of {', '.join(_SETTINGS)} to texts, or a list of such;"
+                f" it has {', '.join(map(str, strange)) or 'a value that is no text'}."
+            )
+    return registries
+
+
+def parsed(text: str) -> Any:
+    """A schema's text as JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

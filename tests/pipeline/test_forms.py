@@ -1,0 +1,408 @@
+"""One history, whatever form its records came in; and what can't be read of a form is held aside with a code.
+
+One lakehouse: the same life of a table under many topic prefixes, each written in another form.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.errors import Fault
+from spark_jobs.landing.avro import MOST_SCHEMAS
+from spark_jobs.landing.land import Landed, Landing, land_files
+from spark_jobs.places import Places
+from spark_jobs.quarantine import held, release
+from spark_jobs.scaffolding.tables import seen_events, seen_tables
+from spark_jobs.scaffolding.write import files_of, files_of_events, write
+from tests.forms import Record, avro, cloud_event, flattened, parts_of, wire
+from tests.projects import empty_project, rows_of, run_models
+from tests.registry import StandIn, serving
+from tests.source import Column, Source, Table
+
+Row: TypeAlias = dict[str, Any]
+
+DECIMAL = {
+    "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
+    "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+}  # fmt: skip
+COLUMNS = [
+    Column("id", {"type": "int32"}),
+    Column("name"),
+    Column("price", DECIMAL),
+    Column("made_at", {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}),
+    Column("is_new", {"type": "boolean"}),
+    Column("doc", is_large=True),
+]
+# Without a schema records don't say how they encode the price and the time.
+DECLARED = """
+    'id': 'int', 'name': 'string', 'price': {'type': 'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'},
+    'made_at': {'type': 'timestamp_ntz', 'encoding': 'io.debezium.time.MicroTimestamp'}, 'is_new': 'boolean', 'doc': 'string',
+"""
+RELATIONAL = ("mariadb", "oracle", "sqlserver", "db2")
+HISTORY_OF = ("id", "name", "price", "made_at", "is_new", "doc", "valid_from", "valid_to", "is_current", "opened_by",
+              "closed_by", "previous_key", "next_key", "is_start_known", "unresolved_columns", "exact_values", "position",
+              "transaction_id", "offset")  # fmt: skip
+
+
+def base64_of(cents: int) -> str:
+    return base64.b64encode(cents.to_bytes((cents.bit_length() + 8) // 8, "big", signed=True)).decode()
+
+
+def row(number: int, name: str | None, cents: int | None) -> Row:
+    price = None if cents is None else base64_of(cents)
+    return {
+        "id": number, "name": name, "price": price, "made_at": 1_700_000_000_000_000 + number, "is_new": number % 2 == 0,
+        "doc": "long" * number,
+    }  # fmt: skip
+
+
+def life(prefix: str, connector: str = "postgresql") -> list[Record]:
+    """A snapshot, updates, two changes in one transaction, a delete, the row again, and a change of key."""
+    source, table = Source(prefix, connector=connector), Table("items", COLUMNS, ("id",))
+    for number, name, cents in ((1, "one", 1050), (2, 'zwei "2" \\ ü 𝄞', None)):
+        table.rows[table.key_of({"id": number})] = row(number, name, cents)
+    source.snapshot(table)
+    with source.commit():
+        source.insert(table, row(3, None, -99))
+    with source.commit():
+        source.update(table, table.rows["1",], {"name": "one again"})
+        source.update(table, table.rows["1",], {"price": base64_of(99_999_999)})
+    with source.commit():
+        source.delete(table, table.rows["2",])
+    with source.commit():
+        source.insert(table, row(2, "two", 0))
+    with source.commit():
+        source.update(table, table.rows["3",], {**row(3, "three", 7), "id": 33})
+    return source.records
+
+
+def rerouted(record: Record) -> Record:
+    """ByLogicalTableRouter, PartitionRouting, HeaderToValue and ExtractChangedRecordState, one after another."""
+    schema, value = parts_of(record["value"])
+    key_schema, key = parts_of(record["key"])
+    assert key_schema is not None
+    key_schema["fields"].append({"field": "__dbz__physicalTableIdentifier", "type": "string", "optional": False})
+    key["__dbz__physicalTableIdentifier"] = record["topic"]
+    headers = record["headers"] + [{"key": "Changed", "value": '["name"]'}, {"key": "Unchanged", "value": "[]"}]
+    if value is not None:
+        value["source"]["id"], value["event_timestamp"] = 100, 1_626_102_708_861
+        value["after"] = value["after"] and value["after"] | {"partition_hint": None}
+    return record | {
+        "topic": f"{record['topic'].partition('.')[0]}.all_shards",
+        "partition": record["offset"] % 3,
+        "key": json.dumps({"schema": key_schema, "payload": key}),
+        "value": value and json.dumps({"schema": schema, "payload": value}),
+        "headers": headers,
+    }
+
+
+def changing(registry: StandIn) -> Callable[[Record], Record | None]:
+    """Another form with every record, as a topic has whose converter was changed in the middle."""
+    forms: list[Callable[[Record], Record | None]] = [
+        lambda one: one, lambda one: avro(one, registry), cloud_event, flattened,
+        lambda one: avro(one, registry, "apicurio"), lambda one: flattened(one, with_schema=False),
+    ]  # fmt: skip
+    return lambda one: forms[one["offset"] % len(forms)](one)
+
+
+def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
+    """Topic prefix → what its records are made by."""
+    return {
+        "fm_plain": lambda one: one,
+        "fm_confluent": lambda one: avro(one, registry),
+        "fm_apicurio": lambda one: avro(one, registry, "apicurio"),
+        "fm_headers": lambda one: avro(one, registry, "headers"),
+        "fm_event": cloud_event,
+        "fm_event_schema": lambda one: cloud_event(one, with_schema=True),
+        "fm_event_avro": lambda one: cloud_event(one, registry=registry),
+        "fm_flat": flattened,
+        "fm_flat_both": lambda one: flattened(one, deletes="rewrite-with-tombstone"),
+        "fm_flat_bare": lambda one: flattened(one, with_schema=False),
+        "fm_flat_headers": lambda one: flattened(one, deletes="tombstone"),
+        "fm_rerouted": rerouted,
+        "fm_changing": changing(registry),
+    }
+
+
+def topic(name: str, *records: Row) -> list[Record]:
+    """Records of a topic as its lines have them; of each what is said, and nothing else."""
+    nothing = {"topic": name, "partition": 0, "timestamp": 1_700_000_000_000, "key": None, "value": None, "headers": []}
+    return [{**nothing, "offset": number, **record} for number, record in enumerate(records)]
+
+
+def packed(data: bytes) -> Row:
+    return {"value_base64": base64.b64encode(data).decode()}
+
+
+def without(*names: str) -> Row:
+    """The value of a flattened row that lacks fields."""
+    [record] = [one for one in life("fm_lacking")[3:4]]
+    made = flattened(record, without=names)
+    assert made is not None
+    return {"value": made["value"], "key": made["key"]}
+
+
+def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]]:
+    """Topic → its records, the code that each is held with, and what its reason says."""
+    plain = life("fm_bad")[2]
+    number = registry.register({"type": "record", "name": "Odd", "fields": [{"name": "a", "type": ["int", "string"]}]})
+    json_schema = registry.register({"type": "object"}, "JSON")
+    good = base64.b64decode(avro(plain, registry)["value_base64"])
+    no_attributes = json.loads(cloud_event(plain)["value"])
+    no_attributes = {name: value for name, value in no_attributes.items() if not name.startswith("iodebezium")}
+    document = {"_id": 1, "a": None, "__op": "u", "__rs": "rs0", "__collection": "c"}
+    return {
+        "fm_bad.unknown": (topic("fm_bad.unknown", packed(wire(4711, b"\2"))), "schema-unknown", "knows no schema"),
+        "fm_bad.huge_id": (topic("fm_bad.huge_id", packed(b"\0\0\0\0\0" + b"\xff" * 8)), "schema-unknown", "knows no"),
+        "fm_bad.union": (topic("fm_bad.union", packed(wire(number, b"\0\2"))), "schema-not-read", "none of Avro"),
+        "fm_bad.json_schema": (topic("fm_bad.json_schema", packed(wire(json_schema, b"{}"))), "schema-not-read", "Avro"),
+        "fm_bad.short": (topic("fm_bad.short", packed(good[:-1])), "avro-not-decoded", "no value of their schema"),
+        "fm_bad.long": (topic("fm_bad.long", packed(good + b"\0")), "avro-not-decoded", "no value of their schema"),
+        "fm_bad.magic": (topic("fm_bad.magic", packed(b"\0\1")), "value-not-json", "not one JSON object"),
+        "fm_bad.base64": (topic("fm_bad.base64", {"value_base64": "%%%"}), "base64-not-understood", "base64"),
+        "fm_bad.attributes": (
+            topic("fm_bad.attributes", {"value": json.dumps(no_attributes)}),
+            "event-without-attributes", "extension.attributes.enable=true",
+        ),
+        "fm_bad.document": (
+            topic("fm_bad.document", {"value": json.dumps(document)}), "flattened-document", "ExtractNewDocumentState",
+        ),
+        "fm_bad.lacking": (
+            topic("fm_bad.lacking", without("__source_lsn", "__source_ts_ms", "__source_ts_us", "__source_ts_ns")),
+            "flattened-without-fields", "lacks __source_ts_ms, __source_lsn: have ExtractNewRecordState add them",
+        ),
+        "fm_bad.deletes": (
+            topic("fm_bad.deletes", {"value": json.dumps({"id": 1, "__op": "c", "__table": "t"})}),
+            "flattened-without-fields",
+            "lacks __source_connector, __source_name, __source_db, __source_ts_ms, __deleted",
+        ),
+        "fm_bad.bare": (topic("fm_bad.bare", {"value": '{"field1": "newvalue1"}'}), "no-envelope", "add.fields"),
+    }  # fmt: skip
+
+
+OUTBOX = {"id": 1, "customerId": 123, "total": 39.98, "topic": "the router's own name"}
+EVENTS = [
+    {"key": "1", "value": json.dumps(OUTBOX), "headers": [{"key": "id", "value": "e-1"}, {"key": "type", "value": "made"}]},
+    {"key": '"2"', "value": json.dumps(json.dumps(OUTBOX | {"id": 2})), "headers": [{"key": "id", "value": '"e-2"'}]},
+    {"key": "1", "value": json.dumps(OUTBOX), "headers": [{"key": "id", "value": "e-1"}]},
+    {"key": "3", "value": "no JSON at all", "headers": [{"key": "id", "value": "e-3"}]},
+    {"key": "4", **packed(b"\xff\xfe"), "headers": [{"key": "id", "value": "e-4"}]},
+    {
+        "key": "5", "headers": [{"key": "id", "value": "e-5"}],
+        # An envelope as a payload is a payload all the same.
+        "value": json.dumps({"schema": None, "payload": {"op": "c", "id": 5, "source": {"name": "x", "table": "t"}}}),
+    },
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Built:
+    """One landing and one build of every form."""
+
+    places: Places
+    tables: dict[str, CapturedTable]
+    registry: StandIn
+    asked: list[str]
+    landed: Landed
+
+    def versions(self, prefix: str) -> list[Row]:
+        """A prefix's history in order, without what its name or its routing decides."""
+        history = self.tables[prefix].history
+        assert history is not None
+        versions = sorted(rows_of(history.location), key=lambda one: (one["position"], one["offset"]))
+        return [{name: version[name] for name in HISTORY_OF} for version in versions]
+
+
+def landed(spark: SparkSession, places: Places, name: str, records: Iterable[Record]) -> Landed:
+    file = places.project.parent / f"{name}.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[StandIn]:
+    with pytest.MonkeyPatch.context() as patched, serving() as one:
+        path = pytest.importorskip("tempfile").mkstemp(suffix=".yml")[1]
+        with open(path, "w") as file:
+            file.write(f"[{{url: '{one.url}'}}, {{url: '{one.apicurio}'}}]")
+        patched.setenv("TIDEMARK_REGISTRY_FILE", path)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    home = tmp_path_factory.mktemp("forms")
+    project = empty_project(home / "project")
+    places = Places.of(project)
+    records: list[Record] = []
+    forms = forms_of(registry)
+    for prefix, form in forms.items():
+        records += [made for one in life(prefix) if (made := form(one)) is not None]
+    for connector in RELATIONAL:
+        records += life(f"fm_{connector}", connector)
+        records += [made for one in life(f"fm_flat_{connector}", connector) if (made := flattened(one)) is not None]
+    records += [record for bad, _, _ in not_understood(registry).values() for record in bad]
+    records += topic("outbox.event.Order", *EVENTS)
+    registry.asked.clear()
+    outcome = landed(spark, places, "forms", records)
+    asked = list(registry.asked)
+    wanted = {*forms, *(f"fm_{name}" for name in RELATIONAL), *(f"fm_flat_{name}" for name in RELATIONAL)}
+    for table in seen_tables(spark, places):
+        if table.source in wanted:
+            write(project, files_of(table))
+            model = project / f"models/silver/changes/{table.name}_changes.sql"
+            arguments = f"'{table.source}', '{table.source_table}', key=['id'], columns={{{DECLARED}}}"
+            model.write_text(f"{{{{ changes({arguments}) }}}}\n")
+    write(project, files_of_events(seen_events(spark, places)))
+    run_models(
+        places, "--select", "config.materialized:changes", "config.materialized:history", "config.materialized:remade"
+    )
+    return Built(places, {table.source_name: table for table in captured_tables(places)}, registry, asked, outcome)
+
+
+def test_the_life_is_what_it_was(built: Built) -> None:
+    lives = [
+        (one["id"], one["name"], str(one["price"]), one["opened_by"], one["closed_by"])
+        for one in built.versions("fm_plain")
+    ]
+
+    assert sorted(lives) == [
+        (1, "one", "10.50", "snapshot", "update"), (1, "one again", "999999.99", "update", None),
+        (2, "two", "0.00", "insert", None), (2, "zwei \"2\" \\ ü 𝄞", "None", "snapshot", "delete"),
+        (3, None, "-0.99", "insert", "key_change"), (33, "three", "0.07", "key_change", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [name for name in forms_of(StandIn()) if name != "fm_plain"])
+def test_the_same_history_comes_out_of_each_form(built: Built, form: str) -> None:
+    assert built.versions(form) == built.versions("fm_plain")
+
+
+@pytest.mark.parametrize("connector", RELATIONAL)
+def test_flattened_rows_of_each_connector_tell_its_history(built: Built, connector: str) -> None:
+    assert len(built.versions(f"fm_{connector}")) == 6
+    assert built.versions(f"fm_flat_{connector}") == built.versions(f"fm_{connector}")
+
+
+def test_bronze_keeps_what_came_and_the_plain_form_beside_it(built: Built, spark: SparkSession) -> None:
+    records = bronze.read(spark, built.places, "records").where("topic = 'fm_confluent.public.items' and offset = 2")
+    [stored] = records.collect()
+    sent = avro([one for one in life("fm_confluent") if one["offset"] == 2][0], built.registry)
+    plain = json.loads(stored["plain_value"])
+
+    assert base64.b64encode(stored["value"]).decode() == sent["value_base64"]
+    assert base64.b64encode(stored["key"]).decode() == sent["key_base64"]
+    assert stored["plain_key"] == '{"id":3}'
+    assert plain["after"] == row(3, None, -99)
+    assert plain["before"] is None
+    untouched = bronze.read(spark, built.places, "records").where("topic = 'fm_plain.public.items'")
+    assert untouched.where("plain_key is not null or plain_value is not null").count() == 0
+
+
+def test_types_come_out_of_avro_as_out_of_json(built: Built, spark: SparkSession) -> None:
+    tables = {table.source: table for table in seen_tables(spark, built.places)}
+    plain = {(column.name, column.type) for column in tables["fm_plain"].columns}
+
+    assert ("price", "decimal(10,2)") in plain
+    for form in ("fm_confluent", "fm_event_schema", "fm_event_avro", "fm_flat"):
+        assert {(column.name, column.type) for column in tables[form].columns} == plain
+
+
+def test_each_schema_is_asked_for_once(built: Built) -> None:
+    assert built.asked
+    assert [path for path, count in Counter(built.asked).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", list(not_understood(StandIn())))
+def test_what_can_not_be_read_is_held_with_a_code(built: Built, spark: SparkSession, name: str) -> None:
+    records, code, words = not_understood(built.registry)[name]
+    entries = held(spark, built.places, []).where(f"topic = '{name}'").collect()
+
+    assert [entry["code"] for entry in entries] == [code] * len(records)
+    assert all(words in entry["reason"] for entry in entries)
+
+
+def test_nothing_else_is_held(built: Built, spark: SparkSession) -> None:
+    topics = {entry["topic"] for entry in held(spark, built.places, []).select("topic").collect()}
+
+    assert topics == set(not_understood(StandIn()))
+    assert built.landed.read == built.landed.landed + built.landed.quarantined
+
+
+def test_the_same_records_again_add_nothing(built: Built, spark: SparkSession) -> None:
+    again = land_files(
+        spark, built.places, [str(built.places.project.parent / "forms.jsonl")], Landing("again", datetime.now(UTC))
+    )
+
+    assert (again.landed, again.quarantined) == (0, 0)
+
+
+def test_outbox_events_have_a_typed_table(built: Built) -> None:
+    events = sorted(rows_of(built.places.table("silver", "outbox__order_events")), key=lambda one: one["event_id"])
+
+    assert [(one["event_id"], one["aggregate_type"], one["aggregate_id"], one["event_type"]) for one in events] == [
+        ("e-1", "Order", "1", "made"), ("e-2", "Order", "2", None), ("e-3", "Order", "3", None),
+        ("e-4", "Order", "4", None), ("e-5", "Order", "5", None),
+    ]  # fmt: skip
+    assert [(one["id"], one["customerId"], str(one["total"])) for one in events[:2]] == [
+        (1, 123, "39.98"),
+        (2, 123, "39.98"),
+    ]
+    assert [one["payload"] for one in events[2:4]] == ["no JSON at all", None]
+    assert (events[0]["topic"], events[0]["offset"]) == ("outbox.event.Order", 0)
+    assert events[4]["id"] == 5
+
+
+def test_records_wait_for_a_registry_and_are_released(
+    spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registries = {"TIDEMARK_REGISTRY_FILE": __import__("os").environ["TIDEMARK_REGISTRY_FILE"]}
+    monkeypatch.delenv("TIDEMARK_REGISTRY_FILE")
+    records = [avro(one, built.registry) for one in life("fm_late")]
+    waiting = landed(spark, built.places, "late", records)
+    entries = held(spark, built.places, []).where("topic = 'fm_late.public.items'")
+
+    assert (waiting.landed, waiting.quarantined) == (0, len(records))
+    assert {one["code"] for one in entries.collect()} == {"registry-unknown"}
+    monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", registries["TIDEMARK_REGISTRY_FILE"])
+    ids = [one["quarantine_id"] for one in entries.collect()]
+    assert release(spark, built.places, ids, "release", datetime.now(UTC)).landed == len(records)
+    assert entries.count() == 0
+
+
+def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(
+    spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = bronze.last_batch(spark, built.places)
+    monkeypatch.setattr(built.registry, "status", 503)
+    built.registry.asked.clear()
+    records = [avro(one, built.registry) for one in life("fm_down")]
+    with pytest.raises(Fault, match="The schema registry at .* answered with status 503. Nothing was landed"):
+        landed(spark, built.places, "down", records)
+
+    assert bronze.last_batch(spark, built.places) == before
+    assert len(built.registry.asked) == 3
+    monkeypatch.setattr(built.registry, "status", None)
+    assert landed(spark, built.places, "down", records).landed == len(records)
+
+
+def test_random_ids_ask_the_registry_a_bounded_number_of_times(spark: SparkSession, built: Built) -> None:
+    built.registry.asked.clear()
+    records = topic("fm_random", *[packed(wire(10_000 + number, b"\2")) for number in range(MOST_SCHEMAS + 50)])
+    outcome = landed(spark, built.places, "random", records)
+    codes = Counter(one["code"] for one in held(spark, built.places, []).where("topic = 'fm_random'").collect())
+
+    assert outcome.quarantined == len(records)
+    assert len(built.registry.asked) == MOST_SCHEMAS
+    assert codes == {"schema-unknown": MOST_SCHEMAS, "schema-not-asked": 50}
