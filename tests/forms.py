@@ -59,7 +59,8 @@ def avro_record(name: str, fields: list[Mapping[str, Any]]) -> Row:
     """A struct as an Avro record."""
     space, _, last = name.rpartition(".")
     return {
-        "type": "record", "name": last, "namespace": space, "connect.name": name, "fields": [avro_field(one) for one in fields],
+        "type": "record", "name": last, "namespace": space, "connect.name": name,
+        "fields": [avro_field(one) for one in fields],
     }  # fmt: skip
 
 

@@ -80,9 +80,9 @@ def routed(records: DataFrame) -> DataFrame:
 def routed_by_plain_form(records: DataFrame) -> DataFrame:
     """The same for records whose plain form stands beside their bytes, as `forms.in_plain_form` gives it."""
     wrapped = F.concat(F.lit('{"schema":'), "plain_schema", F.lit(',"payload":'), "plain_value", F.lit("}"))
-    value = F.when(F.col("is_outbox"), F.lit("{}")).otherwise(F.coalesce(wrapped, "plain_value", _text("value")))
-    key = F.when(F.col("is_outbox"), F.lit(None)).otherwise(F.coalesce("plain_key", _text("key")))
-    # Read once, as what bytes are, and cut off: each further column would spell it again.
+    # An application decides what the bytes of its events are.
+    value = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce(wrapped, "plain_value", _text("value")))
+    key = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce("plain_key", _text("key")))
     rows = _routed(records.withColumn("v_text", value).withColumn("k_text", key), F.col("k_text"), F.col("v_text"))
     is_event = F.col("is_outbox") & (F.col("reason").isNull() | (F.col("reason") == "no-envelope"))
     return (

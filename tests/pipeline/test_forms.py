@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -46,13 +47,16 @@ COLUMNS = [
 ]
 # Without a schema records don't say how they encode the price and the time.
 DECLARED = """
-    'id': 'int', 'name': 'string', 'price': {'type': 'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'},
-    'made_at': {'type': 'timestamp_ntz', 'encoding': 'io.debezium.time.MicroTimestamp'}, 'is_new': 'boolean', 'doc': 'string',
+    'id': 'int', 'name': 'string', 'is_new': 'boolean', 'doc': 'string',
+    'price': {'type': 'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'},
+    'made_at': {'type': 'timestamp_ntz', 'encoding': 'io.debezium.time.MicroTimestamp'},
 """
 RELATIONAL = ("mariadb", "oracle", "sqlserver", "db2")
-HISTORY_OF = ("id", "name", "price", "made_at", "is_new", "doc", "valid_from", "valid_to", "is_current", "opened_by",
-              "closed_by", "previous_key", "next_key", "is_start_known", "unresolved_columns", "exact_values", "position",
-              "transaction_id", "offset")  # fmt: skip
+HISTORY_OF = (
+    "id", "name", "price", "made_at", "is_new", "doc", "valid_from", "valid_to", "is_current", "opened_by", "closed_by",
+    "previous_key", "next_key", "is_start_known", "unresolved_columns", "exact_values", "position", "transaction_id",
+    "offset",
+)  # fmt: skip
 
 
 def base64_of(cents: int) -> str:
@@ -62,8 +66,8 @@ def base64_of(cents: int) -> str:
 def row(number: int, name: str | None, cents: int | None) -> Row:
     price = None if cents is None else base64_of(cents)
     return {
-        "id": number, "name": name, "price": price, "made_at": 1_700_000_000_000_000 + number, "is_new": number % 2 == 0,
-        "doc": "long" * number,
+        "id": number, "name": name, "price": price, "made_at": 1_700_000_000_000_000 + number,
+        "is_new": number % 2 == 0, "doc": "long" * number,
     }  # fmt: skip
 
 
@@ -147,8 +151,7 @@ def packed(data: bytes) -> Row:
 
 def without(*names: str) -> Row:
     """The value of a flattened row that lacks fields."""
-    [record] = [one for one in life("fm_lacking")[3:4]]
-    made = flattened(record, without=names)
+    made = flattened(life("fm_lacking")[3], without=names)
     assert made is not None
     return {"value": made["value"], "key": made["key"]}
 
@@ -166,7 +169,7 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         "fm_bad.unknown": (topic("fm_bad.unknown", packed(wire(4711, b"\2"))), "schema-unknown", "knows no schema"),
         "fm_bad.huge_id": (topic("fm_bad.huge_id", packed(b"\0\0\0\0\0" + b"\xff" * 8)), "schema-unknown", "knows no"),
         "fm_bad.union": (topic("fm_bad.union", packed(wire(number, b"\0\2"))), "schema-not-read", "none of Avro"),
-        "fm_bad.json_schema": (topic("fm_bad.json_schema", packed(wire(json_schema, b"{}"))), "schema-not-read", "Avro"),
+        "fm_bad.other": (topic("fm_bad.other", packed(wire(json_schema, b"{}"))), "schema-not-read", "none of Avro"),
         "fm_bad.short": (topic("fm_bad.short", packed(good[:-1])), "avro-not-decoded", "no value of their schema"),
         "fm_bad.long": (topic("fm_bad.long", packed(good + b"\0")), "avro-not-decoded", "no value of their schema"),
         "fm_bad.magic": (topic("fm_bad.magic", packed(b"\0\1")), "value-not-json", "not one JSON object"),
@@ -193,7 +196,10 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
 
 OUTBOX = {"id": 1, "customerId": 123, "total": 39.98, "topic": "the router's own name"}
 EVENTS = [
-    {"key": "1", "value": json.dumps(OUTBOX), "headers": [{"key": "id", "value": "e-1"}, {"key": "type", "value": "made"}]},
+    {
+        "key": "1", "value": json.dumps(OUTBOX),
+        "headers": [{"key": "id", "value": "e-1"}, {"key": "type", "value": "made"}],
+    },
     {"key": '"2"', "value": json.dumps(json.dumps(OUTBOX | {"id": 2})), "headers": [{"key": "id", "value": '"e-2"'}]},
     {"key": "1", "value": json.dumps(OUTBOX), "headers": [{"key": "id", "value": "e-1"}]},
     {"key": "3", "value": "no JSON at all", "headers": [{"key": "id", "value": "e-3"}]},
@@ -231,12 +237,12 @@ def landed(spark: SparkSession, places: Places, name: str, records: Iterable[Rec
 
 
 @pytest.fixture(scope="module")
-def registry() -> Iterator[StandIn]:
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    """A stand-in that speaks both APIs, and that the environment names."""
+    file = tmp_path_factory.mktemp("registry") / "registries.yml"
     with pytest.MonkeyPatch.context() as patched, serving() as one:
-        path = pytest.importorskip("tempfile").mkstemp(suffix=".yml")[1]
-        with open(path, "w") as file:
-            file.write(f"[{{url: '{one.url}'}}, {{url: '{one.apicurio}'}}]")
-        patched.setenv("TIDEMARK_REGISTRY_FILE", path)
+        file.write_text(f"[{{url: '{one.url}'}}, {{url: '{one.apicurio}'}}]")
+        patched.setenv("TIDEMARK_REGISTRY_FILE", str(file))
         yield one
 
 
@@ -298,7 +304,7 @@ def test_flattened_rows_of_each_connector_tell_its_history(built: Built, connect
 def test_bronze_keeps_what_came_and_the_plain_form_beside_it(built: Built, spark: SparkSession) -> None:
     records = bronze.read(spark, built.places, "records").where("topic = 'fm_confluent.public.items' and offset = 2")
     [stored] = records.collect()
-    sent = avro([one for one in life("fm_confluent") if one["offset"] == 2][0], built.registry)
+    sent = avro(life("fm_confluent")[2], built.registry)
     plain = json.loads(stored["plain_value"])
 
     assert base64.b64encode(stored["value"]).decode() == sent["value_base64"]
@@ -367,7 +373,7 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
 def test_records_wait_for_a_registry_and_are_released(
     spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registries = {"TIDEMARK_REGISTRY_FILE": __import__("os").environ["TIDEMARK_REGISTRY_FILE"]}
+    file = os.environ["TIDEMARK_REGISTRY_FILE"]
     monkeypatch.delenv("TIDEMARK_REGISTRY_FILE")
     records = [avro(one, built.registry) for one in life("fm_late")]
     waiting = landed(spark, built.places, "late", records)
@@ -375,7 +381,7 @@ def test_records_wait_for_a_registry_and_are_released(
 
     assert (waiting.landed, waiting.quarantined) == (0, len(records))
     assert {one["code"] for one in entries.collect()} == {"registry-unknown"}
-    monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", registries["TIDEMARK_REGISTRY_FILE"])
+    monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", file)
     ids = [one["quarantine_id"] for one in entries.collect()]
     assert release(spark, built.places, ids, "release", datetime.now(UTC)).landed == len(records)
     assert entries.count() == 0
@@ -388,7 +394,7 @@ def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(
     monkeypatch.setattr(built.registry, "status", 503)
     built.registry.asked.clear()
     records = [avro(one, built.registry) for one in life("fm_down")]
-    with pytest.raises(Fault, match="The schema registry at .* answered with status 503. Nothing was landed"):
+    with pytest.raises(Fault, match=r"The schema registry at .* answered with status 503. Nothing was landed"):
         landed(spark, built.places, "down", records)
 
     assert bronze.last_batch(spark, built.places) == before
