@@ -131,9 +131,9 @@ def content_hash() -> Column:
     return F.sha2(F.to_json(F.struct(F.sha2("key", 256), F.sha2("value", 256), headers)), 256)
 
 
-def record_text() -> Column:
-    """A record's value as JSON: its bytes, or the plain form that landing put beside them."""
-    return F.coalesce("plain_value", F.decode("value", "utf-8"))
+def record_text(part: str = "value") -> Column:
+    """A record's key or value as JSON, as the macro of this name has it; NULL where it is no text."""
+    return F.coalesce(f"plain_{part}", F.try_validate_utf8(F.col(part).cast("string")))
 
 
 def entry_id(place: Column) -> Column:

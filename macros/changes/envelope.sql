@@ -1,6 +1,9 @@
-{#- Expression: a record's key or value as JSON: its bytes, or the plain form that landing put beside them. -#}
+{#-
+  Expression: a record's key or value as JSON: its bytes, or the plain form that landing put beside them; NULL where it is
+  no text.
+-#}
 {% macro record_text(part) -%}
-    coalesce(plain_{{ part }}, decode({{ part }}, 'utf-8'))
+    coalesce(plain_{{ part }}, try_validate_utf8(cast({{ part }} as string)))
 {%- endmacro %}
 
 

@@ -233,7 +233,7 @@ def _any_of(conditions: Sequence[Column]) -> Column:
 
 def _shapes(records: DataFrame) -> DataFrame:
     """The shapes of values and keys with the number of their records; `shape` is NULL where a record has no state."""
-    key = F.coalesce("plain_key", F.decode("key", "utf-8"))
+    key = bronze.record_text("key")
     payload = F.coalesce(F.get_json_object(key, "$.payload"), key)
     return (
         records.withColumn(

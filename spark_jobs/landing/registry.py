@@ -177,7 +177,7 @@ class Registries:
         """
         apicurio = [one for one in self.known if one.is_apicurio]
         others = [one for one in self.known if not one.is_apicurio]
-        asked = apicurio if kind == GLOBAL else [*others, *apicurio]
+        asked = apicurio if kind == GLOBAL else others or apicurio
         found = Found(code="registry-unknown")
         for one in asked:
             found = one.schema(kind, schema_id)

@@ -55,7 +55,7 @@ def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: D
 def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
     """The log with the field names of each record's own key; without changes that had no key."""
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
-    key = F.decode("key", "utf-8")
+    key = bronze.record_text("key")
     fields = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
     delivery = ["source_label", *_PLACE]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)

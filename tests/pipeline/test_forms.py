@@ -26,7 +26,7 @@ from spark_jobs.places import Places
 from spark_jobs.quarantine import held, release
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
-from tests.forms import Record, avro, cloud_event, flattened, parts_of, wire
+from tests.forms import Record, avro, cloud_event, flattened, parts_of, schema_id, wire
 from tests.projects import empty_project, rows_of, run_models
 from tests.registry import StandIn, serving
 from tests.source import Column, Source, Table
@@ -127,6 +127,8 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
         "fm_confluent": lambda one: avro(one, registry),
         "fm_apicurio": lambda one: avro(one, registry, "apicurio"),
         "fm_headers": lambda one: avro(one, registry, "headers"),
+        "fm_schema_id": lambda one: schema_id(one, registry),
+        "fm_compact": lambda one: schema_id(one, registry, is_compact=True),
         "fm_event": cloud_event,
         "fm_event_schema": lambda one: cloud_event(one, with_schema=True),
         "fm_event_avro": lambda one: cloud_event(one, registry=registry),
@@ -321,7 +323,7 @@ def test_types_come_out_of_avro_as_out_of_json(built: Built, spark: SparkSession
     plain = {(column.name, column.type) for column in tables["fm_plain"].columns}
 
     assert ("price", "decimal(10,2)") in plain
-    for form in ("fm_confluent", "fm_event_schema", "fm_event_avro", "fm_flat"):
+    for form in ("fm_confluent", "fm_schema_id", "fm_event_schema", "fm_event_avro", "fm_flat"):
         assert {(column.name, column.type) for column in tables[form].columns} == plain
 
 
