@@ -61,26 +61,22 @@ _SIGNS = (
 )
 
 
+_DOUBTFUL = ("not-unicode", "value-not-json", "key-not-json", "no-envelope", "schema-without-payload")
+
+
 def is_suspect(reason: Column, kind: Column) -> Column:
     """Whether a record that was read as JSON may be of another form, or be something else than it seems."""
-    text = F.col("value")
-    return (
-        F.coalesce(
-            reason.isin("not-unicode", "value-not-json", "key-not-json", "no-envelope", "schema-without-payload")
-            | has_magic(F.col("key"))
-            | has_magic(text)
-            # Apicurio's converter to JSON writes the id of a schema in its place.
-            | F.contains(F.substring(text, 1, 40), F.lit(b'"schemaId"'))
-            | (
-                kind.isin("transaction", "schema_change", "notification", "heartbeat")
-                & F.contains(text, F.lit(b'"__op"'))
-            )
-            | ((kind == "tombstone") & F.exists("headers", lambda one: one["key"] == "__op"))
-            | _is_outbox(),
-            F.lit(False),
-        )
-        & F.col("topic").isNotNull()
+    value = F.col("value")
+    # Apicurio's converter to JSON writes the id of a schema in the schema's place.
+    has_id = F.contains(F.substring(value, 1, 40), F.lit(b'"schemaId"'))
+    is_odd = (
+        # Cheap for what most records are: JSON with a key in JSON, or this would have a reason.
+        F.when(reason.isNotNull(), reason.isin(*_DOUBTFUL))
+        .when(kind.isin("change", "truncate", "message"), has_id)
+        .when(kind == "tombstone", has_magic(F.col("key")) | _has_header("__op"))
+        .otherwise(has_magic(F.col("key")) | has_id | F.contains(value, F.lit(b'"__op"')))
     )
+    return F.coalesce(is_odd | _is_outbox(), F.lit(False)) & F.col("topic").isNotNull()
 
 
 def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:
