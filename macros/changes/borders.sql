@@ -100,9 +100,10 @@
 -#}
 {% macro found_borders(filled, captured, scope) -%}
     {%- set walk = namespace(borders=declared_borders(captured.new_logs), grows=true) -%}
+    {%- set has_second_lives = run_query(doubled_offsets(filled)) | length > 0 -%}
     {%- for round in range(1000) if walk.grows -%}
         {%- set log = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
-        {%- set anew = run_query(topics_made_anew(log)) -%}
+        {%- set anew = run_query(topics_made_anew(log)) if has_second_lives else [] -%}
         {%- set starts = [] if anew | length else run_query(new_logs(log)) -%}
         {%- set walk.grows = anew | length + starts | length > 0 -%}
         {%- for row in anew -%}
@@ -130,6 +131,16 @@
         'anew': (border.anew + anew) | sort, 'starts': (border.starts + starts) | sort
     }}) -%}
     {{ return(more.values() | sort(attribute='label,topic,partition')) }}
+{%- endmacro %}
+
+
+{#- Query: a row where any offset of a partition has two records: without, no topic was made anew. -#}
+{% macro doubled_offsets(filled) -%}
+    select 1
+    from {{ filled }}
+    group by source_label, topic, `partition`, `offset`
+    having max(processed_at_ms) > min(processed_at_ms)
+    limit 1
 {%- endmacro %}
 
 
