@@ -59,7 +59,10 @@ PLACES = {
     "TIDEMARK_JARS": ("`.jars` in the project", "Folder of Spark's jars, as `make setup` fetched them."),
     "TIDEMARK_LOG4J": ("`conf/log4j2.properties`", "What Spark and Hive may say on the terminal."),
     "TIDEMARK_JAVA_OPTIONS": ("nothing", "Further options of Spark's JVM."),
-    "TIDEMARK_DRIVER_MEMORY": ("`4g`", "Memory of the process that Spark runs in."),
+    "TIDEMARK_DRIVER_MEMORY": (
+        "`8g`",
+        "Memory that the process Spark runs in may take; it takes less where less is needed.",
+    ),
 }
 _MARK = re.compile(r"\bOwns ((?:[RG]\d+(?:, | and )?)+)")
 RULES_ARE = """\

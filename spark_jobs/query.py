@@ -18,6 +18,9 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line
 
+# Every row of a table is as wide as its widest: one value of 50 MB would make gigabytes of spaces.
+_WIDEST = 200
+
 
 def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> None:
     """Make every table of the lakehouse a view under its own name, and under `layer.name` as the catalog has it."""
@@ -29,6 +32,8 @@ def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTa
     for name, location in locations.items():
         if bronze.is_table(spark, location):
             spark.sql(f"select * from {table_at(location)}").createOrReplaceTempView(name)
+        else:
+            spark.catalog.dropTempView(name)  # a session may have looked at another lakehouse before
 
 
 def rows_of(spark: SparkSession, statement: str) -> list[Row]:
@@ -56,7 +61,7 @@ def _plain(value: Any) -> str:
 
 
 def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Rows as a table for a terminal, control characters shown as escapes."""
+    """Rows as a table for a terminal: control characters are shown as escapes, and of long texts the beginning."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [
         max(len(name), *(len(row[i]) for row in cells), 0) if cells else len(name) for i, name in enumerate(names)
@@ -72,4 +77,5 @@ def _cell(value: Any) -> str:
         return "NULL"
     text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
     text = text.strip('"') if isinstance(value, (date, timedelta, Decimal)) else text
-    return on_one_line(text)
+    shown = on_one_line(text[: _WIDEST + 1])
+    return shown if len(shown) <= _WIDEST else f"{shown[:_WIDEST]}… (--json shows all)"

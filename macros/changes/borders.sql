@@ -91,14 +91,20 @@
 
 
 {#-
-  The borders that a log shows, with the declared ones. They depend on what the log says and on nothing else, so that
-  the order of landings doesn't matter (G1). Every round of questions finds the next border of each partition.
+  The borders that a table's records show, with the declared ones. They depend on what is recorded and on nothing else,
+  so that the order of landings doesn't matter (G1). Every round of questions finds the next border of each partition;
+  it tells anew which deliveries repeat one another, as no change is repeated across a border (R3).
+
+  Args:
+      filled: a relation that holds what `read_steps` give of all records
 -#}
-{% macro found_borders(log, declared) -%}
-    {%- set walk = namespace(borders=declared, grows=true) -%}
+{% macro found_borders(filled, captured, scope) -%}
+    {%- set walk = namespace(borders=declared_borders(captured.new_logs), grows=true) -%}
+    {%- set has_second_lives = run_query(doubled_offsets(filled)) | length > 0 -%}
     {%- for round in range(1000) if walk.grows -%}
-        {%- set anew = run_query(topics_made_anew(log, walk.borders)) -%}
-        {%- set starts = [] if anew | length else run_query(new_logs(log, walk.borders)) -%}
+        {%- set log = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
+        {%- set anew = run_query(topics_made_anew(log)) if has_second_lives else [] -%}
+        {%- set starts = [] if anew | length else run_query(new_logs(log)) -%}
         {%- set walk.grows = anew | length + starts | length > 0 -%}
         {%- for row in anew -%}
             {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [row[3] | int], []) -%}
@@ -128,12 +134,22 @@
 {%- endmacro %}
 
 
+{#- Query: a row where any offset of a partition has two records: without, no topic was made anew. -#}
+{% macro doubled_offsets(filled) -%}
+    select 1
+    from {{ filled }}
+    group by source_label, topic, `partition`, `offset`
+    having max(processed_at_ms) > min(processed_at_ms)
+    limit 1
+{%- endmacro %}
+
+
 {#- Query: partitions in which an offset has two records of one life of the topic, and when the later was written. -#}
-{% macro topics_made_anew(log, borders) -%}
+{% macro topics_made_anew(log) -%}
     select source_label, topic, `partition`, min(later) as anew
     from (
         select source_label, topic, `partition`, max(processed_at_ms) as later
-        from ({{ renumbered(log, borders) }}) as placed
+        from ({{ log }}) as placed
         group by source_label, topic, `partition`, log_number, `offset`
         having max(processed_at_ms) > min(processed_at_ms)
     ) as doubled
@@ -143,7 +159,7 @@
 
 
 {#- Query: the first new log of each partition, behind the borders that are known: life of the topic and offset. -#}
-{% macro new_logs(log, borders) -%}
+{% macro new_logs(log) -%}
     select
         source_label, topic, `partition`,
         min_by(topic_life, struct(log_number, `offset`)) as life,
@@ -159,7 +175,7 @@
                 lead(`offset`) over (
                     partition by source_label, topic, `partition`, log_number order by `offset`
                 ) as next_offset
-            from ({{ renumbered(log, borders) }}) as placed
+            from ({{ log }}) as placed
         ) as led
         window before as (
             partition by source_label, topic, `partition`, log_number
@@ -178,16 +194,12 @@
 {%- endmacro %}
 
 
-{#- Query: a log with its positions as their own logs have them, numbered by other borders than it was built with. -#}
-{% macro renumbered(log, borders) -%}
-    {%- set told -%}
-        (
-            select
-                source_label, topic, `partition`, `offset`, server, changed_at,
-                unix_millis(processed_at) as processed_at_ms,
-                {{ position_in_log() }} as position
-            from {{ log }}
-        )
-    {%- endset -%}
-    {{ with_log_number(told, borders) }}
+{#- Query: the counted deliveries of changes, with the logs and places that borders give them. -#}
+{% macro placed_in_logs(filled, captured, scope) -%}
+    with {{ place_steps(captured, scope, filled) }}
+    select
+        source_label, topic, `partition`, `offset`, server, processed_at_ms, topic_life, log_number,
+        timestamp_micros(changed_at_us) as changed_at,
+        {{ followed_position() if scope.has_placeless else 'told_position' }} as position
+    from placed
 {%- endmacro %}

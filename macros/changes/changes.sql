@@ -47,14 +47,58 @@
 {%- endmacro %}
 
 
-{#- Query: the changes of a captured table, from the records that a scope names. -#}
-{% macro log_query(captured, scope) -%}
+{#-
+  Query: the changes of a captured table, from the records that a scope names.
+
+  Args:
+      filled: a relation that holds what `read_steps` give, where they have been taken already
+-#}
+{% macro log_query(captured, scope, filled=none) -%}
+with
+
+{% if not filled -%}
+{{ read_steps(captured, scope) }},
+
+{% endif -%}
+{{ place_steps(captured, scope, filled or 'filled') }}
+
+select
+    change_id,
+    op,
+    key_struct as key,
+    {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
+    log_number,
+    server,
+    {{ transaction_id(scope.connectors) }} as transaction_id,
+    timestamp_micros(changed_at_us) as changed_at,
+    timestamp_millis(processed_at_ms) as processed_at,
+    op = 'r' as is_read,
+    {{ snapshot_marker() }} as snapshot,
+    topic,
+    `partition`,
+    `offset`,
+    source_label,
+    batch_id,
+    landed_at,
+    previous_key,
+    next_key,
+    unavailable_columns,
+    absent_columns,
+    exact_values,
+    is_before_whole,
+    problem,
+    if(op in ('c', 'u', 'r'), after, null) as after,
+    before
+from placed
+{%- endmacro %}
+
+
+{#- Steps up to `filled`: each record read, typed and told what it lacks, without a place among the others. -#}
+{% macro read_steps(captured, scope) -%}
     {%- set feed, columns, key = captured.feed, captured.columns, captured.key -%}
     {%- set shapes_differ = shapes_differ(columns) -%}
     {%- set absent = placeholder_texts(captured.placeholder) -%}
     {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
-with
-
 records as (
 
     select *
@@ -165,11 +209,16 @@ filled as (
         {{ problem(columns, key) }} as problem
     from typed
 
-),
+)
+{%- endmacro %}
 
+
+{#- Steps up to `placed`: of the deliveries of a change the one that counts (R3), and where it stands (R4, R5). -#}
+{% macro place_steps(captured, scope, filled) -%}
+    {%- set key = captured.key -%}
 in_logs as (
 
-    {{ with_log_number('filled', scope.borders) }}
+    {{ with_log_number(filled, scope.borders) }}
 
 ),
 
@@ -236,35 +285,6 @@ placed as (
     from behind
 
 )
-
-select
-    change_id,
-    op,
-    key_struct as key,
-    {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
-    log_number,
-    server,
-    {{ transaction_id(scope.connectors) }} as transaction_id,
-    timestamp_micros(changed_at_us) as changed_at,
-    timestamp_millis(processed_at_ms) as processed_at,
-    op = 'r' as is_read,
-    {{ snapshot_marker() }} as snapshot,
-    topic,
-    `partition`,
-    `offset`,
-    source_label,
-    batch_id,
-    landed_at,
-    previous_key,
-    next_key,
-    unavailable_columns,
-    absent_columns,
-    exact_values,
-    is_before_whole,
-    problem,
-    if(op in ('c', 'u', 'r'), after, null) as after,
-    before
-from placed
 {%- endmacro %}
 
 

@@ -49,7 +49,7 @@
 
 
 {#-
-  Make a log anew while it shows that its positions rest on a wrong belief: on one log of the source where there are
+  Make a log anew where it shows that its positions rest on a wrong belief: on one log of the source where there are
   more (R5), or on positions in reads that have none (R4).
 
   Args:
@@ -58,33 +58,41 @@
   Returns: what the next run has to know: {hazards, tops, borders, has_placeless}
 -#}
 {% macro settle(target, decision, account) -%}
-    {%- set walk = namespace(
-        account=account, belief={'borders': decision.borders, 'has_placeless': decision.has_placeless}, settled=false,
-        is_whole=decision.case != 'some'
-    ) -%}
-    {%- for round in range(10) if not walk.settled -%}
-        {%- set belief = {
-            'borders': found_borders(target, declared_borders(source_options(model.sources[0][0]).new_logs))
-                if walk.account.is_doubtful or (walk.is_whole and walk.belief.borders) else walk.belief.borders,
-            'has_placeless': walk.belief.has_placeless or walk.account.hazards.placeless
-        } -%}
-        {%- if belief == walk.belief -%}
-            {%- set walk.settled = true -%}
-        {%- else -%}
-            {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
-            {%- do create_log(
-                target, log_query(captured, dict(decision, after=-1, follows_reads=true, tops=[], connectors=none, **belief)), decision
-            ) -%}
-            {%- set walk.belief = belief -%}
-            {%- set walk.account = account_of_log(target, []) -%}
-            {%- set walk.is_whole = true -%}
+    {%- set is_part = decision.case == 'some' -%}
+    {%- set has_placeless = decision.has_placeless or account.hazards.placeless -%}
+    {%- set is_doubtful = account.is_doubtful or (decision.borders and not is_part) -%}
+    {%- if is_doubtful and is_part and not decision.borders -%}
+        {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
+        {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
+    {%- endif -%}
+    {%- if is_doubtful or has_placeless != decision.has_placeless -%}
+        {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
+        {%- set scope = dict(
+            decision, after=-1, follows_reads=true, tops=[], connectors=none, has_placeless=has_placeless
+        ) -%}
+        {%- set filled = stage('with ' ~ read_steps(captured, scope) ~ ' select * from filled', 'filled') -%}
+        {%- do scope.update({
+            'connectors': counted_connectors(run_query('select ' ~ connector_counts() ~ ' from ' ~ filled)[0], 0)
+        }) -%}
+        {%- do scope.update({'borders': found_borders(filled, captured, scope)}) -%}
+        {%- set is_anew = scope.borders != decision.borders or has_placeless != decision.has_placeless -%}
+        {%- if is_anew -%}
+            {%- do create_log(target, log_query(captured, scope, filled), decision) -%}
         {%- endif -%}
-    {%- endfor -%}
-    {{ return(dict(
-        walk.belief,
-        tops=walk.account.tops if walk.is_whole else merged_tops(decision.tops, walk.account.tops),
-        hazards=walk.account.hazards if walk.is_whole else both_hazards(decision.hazards, walk.account.hazards)
-    )) }}
+        {%- do unstage(filled) -%}
+        {%- if is_anew -%}
+            {%- set whole = account_of_log(target, []) -%}
+            {{ return({
+                'borders': scope.borders, 'has_placeless': has_placeless, 'tops': whole.tops, 'hazards': whole.hazards
+            }) }}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return({
+        'borders': decision.borders,
+        'has_placeless': has_placeless,
+        'tops': merged_tops(decision.tops, account.tops) if is_part else account.tops,
+        'hazards': both_hazards(decision.hazards, account.hazards) if is_part else account.hazards
+    }) }}
 {%- endmacro %}
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 _DIGITS = 10
 _SHOWN = 500
+_THROWN = re.compile(r".*\b((?:\w+\.)+\w*(?:Exception|Error): .+)")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
@@ -30,7 +31,7 @@ def redacted(message: str) -> str:
 
 
 def first_cause(message: str) -> str:
-    """What an engine's error came from, without values: the last cause that it lists, or else its first line."""
-    lines = [line for line in message.strip().splitlines() if line] or [""]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return redacted((causes or lines[:1])[-1].removeprefix("Caused by: ")[:_SHOWN]).rstrip(".")
+    """What an engine's error came from, without values: the last exception that it names, or else its first line."""
+    lines = [line for line in message.splitlines() if line.strip() and not line.lstrip().startswith("at ")] or [""]
+    thrown = [found[1] for line in lines if (found := _THROWN.match(line))]
+    return redacted((thrown or lines[:1])[-1].strip()[:_SHOWN]).rstrip(".")

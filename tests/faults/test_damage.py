@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +23,8 @@ from tests.projects import empty_project, forget_tables, land, run_models
 from tests.source import Column, Source, Table
 
 NAME = "harm__public__orders"
+# Beyond what the catalog's files need.
+LARGEST = 12_000_000
 MODELS = [f"silver/{NAME}_changes", f"gold/{NAME}_history", f"silver/{NAME}_current", f"ops/{NAME}_accounting"]
 
 
@@ -49,12 +54,12 @@ class Harmed:
         }
 
 
-def lines(first: int, count: int) -> str:
+def lines(first: int, count: int, padding: str = "") -> str:
     source = Source("harm", has_schemas=False)
     table = Table("orders", [Column("id"), Column("name")], ("id",))
     for number in range(first + count):
         with source.commit():
-            source.insert(table, {"id": str(number), "name": f"name {number}"})
+            source.insert(table, {"id": str(number), "name": f"name {number}{padding}"})
     return source.lines(source.records[first:])
 
 
@@ -177,6 +182,36 @@ def test_a_folder_that_can_not_be_written_is_told_and_the_next_run_is_right(harm
 
     ids = {row["id"] for row in DeltaTable(str(harmed.folder(MODELS[1]))).to_pyarrow_table().to_pylist()}
     assert ids == {str(number) for number in range(11)}
+
+
+@contextmanager
+def full_disk(spark: SparkSession) -> Iterator[None]:
+    """A disk that has no room for a file of more than LARGEST bytes, as Spark's process sees it."""
+    assert spark._jvm is not None
+    process = spark._jvm.java.lang.ProcessHandle.current().pid()
+    before = resource.prlimit(process, resource.RLIMIT_FSIZE)
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (LARGEST, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_ends_landing_and_building_in_a_line_and_the_next_run_is_right(harmed: Harmed) -> None:
+    # No two letters repeat each other: what a file is compressed to has to be larger than the disk.
+    third = lines(9, 1, random.Random(4).randbytes(LARGEST).hex())
+
+    with full_disk(harmed.spark), pytest.raises(Fault, match=r"could not land the records: .*File too large"):
+        land(harmed.spark, harmed.places, "third", third, {"harm"})
+    assert [damage.name for damage in damages(harmed.spark, harmed.places)] == []
+    land(harmed.spark, harmed.places, "third again", third, {"harm"})
+    with full_disk(harmed.spark), pytest.raises(Fault, match=r"could not be built: .*File too large"):
+        steps.build(harmed.run, ["--quiet"])
+    steps.build(harmed.run, ["--quiet"])
+
+    for table in MODELS[1:3]:
+        rows = DeltaTable(str(harmed.folder(table))).to_pyarrow_table(columns=["id"]).to_pylist()
+        assert sorted(row["id"] for row in rows) == [str(number) for number in range(10)]
 
 
 def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:

@@ -305,7 +305,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         tidemark("tables", "--json")
         tidemark("status")
         tidemark("quarantine", "list")
-        tidemark("sql", "select * from records where topic like 'mixed%'")
+        tidemark("sql", "select * from records")
         places = Places.of(project)
         shapes = spark.table(table_at(places.table("bronze", "shapes"))).select("feed", "table").distinct().collect()
         names = {row["feed"]: row["table"] for row in shapes}
@@ -377,6 +377,12 @@ def test_nothing_commands_a_terminal(built: Built) -> None:
         told = re.sub(r"\x1b\[[0-9;]*m", "", text) if command == "build" else text
         assert "\x1b" not in told, command
         assert command == "build" or not hidden, (command, hidden)
+
+
+def test_a_terminal_gets_the_beginning_of_what_is_long(built: Built) -> None:
+    told = built.said["sql select * from records"]
+    assert "--json shows all" in told
+    assert max(map(len, told.splitlines())) < 10_000
 
 
 class Tags(HTMLParser):
