@@ -2,9 +2,9 @@
   Steps: from the ordered log of some keys to their versions. Each step is one rule or two; the last, `versions`, has a
   row per version with the row's state as a struct. `scope.hazards` says which steps the log needs.
 -#}
-{% macro fold_steps(table, scope, granularity, tracked, snapshot_deletes) -%}
+{% macro fold_steps(table, scope, granularity, tracked, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
-{{ stays_steps(table, scope, granularity, snapshot_deletes) }},
+{{ stays_steps(table, scope, granularity, snapshot_deletes, names) }},
 
 {{ fill_steps(table, hazards) }},
 

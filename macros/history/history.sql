@@ -28,7 +28,7 @@
 {{ decision(scope) }}
 with
 
-{{ fold_steps(table, scope, granularity, tracked, snapshot_deletes) }},
+{{ fold_steps(table, scope, granularity, tracked, snapshot_deletes, column_names) }},
 
 final as (
 

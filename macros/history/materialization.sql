@@ -33,7 +33,7 @@
         {%- do leave_as_is(target, layer, open) -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_as(target, compiled_code, layer, open, decision.state.columns | map('first') | list) -%}
-        {%- do say('built', decision) -%}
+        {%- do say('built', decision, {'version': delta_version(target)} if open else {}) -%}
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
@@ -45,7 +45,7 @@
             {%- do run_query(apply_difference(target, columns | map(attribute='name') | list, staged, counts, id, open)) -%}
         {%- endif -%}
         {%- do unstage(staged) -%}
-        {%- do say(counts[0] ~ ' rows differ', decision) -%}
+        {%- do say(counts[0] ~ ' rows differ', decision, {'version': delta_version(target)} if open else {}) -%}
     {%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
@@ -79,8 +79,13 @@
     stored as (
 
         select * from {{ target }} as stored
-        {%- if decision.case == 'keys' %}
-        where {{ is_touched(key_of('stored', declaration_of(declared.changes)), decision) }}
+        {%- set key = key_of('stored', declaration_of(declared.changes)) %}
+        {%- set carried = decision.get('carried') %}
+        {%- if carried %}
+        where ({{ quoted(open[0]) }} and {{ is_carried(key, carried) }})
+            {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}
+        {%- elif decision.case == 'keys' %}
+        where {{ is_touched(key, decision) }}
         {%- endif %}
 
     )

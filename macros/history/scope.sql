@@ -2,7 +2,8 @@
   What this run of a history, current or accounting model has to read of the log, decided here alone:
       full      the table is new, refreshed or declared otherwise: the whole log
       nothing   the log has nothing that the last run had not
-      keys      the log of the keys that have news, and of keys that share a row with them
+      keys      of the keys that have news, and of keys that share a row with them, the log or, where `carried` says
+                that it is enough, the news and the open version
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
                 log made anew reaches keys that have no news
 
@@ -12,7 +13,7 @@
       by_key: whether the model can be built for some keys alone; where not, `keys` is `table`
       history: the name of the history that a current or accounting model reads
 
-  Returns: {case, after, batch_id, log, hazards, added, state, touched, news}; `log` is the log up to the cut.
+  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news}; `log` is the log up to the cut.
 -#}
 {% macro history_scope(layer, log, table, declared, by_key=true, history=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
@@ -47,8 +48,10 @@
         {{ return(as_far_as(history, progress, dict(scope, case='table'))) }}
     {%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
+    {%- set carries = history is none and not is_linked and is_in_step(scope, last, declared) -%}
     {{ return(as_far_as(history, progress, dict(
-        scope, case='keys', touched=touched_with_linked(scope) if is_linked else []
+        scope, case='keys', touched=touched_with_linked(scope) if is_linked else [],
+        carried=keys_to_carry(scope, declared.granularity) if carries else none
     ))) }}
 {%- endmacro %}
 
@@ -135,6 +138,7 @@
 
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
+    {%- if scope.get('carried') -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
     {%- for name in (scope.get('touched') or []) | reverse -%}
         {%- do unstage(name) -%}
     {%- endfor -%}

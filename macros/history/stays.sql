@@ -2,8 +2,9 @@
   Steps: from the log of some keys to `stays`: every change that a key met, in order, with the transaction and the stay
   of the row that it belongs to, and whether it is its transaction's last.
 -#}
-{% macro stays_steps(table, scope, granularity, snapshot_deletes) -%}
+{% macro stays_steps(table, scope, granularity, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
+{%- set carried = scope.get('carried') -%}
 own_changes as (
 
     select
@@ -28,17 +29,18 @@ own_changes as (
         `partition`,
         `offset`
     from {{ scope.log }} as log
-    where op != 't'
-        -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
-        and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
-        {%- if hazards.problems %}
-        and problem is null
-        {%- endif %}
+    where {{ is_change_of_key(hazards) }}
         {%- if scope.case == 'nothing' %}
         and false
+        {%- elif carried %}
+        and ({{ scope.news }}{{ ' or ' ~ is_refolded('log.key', carried) if carried.refolded }})
         {%- elif scope.case == 'keys' %}
         and {{ is_touched('log.key', scope) }}
         {%- endif %}
+    {%- if carried %}
+    union all
+    {{ carried_versions(table, carried, names) }}
+    {%- endif %}
 
 ),
 
@@ -48,7 +50,7 @@ labelled as (
 
     select
         *,
-        {{ starts_transaction(granularity) }} as starts_transaction,
+        {{ starts_transaction(granularity) }}{{ ' or ' ~ follows_carried() if carried }} as starts_transaction,
         is_state and not coalesce(lag(is_state) over by_place, false) as starts_stay,
         {{ opens_as() }} as opens_as
     from every_change
@@ -94,6 +96,7 @@ stays as (
 {#- Expression: what a state opens a version as; a `c` of a living key is an update. Owns R9 and R13. -#}
 {% macro opens_as() -%}
     case
+        when length(op) > 1 then op
         when op = 'r' then 'snapshot'
         when op = 'b' then 'before'
         when previous_key is not null then 'key_change'

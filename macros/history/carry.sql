@@ -1,0 +1,141 @@
+{#-
+  Going on from what is stored. Of a key whose news all stand behind what was known of it, a fold needs the open version
+  alone: it stands for all changes before. The other keys with news are folded from their whole log: a late change, the
+  rest of a transaction, and what returns after it was gone.
+-#}
+
+
+{#-
+  Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
+  no step looks at more of a key's past than its open version tells.
+-#}
+{% macro is_in_step(scope, last, declared) -%}
+    {{ return(
+        scope.cut is none and last.get('cut') is none and not scope.added and not scope.hazards.absent
+        and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
+        and last.get('version') == delta_version(this)
+    ) }}
+{%- endmacro %}
+
+
+{#- The version of a Delta table: it tells whether a run that was not written down has changed it. -#}
+{% macro delta_version(relation) -%}
+    {{ return(run_query('describe history ' ~ relation ~ ' limit 1')[0][0] | int) }}
+{%- endmacro %}
+
+
+{#-
+  Hold the keys with news, and say which of them are folded from their whole log.
+
+  Returns: {held, refolded}: the name of a relation with `key` and `is_refolded`, and how many are
+-#}
+{% macro keys_to_carry(scope, granularity) -%}
+    {%- set keys = stage(known_of_keys(scope, granularity), 'keys') -%}
+    {{ return({
+        'held': keys, 'refolded': run_query('select count_if(is_refolded) from ' ~ keys)[0][0] | int
+    }) }}
+{%- endmacro %}
+
+
+{#-
+  Query: keys with news, and whether what was known of them before is more than their open version. Only columns that are
+  narrow are read of the log.
+-#}
+{% macro known_of_keys(scope, granularity) -%}
+    select
+        key,
+        known is not null and not coalesce(
+            known.op in ('c', 'u', 'r')
+            and first.place > known.place
+            {%- if granularity != 'event' %}
+            and not coalesce(first.transaction_id = known.transaction_id, false)
+            {%- endif %}
+            {%- if scope.hazards.reads %}
+            -- an earlier time moves a read back (R10)
+            and first_at >= known_until
+            {%- endif %},
+            false
+        ) as is_refolded
+    from (
+        select
+            key,
+            max(struct(place, op, transaction_id)) filter (where not is_news) as known,
+            max(changed_at) filter (where not is_news) as known_until,
+            min(struct(place, transaction_id)) filter (where is_news) as first,
+            min(changed_at) filter (where is_news) as first_at
+        from (
+            select
+                key, op, transaction_id, changed_at,
+                {{ place('log') }} as place,
+                {{ scope.news }} as is_news
+            from {{ scope.log }} as log
+            where {{ is_change_of_key(scope.hazards) }}
+                and exists (select 1 from {{ scope.log }} as news where ({{ scope.news }}) and news.key <=> log.key)
+        ) as of_key
+        group by key
+    ) as of_keys
+{%- endmacro %}
+
+
+{#- Condition: whether a change of `log` is one that a fold of its key takes. -#}
+{% macro is_change_of_key(hazards) -%}
+    op != 't'
+        -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
+        and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
+        {%- if hazards.problems %}
+        and problem is null
+        {%- endif %}
+{%- endmacro %}
+
+
+{#- Condition: whether a key is folded from its whole log, or from its open version and its news. -#}
+{% macro is_refolded(key, carried) -%}
+    exists (select 1 from {{ carried.held }} as held where is_refolded and held.key <=> {{ key }})
+{%- endmacro %}
+
+
+{% macro is_carried(key, carried) -%}
+    exists (select 1 from {{ carried.held }} as held where not is_refolded and held.key <=> {{ key }})
+{%- endmacro %}
+
+
+{#- Query: the open versions that stand for the changes before the news, in the form of `own_changes`. -#}
+{% macro carried_versions(table, carried, names) -%}
+    {%- set key = key_of('stored', table) -%}
+    select
+        {{ key }} as key,
+        struct(
+            {{ own('position', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }},
+            {{ own('topic', names) }}, 1 as rank
+        ) as place,
+        cast(null as string) as change_id,
+        {{ own('opened_by', names) }} as op,
+        {{ own('transaction_id', names) }} as transaction_id,
+        {{ own('valid_from', names) }} as changed_at,
+        {{ own('opened_by', names) }} = 'snapshot' as is_read,
+        true as is_state,
+        named_struct(
+            {%- for spec in table.columns %}
+            {{ text_literal(spec.name) }}, {{ quoted(spec.name) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as state,
+        null as before,
+        {{ own('unresolved_columns', names) }} as unavailable_columns,
+        cast(array() as array<string>) as absent_columns,
+        {{ own('exact_values', names) }} as exact_values,
+        {{ own('previous_key', names) }} as previous_key,
+        false as is_pair,
+        cast(null as string) as next_key,
+        {{ own('position', names) }} as position,
+        {{ own('topic', names) }} as topic,
+        {{ own('partition', names) }} as `partition`,
+        {{ own('offset', names) }} as `offset`
+    from {{ this }} as stored
+    where {{ own('is_current', names) }} and {{ is_carried(key, carried) }}
+{%- endmacro %}
+
+
+{#- Condition: whether the step before a change is a carried version: its `op` is the word that opened it. -#}
+{% macro follows_carried() -%}
+    coalesce(length(lag(op) over by_place) > 1, false)
+{%- endmacro %}
