@@ -7,11 +7,13 @@
 
 {#-
   Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
-  no step looks at more of a key's past than its open version tells.
+  no step looks at more of a key's past than its open version tells. (In gold a column that a change did not carry looks
+  like one that was NULL, and that would fill what is unavailable: R7.)
 -#}
 {% macro is_in_step(scope, last, declared) -%}
     {{ return(
-        scope.cut is none and last.get('cut') is none and not scope.added and not scope.hazards.absent
+        scope.cut is none and last.get('cut') is none
+        and not (scope.hazards.absent and scope.hazards.unavailable)
         and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
         and last.get('version') == delta_version(this)
     ) }}
@@ -47,6 +49,9 @@
         known is not null and not coalesce(
             known.op in ('c', 'u', 'r')
             and first.place > known.place
+            {%- if scope.hazards.truncates %}
+            and known.place > (select max({{ place('log') }}) from {{ scope.log }} as log where op = 't')
+            {%- endif %}
             {%- if granularity != 'event' %}
             and not coalesce(first.transaction_id = known.transaction_id, false)
             {%- endif %}
