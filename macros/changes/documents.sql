@@ -135,7 +135,12 @@ filled as (
         ) as document,
         coalesce(
             {{ problem(columns, key, scope.connectors, documents=true) }},
-            if(if(is_described, edits is null, op in ('c', 'u', 'r') and after_fields is null), 'document_not_read', null)
+            case
+                when if(is_described, edits is null, op in ('c', 'u', 'r') and after_fields is null) then 'document_not_read'
+                {%- for spec in of_key %}
+                when key_typed.{{ quoted(spec.name) }} is null then 'document_without_id'
+                {%- endfor %}
+            end
         ) as problem
     from typed
 

@@ -1,6 +1,5 @@
 {#-
-  Steps up to `filled` for documents: each described change is done to the state before it, one after the other. Owns R7 for
-  documents.
+  Steps up to `filled` for documents: each described change is done to the state before it, one after the other (R7).
 
   What is known of a document is its image {fields: field → JSON text, is_whole, told}: of one that is not whole, the fields
   in `told` are known, though they be removed, and what others it has were looked up, later than the change: columns

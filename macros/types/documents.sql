@@ -1,8 +1,7 @@
 {#-
   Values of documents, which are Extended JSON: text in which a wrapper names what JSON has no type for, in two spellings
   (`{"$date": 0}` and `{"$date": "1970-01-01T00:00:00Z"}`, `{"$binary": "…", "$type": "00"}` and
-  `{"$binary": {"base64": "…", "subType": "00"}}`). Owns R6 for documents: plain text for `decode`, as macros/types/decode.sql
-  has it.
+  `{"$binary": {"base64": "…", "subType": "00"}}`). They become plain text for `decode`, as macros/types/decode.sql has it (R6).
 
   A field's JSON is as variants write it: no spaces, the fields of a nested document in the order of names.
 -#}

@@ -102,7 +102,19 @@ def routed(records: DataFrame) -> DataFrame:
 
 
 def _block_names() -> list[str]:
-    return ["op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type", "ts_ms"]
+    return [
+        "op",
+        "after",
+        "source",
+        "updateDescription",
+        "message",
+        "status",
+        "id",
+        "ddl",
+        "tableChanges",
+        "aggregate_type",
+        "ts_ms",
+    ]
 
 
 def _text(column: str) -> Column:
@@ -140,7 +152,10 @@ def _reason() -> Column:
         .when(~_has_time(), "no-time")
         .when(~_is_all_numbers(), "bad-number")
         .when(~key_is_json, "key-not-json")
-        .when(op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)) & ~_is_described(), "no-after")
+        .when(
+            op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)) & ~_is_described(),
+            "no-after",
+        )
     )
 
 

@@ -94,7 +94,9 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     feeds: dict[str, list[Row]] = {}
     for shape in shapes:
         feeds.setdefault(shape["feed"], []).append(shape)
-    guesses = _guessed_types(spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows) and not _has_documents(rows)])
+    guesses = _guessed_types(
+        spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows) and not _has_documents(rows)]
+    )
     has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
     unsigned = _unsigned(spark, places) if has_unsigned else {}
     slugs = {feed: table_slug(_parts(rows[-1])) for feed, rows in feeds.items()}
