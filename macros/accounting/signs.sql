@@ -142,6 +142,9 @@ told as (
 -#}
 {% macro before_differs(table) -%}
     op in ('u', 'd') and before is not null and found is not null and (
+        {%- if table.documents %}
+        found.state.edits is null and not {{ same_document('before.after', 'found.state.after') }}
+        {%- else %}
         {%- for spec in table.columns if spec.name not in table.key %}
         {%- set name = text_literal(spec.name) %}
         {{ 'or ' if not loop.first }}not (
@@ -155,5 +158,6 @@ told as (
         {%- else %}
         false
         {%- endfor %}
+        {%- endif %}
     )
 {%- endmacro %}

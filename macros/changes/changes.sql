@@ -6,17 +6,20 @@
       columns: column → Spark type, or → {type, field, encoding, sensitive}: `field` is the name in the events where the
           column's differs, `encoding` how records without a schema write it, `sensitive` keeps values out of reports
       key: the columns of the key; none for a table without one (R18)
+      documents: whether its rows are documents (MongoDB); then a column's `field` is one of theirs, `$` for the whole
+          document, and `id` for the key
       before_is_whole: whether `before` holds the whole row (R19); as the source's options say, or by connector
 
   Returns: a query. Its first line is a comment that tells the materialization what was decided.
 -#}
-{% macro changes(source_name, table, columns, key=none, before_is_whole=none) -%}
+{% macro changes(source_name, table, columns, key=none, before_is_whole=none, documents=false) -%}
     {%- do check_options('changes', dict(
-        kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole
+        kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole,
+        documents=documents
     )) -%}
     {%- set declared = {
         'columns': column_specs(columns), 'key': key or [], 'before_is_whole': before_is_whole,
-        'source': source_name ~ '.' ~ table
+        'source': source_name ~ '.' ~ table, 'documents': documents
     } -%}
     {%- do config(meta={'tidemark': declared}) -%}
     {%- set captured = captured_table(source_name, table, declared) -%}
@@ -29,7 +32,7 @@
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
-  Returns: {records, feed, columns, key, connector, before_is_whole, placeholder, new_logs}
+  Returns: {records, feed, columns, key, documents, connector, before_is_whole, placeholder, new_logs}
 -#}
 {% macro captured_table(source_name, table, declared) -%}
     {%- set of_source = source_options(source_name) -%}
@@ -37,8 +40,9 @@
     {{ return({
         'records': source(source_name, table),
         'feed': feed,
-        'columns': columns_of(feed, declared.columns),
+        'columns': document_columns(declared.columns, declared.key) if declared.documents else columns_of(feed, declared.columns),
         'key': declared.key,
+        'documents': declared.documents,
         'connector': of_source.connector,
         'before_is_whole': of_source.before_is_whole if declared.before_is_whole is none else declared.before_is_whole,
         'placeholder': of_source.placeholder,
@@ -89,6 +93,9 @@ select
     problem,
     if(op in ('c', 'u', 'r'), after, null) as after,
     before
+    {%- if captured.documents %},
+    document
+    {%- endif %}
 from placed
 {%- endmacro %}
 
@@ -96,7 +103,8 @@ from placed
 {#- Steps up to `filled`: each record read, typed and told what it lacks, without a place among the others. -#}
 {% macro read_steps(captured, scope) -%}
     {%- set feed, columns, key = captured.feed, captured.columns, captured.key -%}
-    {%- set shapes_differ = shapes_differ(columns) -%}
+    {%- set columns_of_key = columns | selectattr('name', 'in', key) | list if captured.documents else columns -%}
+    {%- set shapes_differ = not captured.documents and shapes_differ(columns) -%}
     {%- set absent = placeholder_texts(captured.placeholder) -%}
     {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
 records as (
@@ -129,8 +137,8 @@ parsed as (
 
     select
         * except (value, key, plain_value, plain_key, headers),
-        {{ read_json(record_text('value'), envelope_ddl(columns, scope.connectors)) }} as parsed_value,
-        {{ read_json(record_text('key'), key_ddl(columns, key)) }} as parsed_key,
+        {{ read_json(record_text('value'), envelope_ddl(columns, scope.connectors, captured.documents)) }} as parsed_value,
+        {{ read_json(record_text('key'), key_ddl(columns_of_key, key)) }} as parsed_key,
         {{ header_text('__debezium.oldkey') }} as previous_key_text,
         {{ header_text('__debezium.newkey') }} as next_key_text
     from records
@@ -141,29 +149,19 @@ envelopes as (
 
     select
         * except (parsed_value, parsed_key),
-        if(parsed_value.payload is null, {{ without_payload('parsed_value', columns) }}, parsed_value.payload) as envelope,
-        if(parsed_key.payload is null, {{ struct_of('parsed_key', columns, key) }}, parsed_key.payload) as raw_key
+        if(parsed_value.payload is null, {{ without_payload('parsed_value', captured.documents) }}, parsed_value.payload) as envelope,
+        if(parsed_key.payload is null, {{ struct_of('parsed_key', columns_of_key, key) }}, parsed_key.payload) as raw_key
     from parsed
 
 ),
 
+{% if captured.documents -%}
+{{ document_read_steps(captured, scope) }}
+{%- else -%}
 texts as (
 
     select
-        envelopes.* except (envelope, raw_key, shape_id, connector),
-        {{ ruling_connector(captured.connector) }} as connector,
-        envelope.source as source,
-        envelope.transaction as transaction,
-        cast(null as bigint) as snapshot_lsn,
-        envelope.before is not null as has_before,
-        envelope.after is not null as has_after,
-        coalesce(
-            nullif(cast(envelope.source.ts_ns as bigint), 0) div 1000,
-            nullif(cast(envelope.source.ts_us as bigint), 0),
-            nullif(cast(envelope.source.ts_ms as bigint), 0) * 1000,
-            cast(envelope.ts_ms as bigint) * 1000
-        ) as changed_at_us,
-        cast(envelope.ts_ms as bigint) as processed_at_ms,
+        {{ told_by_envelope(captured) }},
         {{ plain_struct('envelope.after', columns) }} as after_text,
         {{ plain_struct('envelope.before', columns) }} as before_text,
         {{ plain_struct('raw_key', columns, key) }} as key_text,
@@ -206,10 +204,30 @@ filled as (
         {%- endif %}
         {{ is_whole }} as is_before_whole,
         if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,
-        {{ problem(columns, key) }} as problem
+        {{ problem(columns, key, scope.connectors) }} as problem
     from typed
 
 )
+{%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression list over `envelopes`: what an event says beside the row's images. -#}
+{% macro told_by_envelope(captured) -%}
+    envelopes.* except (envelope, raw_key, shape_id, connector),
+        {{ ruling_connector(captured.connector) }} as connector,
+        envelope.source as source,
+        envelope.transaction as transaction,
+        cast(null as bigint) as snapshot_lsn,
+        envelope.before is not null as has_before,
+        envelope.after is not null as has_after,
+        coalesce(
+            nullif(cast(envelope.source.ts_ns as bigint), 0) div 1000,
+            nullif(cast(envelope.source.ts_us as bigint), 0),
+            nullif(cast(envelope.source.ts_ms as bigint), 0) * 1000,
+            cast(envelope.ts_ms as bigint) * 1000
+        ) as changed_at_us,
+        cast(envelope.ts_ms as bigint) as processed_at_ms
 {%- endmacro %}
 
 
@@ -293,9 +311,15 @@ placed as (
   log that its event doesn't tell, or a value of its key that can't be decoded and so names no row. The change stays in
   the log, and shows in the quarantine until another declaration understands it.
 -#}
-{% macro problem(columns, key) -%}
+{% macro problem(columns, key, among, documents=false) -%}
+    {%- set tells_documents = is_connector('has_documents', among) -%}
     case
         when connector is null then 'connector_unknown'
+        {%- if documents %}
+        when not {{ tells_documents }} then 'row_not_document'
+        {%- elif tells_documents != 'false' %}
+        when {{ tells_documents }} then 'document_undeclared'
+        {%- endif %}
         when op != 'r' and place is null then 'position_unknown'
         {%- if key %}
         when {% for spec in columns if spec.name in key -%}

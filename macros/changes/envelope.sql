@@ -17,19 +17,20 @@
 
 
 {#- Everything the events of any connector say about where and when: read by name, as text, absent ones NULL. -#}
-{% macro envelope_ddl(columns, among) -%}
-    {%- set row = row_ddl(columns) -%}
+{% macro envelope_ddl(columns, among, documents=false) -%}
+    {%- set row = 'string' if documents else row_ddl(columns) -%}
     {%- set block -%}
         op: string, ts_ms: string, source: {{ source_ddl(among) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
+        {{- ', `updateDescription`: ' ~ description_ddl() if documents }}
     {%- endset -%}
     struct<payload: struct<{{ block }}>, {{ block }}>
 {%- endmacro %}
 
 
 {#- Expression: the envelope of a value without a schema around it. -#}
-{% macro without_payload(value, columns) -%}
+{% macro without_payload(value, documents=false) -%}
     named_struct(
-        {%- for part in ['op', 'ts_ms', 'source', 'transaction', 'before', 'after'] -%}
+        {%- for part in ['op', 'ts_ms', 'source', 'transaction', 'before', 'after'] + (['updateDescription'] if documents else []) -%}
             '{{ part }}', {{ value }}.{{ part }}{{ ', ' if not loop.last }}
         {%- endfor -%}
     )

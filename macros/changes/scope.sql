@@ -29,6 +29,7 @@
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
         'new_logs': captured.new_logs, 'connector': captured.connector
     } -%}
+    {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(

@@ -13,8 +13,10 @@
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `told.id`, spelled as `transaction` spells it (G7)
-      collections      the names that END can give a table (G7): lists of the parts that a dot joins, of db, schema, table
+      collections      the names that END can give a table (G7): lists of the parts that a dot joins, of db, schema, table and
+                       replica_set, which can be any
       is_before_whole  whether it always writes the whole row where it writes `before` (R19)
+      has_documents    whether its rows are documents; false where not said
 
   Markers of snapshots and truncates are alike in all of them (R15, R16).
 
@@ -23,7 +25,7 @@
 -#}
 {% macro connectors(among=none) -%}
     {%- set found = [] -%}
-    {%- for one in [postgresql(), mysql(), oracle(), sqlserver(), db2()] -%}
+    {%- for one in [postgresql(), mysql(), oracle(), sqlserver(), db2(), mongodb()] -%}
         {%- if among is none or one.names | select('in', among) | list -%}{%- do found.append(one) -%}{%- endif -%}
     {%- endfor -%}
     {{ return(found) }}
@@ -67,7 +69,7 @@
 
 {#- Condition: whether the change's connector has a property. -#}
 {% macro is_connector(property, among) -%}
-    {%- set names = connectors(among) | selectattr(property) | map(attribute='names') | sum(start=[]) -%}
+    {%- set names = connectors(among) | selectattr(property, 'true') | map(attribute='names') | sum(start=[]) -%}
     {{ 'coalesce(connector in (' ~ text_list(names) ~ '), false)' if names else 'false' }}
 {%- endmacro %}
 
@@ -123,7 +125,7 @@
     {%- set names = [] -%}
     {%- for parts in connector.collections -%}
         {%- set name = [] -%}
-        {%- for part in parts -%}{%- do name.append(table[part]) -%}{%- endfor -%}
+        {%- for part in parts -%}{%- do name.append(table.get(part, '*')) -%}{%- endfor -%}
         {%- do names.append(name | join('.')) -%}
     {%- endfor -%}
     {{ return(names) }}

@@ -8,7 +8,7 @@
 {#-
   Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
   no step looks at more of a key's past than its open version tells. (In gold a column that a change did not carry looks
-  like one that was NULL, and that would fill what is unavailable: R7.)
+  like one that was NULL, and that would fill what is unavailable: R7. Of a document it has no edits to fold.)
 -#}
 {% macro is_in_step(scope, last, declared) -%}
     {{ return(

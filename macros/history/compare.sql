@@ -75,7 +75,7 @@
 {% macro differs(newer, older, table, tracked, hazards) -%}
     (
         {%- for spec in table.columns if spec.name in tracked %}
-        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards) }}
+        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, dict(hazards, inexact=true) if table.documents else hazards) }}
         {%- else %}
         false
         {%- endfor %}

@@ -4,7 +4,9 @@
   Owns R7.
 -#}
 {% macro fill_steps(table, hazards) -%}
-{%- if not hazards.unavailable -%}
+{%- if table.documents -%}
+{{ document_steps(table) }}
+{%- elif not hazards.unavailable -%}
 filled as (
 
     select

@@ -52,7 +52,7 @@ select * from final
         ) }}
     {%- endif -%}
     {{ return({
-        'unique_id': node.unique_id, 'name': declared.source, 'key': declared.key,
+        'unique_id': node.unique_id, 'name': declared.source, 'key': declared.key, 'documents': declared.documents,
         'columns': declared.columns + undeclared_in(relation_of(changes), declared.columns)
     }) }}
 {%- endmacro %}

@@ -23,6 +23,11 @@
                 'takes': 'boolean', 'default': none, 'rule': 'R19',
                 'about': 'Whether `before` holds the whole row, where this table differs from its source.',
             },
+            'documents': {
+                'takes': 'boolean', 'default': false, 'rule': 'R6, R7',
+                'about': 'Whether its rows are documents, as MongoDB\'s are: then a column\'s `field` is a field of theirs,'
+                    ~ ' `$` the whole document, and the key is the column of the field `id`.',
+            },
         },
         'column': {
             'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},

@@ -296,7 +296,14 @@ where is_blocking or judged.began >= first_blocking.began
     {%- for name, found in models.items() if found | length == 1 -%}
         {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(found[0])) -%}
     {%- endfor -%}
-    {{ 'try_element_at(map(' ~ entries | join(', ') ~ '), one.data_collection)' if entries else 'cast(null as string)' }}
+    {%- set by_name = 'try_element_at(map(' ~ entries | join(', ') ~ '), ' -%}
+    {%- if not entries -%}
+        cast(null as string)
+    {%- elif '*' in models | map('first') -%}
+        coalesce({{ by_name }}one.data_collection), {{ by_name }}regexp_replace(one.data_collection, '^[^.]*', '*')))
+    {%- else -%}
+        {{ by_name }}one.data_collection)
+    {%- endif %}
 {%- endmacro %}
 
 

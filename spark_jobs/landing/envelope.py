@@ -17,11 +17,13 @@ from spark_jobs.names import feed
 
 ROW_OPS = ("c", "u", "r")
 OPS = (*ROW_OPS, "d", "t")
+# The connector whose rows are documents; what else is its own is in macros/connectors/mongodb.sql.
+DOCUMENTS = "mongodb"
 
 _BLOCKS = (
     "op string, after string, source struct<connector: string, name: string, db: string, schema: string,"
     " `table`: string, collection: string, ts_ms: string, ts_us: string, ts_ns: string, lsn: string,"
-    " sequence: string, server_id: string, pos: string, `row`: string>,"
+    " sequence: string, server_id: string, pos: string, `row`: string>, updateDescription string,"
     " message string, status string, id string, ddl string, tableChanges string, aggregate_type string, ts_ms string"
 )
 _VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed string"
@@ -106,9 +108,13 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
     )
     table = F.coalesce("e.source.table", "e.source.collection")
     is_row = F.col("kind").isin("change", "truncate")
+    # Each document can have fields of its own: they are no columns.
+    fields = F.when(F.col("e.source.connector") == DOCUMENTS, F.array().cast("array<string>")).otherwise(
+        F.json_object_keys("e.after")
+    )
     shape = F.when(
         F.col("kind") == "change",
-        F.coalesce("v.schema", F.to_json(F.array_sort(F.array_distinct(F.json_object_keys("e.after"))))),
+        F.coalesce("v.schema", F.to_json(F.array_sort(F.array_distinct(fields)))),
     )
     return parsed.select(
         *known,
@@ -129,7 +135,19 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
 
 
 def _block_names() -> list[str]:
-    return ["op", "after", "source", "message", "status", "id", "ddl", "tableChanges", "aggregate_type", "ts_ms"]
+    return [
+        "op",
+        "after",
+        "source",
+        "updateDescription",
+        "message",
+        "status",
+        "id",
+        "ddl",
+        "tableChanges",
+        "aggregate_type",
+        "ts_ms",
+    ]
 
 
 def _text(column: str) -> Column:
@@ -166,8 +184,16 @@ def _reason(value: Column) -> Column:
         .when(~_has_time(), "no-time")
         .when(~_is_all_numbers(), "bad-number")
         .when(~key_is_json, "key-not-json")
-        .when(op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)), "no-after")
+        .when(
+            op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)) & ~_is_described(),
+            "no-after",
+        )
     )
+
+
+def _is_described() -> Column:
+    """Whether it tells what an update did to a document, which then needn't be there."""
+    return (F.col("e.op") == "u") & F.coalesce(F.col("e.updateDescription").startswith("{"), F.lit(False))
 
 
 def _has_time() -> Column:

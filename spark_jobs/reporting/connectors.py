@@ -35,6 +35,7 @@ _CONNECTORS = {
         "alter table … add supplemental log data (all) columns",
         "the supplemental log of all columns, and lob.enabled=true",
     ),
+    "mongodb": Connector(set_values="a capture.mode with pre-images"),
 }
 
 

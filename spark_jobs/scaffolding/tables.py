@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
 from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
@@ -61,6 +62,13 @@ class SeenColumn:
         return field | ({"encoding": self.encoding} if self.encoding else {})
 
 
+# What a collection is scaffolded with: no two documents need have the same fields.
+_DOCUMENT_COLUMNS = (
+    SeenColumn("id", "id", "string", is_optional=False),
+    SeenColumn("document", "$", "string"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SeenTable:
     """A captured table as bronze has seen it."""
@@ -73,6 +81,7 @@ class SeenTable:
     feed: str
     key: tuple[str, ...]
     columns: tuple[SeenColumn, ...]
+    documents: bool = False
     notes: tuple[str, ...] = ()
     column_names: dict[str, str] = field(default_factory=dict)
 
@@ -129,7 +138,9 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     feeds: dict[str, list[Row]] = {}
     for shape in shapes:
         feeds.setdefault(shape["feed"], []).append(shape)
-    guesses = _guessed_types(spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows)])
+    guesses = _guessed_types(
+        spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows) and not _has_documents(rows)]
+    )
     has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
     unsigned = _unsigned(spark, places) if has_unsigned else {}
     slugs = {feed: table_slug(_parts(rows[-1])) for feed, rows in feeds.items()}
@@ -166,6 +177,10 @@ def _has_schema(shapes: Iterable[Row]) -> bool:
     return any(field["encoding"] for shape in shapes for field in shape["fields"] or ())
 
 
+def _has_documents(shapes: Sequence[Row]) -> bool:
+    return bool(shapes[-1]["connector"] == DOCUMENTS)
+
+
 def _seen_table(
     feed: str, shapes: list[Row], name: str, guesses: dict[str, tuple[str, str]], unsigned: Collection[str]
 ) -> SeenTable:
@@ -186,6 +201,8 @@ def _seen_table(
         )
         for field in fields.values()
     )
+    if _has_documents(shapes):
+        columns = _DOCUMENT_COLUMNS
     keys = [tuple(json.loads(shape["key_fields"])) for shape in shapes if shape["key_fields"]]
     by_field = {column.field: column.name for column in columns}
     key = tuple(by_field[field] for field in keys[-1] if field in by_field) if keys else ()
@@ -206,6 +223,7 @@ def _seen_table(
         feed=feed,
         key=key,
         columns=columns,
+        documents=_has_documents(shapes),
         notes=tuple(notes),
         column_names={own: _free(own, taken) for own in OWN_COLUMNS if own in taken},
     )

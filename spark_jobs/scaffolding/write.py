@@ -33,6 +33,11 @@ LOG_COLUMNS = {
     "absent_columns": "array<string>", "exact_values": "map<string,string>", "is_before_whole": "boolean",
     "problem": "string",
 }  # fmt: skip
+# What the log of a collection has beside them.
+DOCUMENT_TYPE = (
+    "struct<after: map<string,string>, before: map<string,string>,"
+    " edits: array<struct<path: array<string>, how: string, value: string, size: int>>>"
+)
 LAWS = (
     "versions_do_not_overlap", "at_most_one_open_version", "gaps_follow_a_close", "order_agrees_with_position",
     "versions_are_traceable",
@@ -61,6 +66,7 @@ def files_of(table: SeenTable) -> dict[str, str]:
         "own_types": OWN_TYPES,
         "current_columns": CURRENT_COLUMNS,
         "log_columns": LOG_COLUMNS,
+        "document_type": DOCUMENT_TYPE,
         "laws": LAWS,
         "key_type": _struct(column for column in table.columns if column.name in table.key),
         "row_type": _struct(table.columns),

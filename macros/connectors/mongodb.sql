@@ -1,0 +1,43 @@
+{#-
+  MongoDB, by change streams. The operation log has a second (`ts_ms`) and the ordinal in it (`ord`), which all operations of
+  a transaction share: they tie, and their offsets order them. Each replica set has a log of its own, and a sharded
+  collection's topic has several; a document is in one of them at a time, and a cluster's times agree on its way.
+  A read has no time (0), and so no position.
+
+  A session (`lsid`) numbers its transactions and its retryable writes. Transaction metadata spells the session as a
+  UUID, whose bytes `lsid` has in base64. END calls a collection `rs.db.collection`.
+
+  What a row is here, is in macros/changes/documents.sql.
+-#}
+{% macro mongodb() -%}
+    {%- set place = [sortable_number('source.ts_ms'), sortable_number("coalesce(source.ord, '0')")] -%}
+    {{ return({
+        'names': ['mongodb'],
+        'fields': ['rs', 'ord', 'h', 'lsid', 'txnNumber', 'tord'],
+        'position': "if(source.ts_ms = '0', null, concat(" ~ position_of(place)
+            ~ ", coalesce(concat(' ', " ~ sortable_number('source.tord') ~ "), '')))",
+        'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
+        'is_tied': true,
+        'server': none,
+        'transaction': 'coalesce(concat(' ~ session_id() ~ ", ':', source.`txnNumber`), transaction.id)",
+        'boundary': 'told.id',
+        'collections': [['db', 'table'], ['replica_set', 'db', 'table']],
+        'is_before_whole': false,
+        'has_documents': true
+    }) }}
+{%- endmacro %}
+
+
+{#- Expression: the session's UUID; its text where it has none. -#}
+{% macro session_id() -%}
+    coalesce(
+        nullif(regexp_extract(source.lsid, '"[$]uuid" *: *"([^"]*)"', 1), ''),
+        nullif(regexp_replace(
+            lower(hex(try_to_binary(
+                nullif(regexp_extract(source.lsid, '"_?id" *: *[{] *"[$]binary" *: *(?:[{] *"base64" *: *)?"([^"]*)"', 1), ''), 'base64'
+            ))),
+            '^(.{8})(.{4})(.{4})(.{4})(.{12})$', '$1-$2-$3-$4-$5'
+        ), ''),
+        source.lsid
+    )
+{%- endmacro %}

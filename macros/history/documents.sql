@@ -1,0 +1,263 @@
+{#-
+  Steps up to `filled` for documents: each described change is done to the state before it, one after the other (R7).
+
+  What is known of a document is its image {fields: field → JSON text, is_whole, told}: of one that is not whole, the fields
+  in `told` are known, though they be removed, and what others it has were looked up, later than the change: columns
+  with such a value are named as unresolved, as those without any are. A described change goes out from the state before it
+  where that is whole, else from its own `before`, with which everything is known, else from what was looked up.
+  A nested edit of a field that nobody knows tells too little of it.
+-#}
+{% macro document_steps(table) -%}
+    {%- set others = table.columns | rejectattr('name', 'in', table.key) | list -%}
+runs as (
+
+    select
+        *,
+        sum(if(is_state and state.edits is null, 1, 0)) over (
+            partition by key, source_no order by place rows between unbounded preceding and current row
+        ) as run_no
+    from stays
+
+),
+
+imaged as (
+
+    select
+        walked.changes.*,
+        walked.images as image
+    from (
+        select explode(arrays_zip(changes, images)) as walked
+        from (
+            select
+                changes,
+                aggregate(
+                    changes,
+                    named_struct(
+                        'last', cast(null as {{ image_type() }}), 'images', cast(array() as array<{{ image_type() }}>)
+                    ),
+                    (walk, next) -> transform(
+                        array({{ next_image() }}),
+                        image -> named_struct('last', image, 'images', array_append(walk.images, image))
+                    )[0],
+                    walk -> walk.images
+                ) as images
+            from (
+                select array_sort(
+                    collect_list(struct(*)),
+                    (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
+                ) as changes
+                from runs
+                group by key, source_no, run_no
+            ) as lives
+        ) as folded
+    ) as walks
+
+),
+
+image_texts as (
+
+    select
+        * except (unavailable_columns, run_no),
+        cast(array() as array<string>) as unavailable_columns,
+        {{ document_texts('image.fields', table.columns, table.key) }} as texts
+    from imaged
+
+),
+
+image_rows as (
+
+    select
+        *,
+        {{ document_row('texts', table.columns, table.key, 'key') }} as image_row
+    from image_texts
+
+),
+
+filled as (
+
+    select
+        * except (state, exact_values, image, texts, image_row),
+        if(is_state, image_row, null) as state,
+        if(is_state, {{ exact_values('texts', 'image_row', others) }}, exact_values) as exact_values,
+        if(
+            is_state and not image.is_whole,
+            {{ columns_not_in('image.told', others) }},
+            cast(array() as array<string>)
+        ) as unresolved_columns
+    from image_rows
+
+)
+{%- endmacro %}
+
+
+{% macro image_type() -%}
+    struct<fields: map<string, string>, is_whole: boolean, told: array<string>>
+{%- endmacro %}
+
+
+{#- Expression: in a log of documents, what the fold takes for a change's state, or for the one that it found. -#}
+{% macro document_state(part) -%}
+    {%- if part == 'after' -%}
+    if(op = 'd', null, document)
+    {%- else -%}
+    if(document.before is null, null, named_struct(
+        'after', document.before, 'before', document.before, 'edits', cast(null as {{ edits_type() }})
+    ))
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Condition: whether two documents have the same fields with the same values. -#}
+{% macro same_document(one, other) -%}
+    {{ document_json(one) }} <=> {{ document_json(other) }}
+{%- endmacro %}
+
+
+{#- Expression in `walk` and `next`: the image behind a change. -#}
+{% macro next_image() -%}
+    case
+        when not next.is_state then null
+        when next.state.edits is null then {{ image('next.state.after', 'true', 'array()') }}
+        else transform(array({{ image_edited() }}), base -> {{ image(
+            'aggregate(next.state.edits, base.fields, (fields, edit) -> ' ~ edited() ~ ')',
+            'base.is_whole',
+            'array_union(base.told, transform(filter(next.state.edits, ' ~ tells_field() ~ '), edit -> edit.path[0]))'
+        ) }})[0]
+    end
+{%- endmacro %}
+
+
+{% macro image(fields, is_whole, told) -%}
+    cast(named_struct('fields', {{ fields }}, 'is_whole', {{ is_whole }}, 'told', {{ told }}) as {{ image_type() }})
+{%- endmacro %}
+
+
+{#- Expression in `walk` and `next`: the image that a described change edits. -#}
+{% macro image_edited() -%}
+    {%- set told = 'coalesce(walk.last.told, cast(array() as array<string>))' -%}
+    case
+        when walk.last.is_whole then walk.last
+        when next.state.before is not null
+            then {{ image(known_over('next.state.before'), 'true', 'array()') }}
+        else {{ image(
+            known_over('coalesce(next.state.after, walk.last.fields, cast(map() as map<string, string>))'), 'false', told
+        ) }}
+    end
+{%- endmacro %}
+
+
+{#- Expression: other fields, and in their place those that the last image knows. -#}
+{% macro known_over(fields) -%}
+    if(
+        walk.last is null,
+        {{ fields }},
+        map_concat(
+            map_filter({{ fields }}, (field, value) -> not array_contains(walk.last.told, field)),
+            map_filter(walk.last.fields, (field, value) -> array_contains(walk.last.told, field))
+        )
+    )
+{%- endmacro %}
+
+
+{#-
+  Expression in `fields`, `edit` and `base`: the fields after an edit. A field whose own name has dots is met by its name.
+-#}
+{% macro edited() -%}
+    {%- set name = "if(map_contains_key(fields, array_join(edit.path, '.')), array_join(edit.path, '.'), edit.path[0])" -%}
+    {%- set is_field = "(size(edit.path) = 1 or map_contains_key(fields, array_join(edit.path, '.')))" -%}
+    {%- set others = 'map_filter(fields, (field, value) -> field != ' ~ name ~ ')' -%}
+    case
+        when edit.how = 'remove' and {{ is_field }} then {{ others }}
+        when edit.how = 'set' and {{ is_field }} then map_concat({{ others }}, map({{ name }}, edit.value))
+        when not map_contains_key(fields, {{ name }}) and (edit.how != 'set' or not base.is_whole) then fields
+        else map_concat({{ others }}, map({{ name }}, to_json(parse_json({{ edited_json(
+            'fields[' ~ name ~ ']',
+            'if(' ~ is_field ~ ", cast(array() as array<string>), slice(edit.path, 2, size(edit.path) - if(edit.how = 'remove', 2, 1)))"
+        ) }}))))
+    end
+{%- endmacro %}
+
+
+{#-
+  Expression: JSON text with what is at a path edited, however deep. On the way down each level is cut in what stands before
+  the next (`heads`), the next itself (`here`) and what stands behind it (`tails`); then all is joined again. What is to be
+  removed is cut out of the level above it.
+-#}
+{% macro edited_json(json, path) -%}
+    aggregate(
+        {{ path }},
+        named_struct('here', {{ json }}, 'heads', cast(array() as array<string>), 'tails', cast(array() as array<string>)),
+        (level, part) -> {{ level_below() }},
+        level -> if(
+            edit.how != 'set' and level.here is null,
+            {{ json }},
+            concat(
+                array_join(level.heads, ''),
+                case edit.how
+                    when 'set' then edit.value
+                    when 'cut' then coalesce(
+                        to_json(slice(try_variant_get(try_parse_json(level.here), '$', 'array<variant>'), 1, edit.size)),
+                        level.here
+                    )
+                    else {{ without_member('level.here') }}
+                end,
+                array_join(reverse(level.tails), '')
+            )
+        )
+    )
+{%- endmacro %}
+
+
+{#- Expression in `edit`: a nested document without the field that is to be removed. -#}
+{% macro without_member(json) -%}
+    {%- set left = 'map_filter(members, (field, value) -> field != element_at(edit.path, -1))' -%}
+    {{ bound('members', document_fields(json), 'if(members is null, ' ~ json ~ ', '
+        ~ bound('left_over', left, document_json('left_over')) ~ ')') }}
+{%- endmacro %}
+
+
+{#- Expression in `level` and `part`: the level below, by index in an array and by name elsewhere. -#}
+{% macro level_below() -%}
+    {{ bound(
+        'items',
+        "if(startswith(level.here, '[') and part rlike '^[0-9]{1,7}$', transform(try_variant_get(try_parse_json(level.here),"
+        ~ " '$', 'array<variant>'), item -> to_json(item)), null)",
+        'if(items is null, ' ~ below_name() ~ ', ' ~ below_index() ~ ')'
+    ) }}
+{%- endmacro %}
+
+
+{% macro below_index() -%}
+    {#- MongoDB itself puts no more elements than those before a new one. -#}
+    {%- set index = 'cast(part as int)' -%}
+    named_struct(
+        'here', get(items, {{ index }}),
+        'heads', array_append(level.heads, concat('[', array_join(transform(
+            concat(slice(items, 1, {{ index }}), array_repeat('null', least({{ index }} - size(items), 1500000))), item -> concat(item, ',')
+        ), ''))),
+        'tails', array_append(level.tails, concat(array_join(transform(
+            slice(items, {{ index }} + 2, greatest(0, size(items) - {{ index }} - 1)), item -> concat(',', item)
+        ), ''), ']'))
+    )
+{%- endmacro %}
+
+
+{% macro below_name() -%}
+    {{ bound('members', 'coalesce(' ~ document_fields('level.here') ~ ', cast(map() as map<string, string>))', below_member()) }}
+{%- endmacro %}
+
+
+{% macro below_member() -%}
+    named_struct(
+        'here', members[part],
+        'heads', array_append(level.heads, concat(
+            '{',
+            array_join(transform(
+                map_entries(map_filter(members, (field, value) -> field != part)),
+                member -> concat({{ json_name('member.key') }}, ':', member.value, ',')
+            ), ''),
+            {{ json_name('part') }}, ':'
+        )),
+        'tails', array_append(level.tails, '}')
+    )
+{%- endmacro %}

@@ -1,0 +1,165 @@
+{#-
+  Values of documents, which are Extended JSON: text in which a wrapper names what JSON has no type for, in two spellings
+  (`{"$date": 0}` and `{"$date": "1970-01-01T00:00:00Z"}`, `{"$binary": "…", "$type": "00"}` and
+  `{"$binary": {"base64": "…", "subType": "00"}}`). They become plain text for `decode`, as macros/types/decode.sql has it (R6).
+
+  A field's JSON is as variants write it: no spaces, the fields of a nested document in the order of names.
+-#}
+
+
+{#- Expression: JSON text of an object as a map of field → JSON text; NULL where it is none. -#}
+{% macro document_fields(text) -%}
+    transform_values(
+        try_variant_get(try_parse_json({{ text }}), '$', 'map<string,variant>'), (field, value) -> to_json(value)
+    )
+{%- endmacro %}
+
+
+{#- Expression: the text of a document from its fields, in the order of names. -#}
+{% macro document_json(fields) -%}
+    concat('{', array_join(transform(
+        array_sort(map_keys({{ fields }})), field -> concat({{ json_name('field') }}, ':', {{ fields }}[field])
+    ), ','), '}')
+{%- endmacro %}
+
+
+{#- Expression: a name as JSON writes it. -#}
+{% macro json_name(name) -%}
+    regexp_extract(to_json(array({{ name }})), '(?s)^.(.*).$', 1)
+{%- endmacro %}
+
+
+{#- Expression: a struct of plain texts, one field a column, from a document's fields; NULL for columns of the key. -#}
+{% macro document_texts(fields, columns, key) -%}
+    named_struct(
+        {%- for spec in columns %}
+            {{ text_literal(spec.name) }},
+            {%- if spec.name in key %} cast(null as string)
+            {%- elif spec.field == '$' %} {{ document_json(fields) }}
+            {%- else %} {{ plain_value(fields ~ '[' ~ text_literal(spec.field) ~ ']', spec.type) }}
+            {%- endif %}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
+{%- endmacro %}
+
+
+{#- Expression: an image of the row: the key, and every other column in its type. -#}
+{% macro document_row(texts, columns, key, key_row) -%}
+    named_struct(
+        {%- for spec in columns %}
+            {{ text_literal(spec.name) }},
+            {%- if spec.name in key %} {{ key_row }}.{{ quoted(spec.name) }}
+            {%- else %} {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
+            {%- endif %}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
+{%- endmacro %}
+
+
+{#- Expression: the plain text of a field's JSON; NULL where it has none, or null. -#}
+{% macro plain_value(json, type) -%}
+    {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_variant(type)) }}
+{%- endmacro %}
+
+
+{#- Expression in `value`, a variant: its plain text. -#}
+{% macro plain_variant(type) -%}
+    {%- set kind = kind_of(type) -%}
+    {%- set text = 'cast(value as string)' -%}
+    {%- set number = 'coalesce(' ~ wrapped(['numberLong', 'numberInt', 'numberDouble', 'numberDecimal']) ~ ')' -%}
+    {%- if kind == 'number' -%}
+        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', number_digits('number', none, type | lower | trim)) }}
+    {%- elif kind == 'moment' -%}
+        case
+            when {{ date_of_document() }} rlike '^-?[0-9]+$' then concat({{ date_of_document() }}, '000')
+            when {{ wrapped(['timestamp']) }} is not null
+                then concat(try_variant_get(value, '$["$timestamp"].t', 'string'), '000000')
+            else coalesce({{ date_of_document() }}, {{ moment_without_unit(text) }})
+        end
+    {%- elif kind == 'date' -%}
+        {{ bound(
+            'date',
+            'coalesce(' ~ date_of_document() ~ ', ' ~ text ~ ')',
+            'case when ' ~ date_of_document() ~ " rlike '^-?[0-9]+$' then " ~ date_of_milliseconds('date')
+            ~ " when date rlike '^[0-9]{4}-[0-9]{2}-[0-9]{2}T00:00:00([.]0+)?Z$' then left(date, 10)"
+            ~ ' when ' ~ is_whole('date') ~ ' then ' ~ held_back('date') ~ ' else date end'
+        ) }}
+    {%- elif kind == 'binary' -%}
+        coalesce(
+            try_variant_get(value, '$["$binary"].base64', 'string'),
+            {{ wrapped(['binary']) }},
+            base64(try_to_binary(replace(coalesce({{ wrapped(['uuid', 'oid']) }}), '-', ''), 'hex')),
+            {{ held_back(text) }}
+        )
+    {%- elif kind == 'text' -%}
+        coalesce(
+            {{ wrapped(['oid', 'uuid', 'symbol']) }},
+            {{ number }},
+            {{ iso_of_document() }},
+            {{ text }}
+        )
+    {%- elif is_array(type) -%}
+        coalesce(
+            to_json(transform(
+                try_variant_get(value, '$', 'array<variant>'),
+                value -> {{ plain_variant(item_type(type)) }}
+            )),
+            {{ held_back(text) }}
+        )
+    {%- elif (type | lower | trim).startswith(('struct', 'map')) -%}
+        {{ unwrapped_json('to_json(value)') }}
+    {%- else -%}
+        {{ text }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression list: what wrappers of those names hold in `value`, as text. -#}
+{% macro wrapped(names) -%}
+    {%- for name in names -%}
+        try_variant_get(value, '$["${{ name }}"]', 'string'){{ ', ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#- Expression: what `$date` holds in `value`: milliseconds since 1970, or ISO 8601. -#}
+{% macro date_of_document() -%}
+    coalesce(try_variant_get(value, '$["$date"]["$numberLong"]', 'string'), {{ wrapped(['date']) }})
+{%- endmacro %}
+
+
+{% macro iso_of_document() -%}
+    {{ bound(
+        'date',
+        date_of_document(),
+        "if(date rlike '^-?[0-9]+$', concat(" ~ iso_of_milliseconds('date') ~ ", 'Z'), date)"
+    ) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: JSON without wrappers, for structs and maps, whose types Spark's own reader takes from plain JSON. Within a
+  text quotes are escaped, so no wrapper begins there.
+-#}
+{% macro unwrapped_json(json) -%}
+    {%- set plain = namespace(json=json) -%}
+    {%- for pattern in [
+        '"[$]number(?:Long|Int|Double|Decimal)":"(-?[0-9][-+0-9.eE]*)"',
+        '"[$](?:oid|uuid|symbol|date)":("[^"]*")',
+        '"[$]binary":[{]"base64":("[^"]*"),"subType":"[^"]*"[}]',
+        '"[$]binary":("[^"]*"),"[$]type":"[^"]*"'
+    ] -%}
+        {%- set plain.json = 'regexp_replace(' ~ plain.json ~ ", '[{]" ~ pattern ~ "[}]', '$1')" -%}
+    {%- endfor -%}
+    {%- set millis = "regexp_extract(part, '^(-?[0-9]+)[}]', 1)" -%}
+    array_join(transform(
+        split({{ plain.json }}, '[{]"[$]date":'),
+        (part, number) -> if(
+            number = 0,
+            part,
+            concat('"', {{ iso_of_milliseconds(millis) }}, '"', substring(part, length({{ millis }}) + 2))
+        )
+    ), '')
+{%- endmacro %}

@@ -1,0 +1,710 @@
+"""MongoDB, from change streams to gold: documents, described updates, keys of every type, and how each mode is told.
+
+What gold has to come to is written by hand beside each life, or is what `Collection`, a database in a few lines, held.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.places import Places
+from spark_jobs.quarantine import held
+from tests.projects import PROJECT, empty_project, land, microseconds, renamed, rows_of, run_models
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+CORPUS = Path(__file__).parents[1] / "corpus"
+Row = dict[str, Any]
+Document = dict[str, Any]
+
+MODES = {
+    "change_streams": (False, False),
+    "change_streams_update_full": (True, False),
+    "change_streams_with_pre_image": (False, True),
+    "change_streams_update_full_with_pre_image": (True, True),
+}
+STARTED = 1_700_000_000
+LSID = '{"id": {"$binary": "ERERESIiMzNERFVVVVVVVQ==", "$type": "04"}}'
+# As extended JSON, and as the key of a record.
+IDS: dict[str, Any] = {
+    "1": 1,
+    "9007199254740993": {"$numberLong": "9007199254740993"},
+    "12.5": 12.5,
+    '"1"': "1",
+    '"a \\"b\\" \u00e9"': 'a "b" \u00e9',
+    '{"$oid": "596e275826f08b2730779e1f"}': {"$oid": "596e275826f08b2730779e1f"},
+    '{"$binary": {"base64": "a2Fma2E=", "subType": "00"}}': {"$binary": "a2Fma2E=", "$type": "00"},
+    '{"$date": "2024-03-01T10:00:00Z"}': {"$date": 1709287200000},
+    '{"hi": "kafka", "nums": [10.0, 100.0, 1000.0]}': {"hi": "kafka", "nums": [10.0, 100.0, 1000.0]},
+    "true": True,
+}
+DECLARED_COLUMNS = {
+    "id": "string", "status": "string", "qty": "int", "tags": "array<string>", "whole": ("string", "$"),
+}  # fmt: skip
+
+
+def record(topic: str, offset: int, key: str, value: Row | None) -> str:
+    """One line of a record file."""
+    told = {"topic": topic, "partition": 0, "offset": offset, "timestamp": None, "headers": []}
+    return json.dumps(told | {"key": json.dumps({"id": key}), "value": value and json.dumps(value)}) + "\n"
+
+
+def event(name: str, second: int, op: str, **told: Any) -> Row:
+    """A value as the connector writes it with schemas off; documents are texts."""
+    source = {
+        "version": "2.5.4.Final", "connector": "mongodb", "name": name, "ts_ms": (STARTED + second) * 1000,
+        "snapshot": "false", "db": "shop", "rs": "rs0", "collection": "t", "ord": 1, "lsid": None, "txnNumber": None,
+    }  # fmt: skip
+    source |= told.pop("source", {})
+    value = {
+        "before": None, "after": None, "updateDescription": None, "source": source, "op": op,
+        "ts_ms": (STARTED + second) * 1000 + 250, "transaction": None,
+    }  # fmt: skip
+    for part in ("before", "after"):
+        if told.get(part) is not None:
+            told[part] = json.dumps(told[part])
+    return value | told
+
+
+def described(
+    updated: Document | None = None, removed: list[str] | None = None, cut: Mapping[str, int] | None = None
+) -> Row:
+    """An `updateDescription`."""
+    return {
+        "updatedFields": None if updated is None else json.dumps(updated),
+        "removedFields": removed,
+        "truncatedArrays": [{"field": path, "size": size} for path, size in (cut or {}).items()] or None,
+    }
+
+
+@dataclass
+class Collection:
+    """A database of one collection: it holds documents, tells of what is done to them, and remembers what they were."""
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    truth: dict[str, list[tuple[int, str, Document | None]]] = field(default_factory=dict)
+    held: dict[str, Document] = field(default_factory=dict)
+    waiting: list[tuple[str, Row]] = field(default_factory=list)
+    second: int = 0
+
+    def tell(self, key: str, op: str, document: Document | None, **told: Any) -> None:
+        """One operation: its event waits for the lookups of its burst."""
+        self.second += 1
+        if document is None:
+            del self.held[key]
+        else:
+            self.held[key] = document
+        self.truth.setdefault(key, []).append((self.second, op, copy.deepcopy(document)))
+        self.waiting.append((key, event(self.name, self.second, op, **told)))
+
+    def put(self, key: str, document: Document, mode: str) -> None:
+        """An insert, or a replace where there is one."""
+        before = self.held.get(key)
+        has_before = before is not None and MODES[mode][1]
+        self.tell(key, "u" if before else "c", document, after=document, before=before if has_before else None)
+
+    def delete(self, key: str, mode: str) -> None:
+        """A delete, whose event may hold the document."""
+        self.tell(key, "d", None, before=self.held[key] if MODES[mode][1] else None)
+
+    def update(self, key: str, mode: str, updated: Document, removed: list[str], cut: dict[str, int]) -> None:
+        """An update by paths."""
+        before, after = self.held[key], copy.deepcopy(self.held[key])
+        for path, size in cut.items():
+            place, name = within(after, path)
+            place[name] = place[name][:size]
+        for path in removed:
+            place, name = within(after, path)
+            del place[name]
+        for path, value in updated.items():
+            place, name = within(after, path)
+            if isinstance(place, list):
+                place += [None] * (name + 1 - len(place))
+            place[name] = value
+        told = described(updated or None, removed or None, cut)
+        lookup = {"lookup": True} if MODES[mode][0] else {}
+        self.tell(key, "u", after, before=before if MODES[mode][1] else None, updateDescription=told, **lookup)
+
+    def flush(self) -> None:
+        """Events leave now: what is looked up is what is there now, or nothing."""
+        for key, value in self.waiting:
+            if value.pop("lookup", False):
+                value["after"] = json.dumps(self.held[key]) if key in self.held else None
+            self.lines.append(record(f"{self.name}.shop.t", len(self.lines), key, value))
+        self.waiting.clear()
+
+
+def within(document: Any, path: str) -> tuple[Any, Any]:
+    """What holds the end of a path, and its name or index there."""
+    *steps, last = path.split(".")
+    for step in steps:
+        document = document[int(step) if isinstance(document, list) else step]
+    return document, int(last) if isinstance(document, list) else last
+
+
+def some_value(draw: random.Random) -> Any:
+    return draw.choice([
+        draw.randint(-5, 5), draw.random(), "", 'quotes " and \\ and é', None, True, [], {}, [1, [2, {"x": 3}]],
+        {"$numberDecimal": "10.50"}, {"$date": 1709287200123}, {"b": {"c": [1, 2, 3]}, "d": draw.randint(0, 9)},
+    ])  # fmt: skip
+
+
+def paths(document: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """Each path of a document and what is there, wrappers of extended JSON as values."""
+    items = enumerate(document) if isinstance(document, list) else document.items()
+    found = []
+    for name, value in items:
+        found.append((f"{prefix}{name}", value))
+        if isinstance(value, list | dict) and not any(str(one).startswith("$") for one in value):
+            found += paths(value, f"{prefix}{name}.")
+    return found
+
+
+def random_update(draw: random.Random, document: Document) -> tuple[Document, list[str], dict[str, int]]:
+    """An update of paths that don't meet."""
+    known = [(path, value) for path, value in paths(document) if not path.startswith("_id")]
+    draw.shuffle(known)
+    updated: Document = {}
+    removed: list[str] = []
+    cut: dict[str, int] = {}
+    met: list[str] = []
+    for path, value in known[:3]:
+        if any(f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.") for one in met):
+            continue
+        met.append(path)
+        in_array = isinstance(within(document, path)[0], list)
+        deed = draw.choice(["set", "remove", "cut", "append", "add"])
+        if deed == "cut" and isinstance(value, list) and value:
+            cut[path] = draw.randrange(len(value))
+        elif deed == "append" and isinstance(value, list):
+            updated |= {f"{path}.{len(value) + more}": some_value(draw) for more in range(draw.choice([1, 2, 12]))}
+        elif deed == "add" and isinstance(value, dict) and not any(name.startswith("$") for name in value):
+            updated[f"{path}.new field"] = some_value(draw)
+        elif deed == "remove" and not in_array:
+            removed.append(path)
+        else:
+            updated[path] = some_value(draw)
+    free = [name for name in ("n", "Näme", 'q"uote', "0") if not any(f"{one}.".startswith(f"{name}.") for one in met)]
+    if free and (not met or draw.random() < 0.2):
+        updated[draw.choice(free)] = some_value(draw)
+    return updated, removed, cut
+
+
+def lives(name: str, seed: int) -> Collection:
+    """Documents of every key, each in every mode, in random lives."""
+    draw, collection = random.Random(seed), Collection(name)
+    homes = [(key, "change_streams", _id) for key, _id in IDS.items()]
+    homes += [(f'"{mode} {number}"', mode, f"{mode} {number}") for mode in MODES for number in range(8)]
+    for _ in range(14):
+        for key, mode, _id in homes:
+            there = collection.held.get(key)
+            deed = draw.random()
+            if there is None:
+                if deed < 0.8:
+                    new = {
+                        "_id": _id,
+                        "a": {"b": {"c": [1, 2, 3]}, "d": 1},
+                        "list": [{"x": 1}, {"x": 2}],
+                        "n": some_value(draw),
+                    }
+                    collection.put(key, new, mode)
+            elif deed < 0.08:
+                collection.delete(key, mode)
+            elif deed < 0.16:
+                collection.put(key, {"_id": _id, "n": some_value(draw)}, mode)
+            else:
+                collection.update(key, mode, *random_update(draw, there))
+            if draw.random() < 0.1:
+                collection.flush()
+    collection.flush()
+    return collection
+
+
+def plain(document: Any) -> str:
+    """A document as text that is equal where MongoDB finds it equal, whatever the order of its fields."""
+    return json.dumps(json.loads(json.dumps(document), parse_int=float), sort_keys=True)
+
+
+def versions_of_truth(collection: Collection) -> dict[str, list[Row]]:
+    """What a collection held, from when to when: a state that equals the one before makes no version."""
+    found: dict[str, list[Row]] = {}
+    for key, states in collection.truth.items():
+        versions = found.setdefault(key, [])
+        is_open = False
+        for second, op, document in states:
+            told = None if document is None else plain(document)
+            if is_open and told == versions[-1]["document"]:
+                continue
+            if is_open:
+                versions[-1] |= {"to": second, "closed_by": "delete" if told is None else "update"}
+            if told is not None:
+                opened_by = "update" if is_open else {"c": "insert", "u": "update"}[op]
+                versions.append(
+                    {"document": told, "from": second, "to": None, "opened_by": opened_by, "closed_by": None}
+                )
+            is_open = told is not None
+    return found
+
+
+def seconds(moment: Any) -> float | None:
+    found = microseconds(moment)
+    return None if found is None else found / 1_000_000 - STARTED
+
+
+def told_twice(collection: Collection) -> list[str]:
+    """The last third of its records once more, as after a restart: what was looked up then is another document."""
+    found = []
+    for line in collection.lines[-len(collection.lines) // 3 :]:
+        told = json.loads(line)
+        value = json.loads(told["value"])
+        if value["updateDescription"] and value["after"]:
+            value["after"] = json.dumps({"_id": "?", "looked up": "later"})
+        value["ts_ms"] += 60_000
+        found.append(json.dumps(told | {"offset": told["offset"] + 100_000, "value": json.dumps(value)}) + "\n")
+    return found
+
+
+# Lives told by hand: key, second, op, what the event has. Their seconds are their order, not that of the records.
+BY_HAND: list[tuple[str, int, str, Row]] = [
+    # No state before, and no document: what an update tells is all that there is, until a replace.
+    ("bare", 10, "u", {"updateDescription": described({"status": "a", "note": 1})}),
+    ("bare", 11, "u", {"updateDescription": described(None, ["qty"])}),
+    ("bare", 12, "u", {"updateDescription": described({"tags.1": "x"})}),
+    ("bare", 13, "u", {"after": {"_id": "bare", "status": "b", "qty": 3, "tags": ["t"]}}),
+    # The same where the document is looked up: that fills, and stays in doubt; what an update told stays.
+    ("looked", 20, "u", {"updateDescription": described({"status": "a"}),
+                         "after": {"_id": "looked", "status": "later", "qty": 5, "tags": ["x", "y"]}}),
+    ("looked", 21, "u", {"updateDescription": described({"qty": 6}),
+                         "after": {"_id": "looked", "status": "later", "qty": 7, "tags": []}}),
+    ("looked", 22, "u", {"updateDescription": described({"tags": ["z"]}), "after": None}),
+    # A pre-image tells the state before.
+    ("image", 30, "u", {"updateDescription": described({"status": "b"}, ["tags"]),
+                        "before": {"_id": "image", "status": "a", "qty": 1, "tags": ["x"]}}),
+    ("image", 31, "d", {"before": {"_id": "image", "status": "b", "qty": 1}}),
+    # A looked-up document says nothing where the state is known, even what it says of the update.
+    ("known", 40, "c", {"after": {"_id": "known", "status": "a", "qty": 1, "tags": ["x"]}}),
+    ("known", 41, "u", {"updateDescription": described({"status": "b"}),
+                        "after": {"_id": "known", "status": "z", "qty": 9}}),
+    ("known", 42, "u", {"updateDescription": described({"status": "z", "qty": 9}, ["tags"]),
+                        "after": {"_id": "known", "status": "z", "qty": 9}}),
+    # A transaction is one change, and a document that lives in it alone is none.
+    ("known", 43, "u", {"updateDescription": described({"qty": 10}), "source": {"lsid": LSID, "txnNumber": 7}}),
+    ("known", 43, "u", {"updateDescription": described({"qty": 11}), "source": {"lsid": LSID, "txnNumber": 7}}),
+    ("brief", 43, "c", {"after": {"_id": "brief"}, "source": {"lsid": LSID, "txnNumber": 7}}),
+    ("brief", 43, "d", {"source": {"lsid": LSID, "txnNumber": 7}}),
+    # A value that its column can't hold, inside an array as well.
+    ("odd", 50, "c", {"after": {"_id": "odd", "status": "a", "qty": {"$numberLong": "9007199254740993"}, "tags": "no"}}),
+    ("odd", 51, "u", {"updateDescription": described({"qty": 1.5})}),
+    ("odd", 52, "u", {"updateDescription": described({"qty": 2.0, "tags": ["x", {"$oid": "6b61666b61"}]})}),
+    # After a delete nothing is known of what was before it.
+    ("again", 60, "c", {"after": {"_id": "again", "status": "a", "qty": 1, "tags": []}}),
+    ("again", 61, "d", {}),
+    ("again", 62, "u", {"updateDescription": described({"qty": 2})}),
+    ("again", 63, "d", {}),
+    ("again", 64, "c", {"after": {"_id": "again", "qty": 3}}),
+    # What can't be read is held aside, and the next update goes on from the state before it.
+    ("torn", 70, "c", {"after": {"_id": "torn", "status": "a", "qty": 1, "tags": []}}),
+    ("torn", 71, "u", {"updateDescription": described(None) | {"updatedFields": "{"}}),
+    ("torn", 72, "u", {"updateDescription": described({"qty": 2})}),
+]  # fmt: skip
+# key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
+BY_HAND_VERSIONS = """
+    bare   | 10 | update | update | "a"  | null | null          | qty, tags, whole         |
+    bare   | 11 | update | update | "a"  | null | null          | tags, whole              |
+    bare   | 13 | update |        | "b"  | 3    | ["t"]         |                          |
+    looked | 20 | update | update | "a"  | 5    | ["x","y"]     | qty, tags, whole         |
+    looked | 21 | update | update | "a"  | 6    | []            | tags, whole              |
+    looked | 22 | update |        | "a"  | 6    | ["z"]         | whole                    |
+    image  | 30 | update | delete | "b"  | 1    | null          |                          |
+    known  | 40 | insert | update | "a"  | 1    | ["x"]         |                          |
+    known  | 41 | update | update | "b"  | 1    | ["x"]         |                          |
+    known  | 42 | update | update | "z"  | 9    | null          |                          |
+    known  | 43 | update |        | "z"  | 11   | null          |                          |
+    odd    | 50 | insert | update | "a"  | null | null          |                       | qty=9007199254740993 tags=no
+    odd    | 51 | update | update | "a"  | null | null          |                          | qty=1.5 tags=no
+    odd    | 52 | update |        | "a"  | 2    | ["x","6b61666b61"] |       |
+    again  | 60 | insert | delete | "a"  | 1    | []            |                          |
+    again  | 62 | update | delete | null | 2    | null          | status, tags, whole      |
+    again  | 64 | insert |        | null | 3    | null          |                          |
+    torn   | 70 | insert | update | "a"  | 1    | []            |                          |
+    torn   | 72 | update |        | "a"  | 2    | []            |                          |
+"""
+
+# Spark type | extended JSON in its spellings | value; and of what a type can't hold, its text.
+TYPES = (PROJECT / "tests/types/documents.txt").read_text()
+INEXACT = (PROJECT / "tests/types/documents_inexact.txt").read_text()
+
+
+def cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+
+
+def spelled(values: str) -> list[Any]:
+    """Values of JSON with commas between them."""
+    return list(json.loads(f"[{values}]"))
+
+
+def typed_columns() -> dict[str, tuple[str, Any]]:
+    """Column → its type and its value, of one document with all of them."""
+    found: dict[str, tuple[str, Any]] = {}
+    for kind, values, _ in [*cells(TYPES), *cells(INEXACT)]:
+        for value in spelled(values):
+            found[f"c{len(found)}"] = (kind, value)
+    return found
+
+
+def declare(project: Path, name: str, columns: Mapping[str, Any]) -> None:
+    """Write a collection's changes model with typed columns."""
+    told = {
+        column: {"type": one[0], "field": one[1]} if isinstance(one, tuple) else one for column, one in columns.items()
+    }
+    source, _, table = name.partition("__")
+    (project / f"models/silver/changes/{name}_changes.sql").write_text(
+        f"{{{{ changes('{source}', '{table}', key=['id'], columns={told!r}, documents=true) }}}}\n"
+    )
+
+
+@dataclass(frozen=True)
+class Built:
+    """Three landings with a build each, what they came to, and what a rebuild came to."""
+
+    places: Places
+    tables: dict[str, CapturedTable]
+    collection: Collection
+    grown: dict[str, list[Row]]
+    rebuilt: dict[str, list[Row]]
+
+    def versions(self, source: str) -> list[Row]:
+        """A source's history, in order."""
+        return self.rebuilt[source]
+
+    def log(self, source: str) -> list[Row]:
+        """A source's changes, in the order of offsets."""
+        return sorted(rows_of(self.tables[source].changes.location), key=lambda row: row["offset"])
+
+
+def histories(places: Places) -> dict[str, list[Row]]:
+    found = {}
+    for table in captured_tables(places):
+        rows = rows_of(table.history.location) if table.history else []
+        found[table.source_name] = sorted(rows, key=lambda row: (row["id"], row["position"], row["offset"]))
+    return found
+
+
+def by_hand() -> list[str]:
+    lines = []
+    for offset, (key, second, op, told) in enumerate(BY_HAND):
+        lines.append(record("mg_hand.shop.t", offset, json.dumps(key), event("mg_hand", second, op, **told)))
+    return lines
+
+
+WHOLE: list[tuple[str, int, str, Row]] = [
+    ("a", 10, "u", {"updateDescription": described({"n": 2}), "before": {"_id": "a", "n": 1}}),
+    ("a", 11, "u", {"updateDescription": described({"n": 4}), "before": {"_id": "a", "n": 3}}),
+    ("a", 12, "u", {"after": {"_id": "a", "n": 5}, "before": {"_id": "a", "n": 4}}),
+    ("a", 13, "d", {"before": {"_id": "a", "n": 6}}),
+    ("b", 14, "d", {"before": {"_id": "b", "n": 9}}),
+]
+
+
+def whole() -> list[str]:
+    return [
+        record("mg_whole.shop.t", offset, json.dumps(key), event("mg_whole", second, op, **told))
+        for offset, (key, second, op, told) in enumerate(WHOLE)
+    ]
+
+
+# Examples as the documents print them, and what has to become of each: a kind, or a code of the quarantine.
+PRINTED = {
+    "value-update": "change", "value-delete": "change", "value-create": "change", "value-snapshot-read": "change",
+    "transaction-begin": "transaction", "transaction-end": "transaction",
+    # Cut short in print: no envelope without a source, and no table without one that names it.
+    "value-create-short": "no-source", "value-with-transaction": "no-source",
+    "value-incremental-snapshot-read": "no-source",
+    "value-unset-removed-fields": "no-envelope", "event-frame": "no-envelope",
+}  # fmt: skip
+PRINTED_IDS = [
+    "1234", "12.34", '"1234"', '{ "hi" : "kafka", "nums" : [10.0, 100.0, 1000.0] }',
+    '{ "$oid" : "596e275826f08b2730779e1f" }', '{ "binary" : "a2Fma2E=", "type" : "00" }',
+]  # fmt: skip
+
+
+def printed() -> list[str]:
+    """Each example as the only record of its topic; those of whole events under the printed keys."""
+    keys = {"value-snapshot-read": "key-deployed-example"} | dict.fromkeys(
+        ["value-update", "value-delete", "value-create"], "key"
+    )
+    lines = []
+    for name in PRINTED:
+        key = example(keys[name]) if name in keys else None
+        told = {"topic": f"printed.{name}", "partition": 0, "offset": 0, "timestamp": None, "headers": []}
+        lines.append(json.dumps(told | {"key": key and json.dumps(key), "value": json.dumps(example(name))}) + "\n")
+    for number in range(1, 7):
+        value = event(
+            "fulfillment", number, "c", after={"_id": 0}, source={"db": "inventory", "collection": "customers"}
+        )
+        lines.append(record("printed.ids", number, example(f"key-payload-id-type-{number}")["id"], value))
+    return lines
+
+
+def example(name: str) -> Row:
+    found: Row = json.loads((CORPUS / f"mongodb-{name}.json").read_text())
+    return found
+
+
+def cut_short() -> list[str]:
+    """Two transactions of two inserts each, of which the last has not come; END names the replica set too."""
+    session = "11111111-2222-3333-4444-555555555555"
+    lines = []
+    for offset, (key, number) in enumerate([("a", 1), ("b", 1), ("c", 2)]):
+        source = {"lsid": LSID, "txnNumber": number}
+        block = {"id": f"{session}:{number}", "total_order": 1, "data_collection_order": 1}
+        told = event("mg_cut", number, "c", after={"_id": key}, source=source, transaction=block)
+        lines.append(record("mg_cut.shop.t", offset, json.dumps(key), told))
+    for number in (1, 2):
+        ended = {"event_count": 2, "data_collections": [{"data_collection": "rs0.shop.t", "event_count": 2}]}
+        halves: list[Row] = [{"status": "BEGIN"}, {"status": "END"} | ended]
+        for half, told in enumerate(halves):
+            boundary = {"id": f"{session}:{number}", "ts_ms": (STARTED + number) * 1000, "event_count": None}
+            lines.append(record("mg_cut.transaction", 2 * number + half, session, boundary | told))
+    return lines
+
+
+# Whole from the first landing on: a cut goes forward with what has come.
+AT_ONCE = ("mg_cut.shop.t", "mg_cut.transaction")
+SOURCES = {
+    "mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut", "fulfillment", "inventory_connector_mongodb",
+}  # fmt: skip
+MODELS = (
+    "--select", "config.materialized:changes", "config.materialized:history", "mg_whole__shop__t_accounting",
+    "mg_cut_transactions",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    home = tmp_path_factory.mktemp("mongodb")
+    project = empty_project(home / "project")
+    settings = yaml.safe_load((project / "dbt_project.yml").read_text())
+    settings["vars"]["tidemark"]["sources"] = {"mg_whole": {"before_is_whole": True}, "mg_cut": {"consistent": True}}
+    (project / "dbt_project.yml").write_text(yaml.safe_dump(settings))
+    places = Places.of(project)
+    collection = lives("mg_lives", 7)
+    types = {"_id": "one"} | {name: value for name, (_, value) in typed_columns().items()}
+    lines = (
+        renamed(CAPTURES / "synthetic-mongodb-2.5.4", "mg_cap")
+        + by_hand()
+        + collection.lines
+        + whole()
+        + printed()
+        + cut_short()
+    )
+    lines += [record("mg_types.shop.t", 0, '"one"', event("mg_types", 1, "c", after=types))]
+    draw = random.Random(3)
+    batches: list[list[str]] = [[], [], []]
+    seen: set[str] = set()
+    for line in lines:
+        topic = json.loads(line)["topic"]
+        # Every table is there from the first landing on; the rest comes in any order.
+        batches[draw.randrange(3) if topic in seen and topic not in AT_ONCE else 0].append(line)
+        seen.add(topic)
+    batches[1] += told_twice(collection)[::2]
+    batches[2] += told_twice(collection)
+    for number, batch in enumerate(batches):
+        draw.shuffle(batch)
+        land(spark, places, f"batch{number}", "".join(batch), SOURCES)
+        if number == 0:
+            declare(project, "mg_hand__shop__t", DECLARED_COLUMNS)
+            declare(
+                project,
+                "mg_types__shop__t",
+                {"id": "string"} | {name: kind for name, (kind, _) in typed_columns().items()},
+            )
+        run_models(places, *MODELS, accounting=True)
+    grown = histories(places)
+    run_models(places, "--full-refresh", *MODELS, accounting=True)
+    tables = {table.source_name: table for table in captured_tables(places)}
+    return Built(places, tables, collection, grown, histories(places))
+
+
+def test_a_rebuild_comes_to_what_grew_in_any_order(built: Built) -> None:
+    assert built.grown == built.rebuilt
+
+
+def test_gold_holds_what_every_document_was_in_every_mode(built: Built) -> None:
+    found: dict[str, list[Row]] = {}
+    for row in built.versions("mg_lives"):
+        assert row["unresolved_columns"] == []
+        found.setdefault(row["id"], []).append(
+            {"document": plain(json.loads(row["document"])), "from": seconds(row["valid_from"]),
+             "to": seconds(row["valid_to"]), "opened_by": row["opened_by"], "closed_by": row["closed_by"]}
+        )  # fmt: skip
+    expected = versions_of_truth(built.collection)
+
+    assert found == expected
+    assert sum(map(len, found.values())) > 300
+    assert set(IDS) <= found.keys()
+
+
+def test_a_redelivered_update_is_known_by_what_it_did_and_not_by_what_was_looked_up(built: Built) -> None:
+    assert max(row["offset"] for row in built.log("mg_lives")) < 100_000
+
+
+def test_lives_told_by_hand(built: Built) -> None:
+    found = [
+        [
+            json.loads(row["id"]), str(round(seconds(row["valid_from"]) or 0)), row["opened_by"],
+            row["closed_by"] or "",
+            json.dumps(row["status"]), json.dumps(row["qty"]), json.dumps(row["tags"], separators=(",", ":")),
+            ", ".join(row["unresolved_columns"]),
+            " ".join(f"{name}={text}" for name, text in sorted(row["exact_values"])),
+        ]
+        for row in built.versions("mg_hand")
+    ]  # fmt: skip
+
+    assert sorted(found) == sorted(cells(BY_HAND_VERSIONS))
+
+
+def test_a_document_in_doubt_shows_what_is_known_of_it(built: Built) -> None:
+    found = [json.loads(row["whole"]) for row in built.versions("mg_hand") if row["id"] in ('"bare"', '"looked"')]
+
+    assert found == [
+        {"status": "a", "note": 1}, {"status": "a", "note": 1}, {"_id": "bare", "status": "b", "qty": 3, "tags": ["t"]},
+        {"_id": "looked", "status": "a", "qty": 5, "tags": ["x", "y"]},
+        {"_id": "looked", "status": "a", "qty": 6, "tags": []},
+        {"_id": "looked", "status": "a", "qty": 6, "tags": ["z"]},
+    ]  # fmt: skip
+
+
+def test_an_update_that_cant_be_read_is_held_aside(built: Built, spark: SparkSession) -> None:
+    assert [row["problem"] for row in built.log("mg_hand") if row["problem"]] == ["document_not_read"]
+    entries = held(spark, built.places, [built.tables["mg_hand"]]).where("topic = 'mg_hand.shop.t'").collect()
+    assert [(row["code"], "no JSON object" in row["reason"]) for row in entries] == [("document_not_read", True)]
+
+
+def test_a_pre_image_is_a_state_where_the_source_says_so(built: Built) -> None:
+    found = [
+        (row["id"], json.loads(row["document"])["n"], row["opened_by"], row["closed_by"])
+        for row in built.versions("mg_whole")
+    ]
+
+    assert found == [
+        ('"a"', 1, "before", "update"), ('"a"', 2, "update", "update"), ('"a"', 4, "update", "update"),
+        ('"a"', 5, "update", "delete"), ('"b"', 9, "before", "delete"),
+    ]  # fmt: skip
+    accounting = built.tables["mg_whole"].accounting
+    assert accounting is not None
+    signs = {row["name"]: row["records"] for row in rows_of(accounting.location) if row["kind"] == "sign"}
+    assert signs["broken_chains"] == 1
+
+
+def test_a_field_has_its_exact_value_in_every_spelling(built: Built) -> None:
+    [row] = built.versions("mg_types")
+    expected: dict[str, str] = {}
+    for kind, values, value in cells(TYPES):
+        for _ in spelled(values):
+            expected[f"c{len(expected)}"] = f"{kind} {value}"
+    columns = {name: (kind, row[name]) for name, (kind, _) in typed_columns().items() if name in expected}
+
+    assert {name: f"{kind} {in_short(value)}" for name, (kind, value) in columns.items()} == expected
+
+
+def in_short(value: Any) -> str:
+    return str(value).replace("tzinfo=datetime.timezone.utc", "tzinfo=<UTC>")
+
+
+def test_what_a_type_cant_hold_keeps_its_text(built: Built) -> None:
+    [row] = built.versions("mg_types")
+    first = len(typed_columns()) - len(cells(INEXACT))
+    expected = {f"c{first + number}": text for number, (_, _, text) in enumerate(cells(INEXACT))}
+
+    assert dict(row["exact_values"]) == expected
+    assert [row[name] for name in expected] == [None] * len(expected)
+
+
+COMMON: Document = {"changed": {"$date": 1709287200123}, "tags": ["x", {"y": None}]}
+ONE, TWO, THREE = ({"_id": name, "name": f"name of {name}"} | COMMON for name in ("one", "two", "three"))
+# id, seconds from and to, opened_by, closed_by, document
+SCRIPT = [
+    ('"one"', 1.25, 20, "snapshot", "update", ONE | {"price": {"$numberDecimal": "10.50"}}),
+    ('"one"', 20, 30, "update", "update", ONE | {"price": 11.5}),
+    ('"one"', 30, 40, "update", "update", {"_id": "one", "price": 12.5, "tag": {"a": 1}} | COMMON),
+    ('"one"', 40, 50, "update", "delete", ONE | {"price": 12.5}),
+    ('"three"', 10, None, "insert", None, THREE | {"price": {"$numberLong": "9007199254740993"}}),
+    ('"two"', 1.25, 50, "snapshot", "delete", TWO | {"price": 20}),
+]
+
+
+def test_the_capture_is_what_its_script_says(built: Built) -> None:
+    def since(moment: Any) -> float | None:
+        found = microseconds(moment)
+        return None if found is None else found / 1_000_000 - 1_709_287_200
+
+    found = [
+        (
+            row["id"], since(row["valid_from"]), since(row["valid_to"]), row["opened_by"], row["closed_by"],
+            json.loads(row["document"]),
+        )
+        for row in built.versions("mg_cap")
+    ]  # fmt: skip
+    assert found == SCRIPT
+    session = "11111111-2222-3333-4444-555555555555"
+    assert [row["transaction_id"] for row in built.log("mg_cap")] == [
+        None, None, f"{session}:1", f"{session}:1", f"{session}:2", f"{session}:2", f"{session}:3", f"{session}:4",
+        f"{session}:5",
+    ]  # fmt: skip
+
+
+def test_a_cut_knows_a_collection_by_its_replica_set(built: Built) -> None:
+    assert [row["id"] for row in built.versions("mg_cut")] == ['"a"', '"b"']
+
+
+def test_printed_examples_become_what_they_are(built: Built, spark: SparkSession) -> None:
+    landed = (
+        bronze.read(spark, built.places, "records").where("topic like 'printed.%'").select("topic", "kind").collect()
+    )
+    aside = (
+        bronze.read(spark, built.places, "quarantine").where("topic like 'printed.%'").select("topic", "code").collect()
+    )
+    found = {row[0].removeprefix("printed."): row[1] for row in [*landed, *aside]}
+
+    assert found == PRINTED | {"ids": "change"}
+
+
+def test_printed_events_are_ordered_by_their_ordinals(built: Built) -> None:
+    """The update has 1, the delete 6, the create 31, all in one second."""
+    found = [
+        (
+            row["opened_by"],
+            row["closed_by"],
+            json.loads(row["document"])["first_name"],
+            row["valid_from"] == row["valid_to"],
+        )
+        for row in built.versions("fulfillment")
+        if row["id"] == "1004"
+    ]
+    assert found == [("update", "delete", "Anne Marie", True), ("insert", None, "Anne", False)]
+
+
+def test_a_printed_id_of_every_type_is_a_key(built: Built) -> None:
+    assert {row["id"] for row in built.versions("fulfillment")} == {*PRINTED_IDS, "1004"}
+
+
+def test_a_record_without_an_id_is_in_a_log_without_a_key(built: Built) -> None:
+    """The documents print a deployed example with another connector's key."""
+    [row] = built.log("inventory_connector_mongodb")
+
+    assert row["after"] == {"id": None, "document": '{"product_id":101,"quantity":3}'}
+    assert built.tables["inventory_connector_mongodb"].history is None
