@@ -305,7 +305,8 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("brief", 43, "c", {"after": {"_id": "brief"}, "source": {"lsid": LSID, "txnNumber": 7}}),
     ("brief", 43, "d", {"source": {"lsid": LSID, "txnNumber": 7}}),
     # A value that its column can't hold, inside an array as well.
-    ("odd", 50, "c", {"after": {"_id": "odd", "status": "a", "qty": {"$numberLong": "9007199254740993"}, "tags": "no"}}),
+    ("odd", 50, "c", {"after": {"_id": "odd", "status": "a", "qty": {"$numberLong": "9007199254740993"},
+                                "tags": "no"}}),
     ("odd", 51, "u", {"updateDescription": described({"qty": 1.5})}),
     ("odd", 52, "u", {"updateDescription": described({"qty": 2.0, "tags": ["x", {"$oid": "6b61666b61"}]})}),
     # After a delete nothing is known of what was before it.
@@ -378,7 +379,7 @@ def declare(project: Path, name: str, columns: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Built:
-    """Three landings with a build each, what they came to, and what a rebuild came to."""
+    """Two landings with a build each, what they came to, and what a rebuild came to."""
 
     places: Places
     tables: dict[str, CapturedTable]
@@ -513,15 +514,16 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     )
     lines += [record("mg_types.shop.t", 0, '"one"', event("mg_types", 1, "c", after=types))]
     draw = random.Random(3)
-    batches: list[list[str]] = [[], [], []]
+    batches: list[list[str]] = [[], []]
     seen: set[str] = set()
     for line in lines:
         topic = json.loads(line)["topic"]
         # Every table is there from the first landing on; the rest comes in any order.
-        batches[draw.randrange(3) if topic in seen and topic not in AT_ONCE else 0].append(line)
+        batches[draw.randrange(2) if topic in seen and topic not in AT_ONCE else 0].append(line)
         seen.add(topic)
-    batches[1] += told_twice(collection)[::2]
-    batches[2] += told_twice(collection)
+    # What comes twice is there before what it repeats, or behind it.
+    batches[0] += told_twice(collection)[::2]
+    batches[1] += told_twice(collection)
     for number, batch in enumerate(batches):
         draw.shuffle(batch)
         land(spark, places, f"batch{number}", "".join(batch), SOURCES)
@@ -622,7 +624,7 @@ def test_a_field_has_its_exact_value_in_every_spelling(built: Built) -> None:
 
 
 def in_short(value: Any) -> str:
-    return str(value).replace("tzinfo=datetime.timezone.utc", "tzinfo=<UTC>")
+    return str(value).replace("zoneinfo.ZoneInfo(key='UTC')", "<UTC>")
 
 
 def test_what_a_type_cant_hold_keeps_its_text(built: Built) -> None:
