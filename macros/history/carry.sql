@@ -113,7 +113,7 @@
             {{ own('position', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }},
             {{ own('topic', names) }}, 1 as rank
         ) as place,
-        cast(null as string) as change_id,
+        concat('version ', {{ own('version_id', names) }}) as change_id,
         {{ own('opened_by', names) }} as op,
         {{ own('transaction_id', names) }} as transaction_id,
         {{ own('valid_from', names) }} as changed_at,

@@ -108,11 +108,14 @@ versions as (
         select
             *,
             boundary as version_from,
+            {{ opens_again() }} as is_again,
             lead(boundary) over by_place as version_to,
             lead({{ closes_as() }}) over by_place as closed_by,
             lead(if(is_state, null, next_key)) over by_place as closed_into
         from timed
-        window by_place as (partition by key order by place)
+        window
+            by_place as (partition by key order by place),
+            earlier as (partition by key order by place rows between unbounded preceding and 1 preceding)
     ) as bounded
     where is_state
 

@@ -44,12 +44,30 @@
 {%- endmacro %}
 
 
-{#- Expression: a stable name of a version: a hash of table, key, opening position and opened_by (R3). -#}
+{#-
+  Expression: a stable name of a version: a hash of table, key, opening position and opened_by (R3). Where a key has several
+  such, as only events that contradict each other make, what tells the later ones is their delivery.
+-#}
 {% macro version_id(table) -%}
     {%- set opening -%}
-        named_struct(
-            'table', {{ text_literal(table.name) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
-        )
+        'table', {{ text_literal(table.name) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
     {%- endset -%}
-    sha2({{ exact_json(opening) }}, 256)
+    {%- set delivery -%}
+        'partition', told_by.`partition`, 'offset', told_by.`offset`, 'topic', told_by.topic
+    {%- endset -%}
+    case
+        when told_by.change_id like 'version %' then substring(told_by.change_id, 9)
+        when is_again then sha2({{ exact_json('named_struct(' ~ opening ~ ', ' ~ delivery ~ ')') }}, 256)
+        else sha2({{ exact_json('named_struct(' ~ opening ~ ')') }}, 256)
+    end
+{%- endmacro %}
+
+
+{#- Expression over the order of a key's boundaries: whether an earlier one opened a version at this position, and as this. -#}
+{% macro opens_again() -%}
+    is_state and coalesce(told_by.position = case opened_by
+        {%- for opened_by in ['insert', 'update', 'snapshot', 'key_change', 'before'] %}
+        when '{{ opened_by }}' then max(if(is_state and opened_by = '{{ opened_by }}', told_by.position, null)) over earlier
+        {%- endfor %}
+    end, false)
 {%- endmacro %}
