@@ -22,8 +22,13 @@ from spark_jobs.errors import Fault, UsageError
 # Ids as records carry them: four bytes, as Confluent's converters write them (in Apicurio's words a content id), or
 # eight, Apicurio's global id.
 SHORT, GLOBAL = "id", "global_id"
-_SETTINGS = ("url", "user", "password", "token", "ca")
-_VARIABLES = {name: f"TIDEMARK_REGISTRY_{name.upper()}" for name in _SETTINGS}
+_VARIABLES = {
+    "url": "TIDEMARK_REGISTRY_URL",
+    "user": "TIDEMARK_REGISTRY_USER",
+    "password": "TIDEMARK_REGISTRY_PASSWORD",
+    "token": "TIDEMARK_REGISTRY_TOKEN",
+    "ca": "TIDEMARK_REGISTRY_CA",
+}
 _FILE = "TIDEMARK_REGISTRY_FILE"
 _SECONDS = 10
 _TRIES = 3
@@ -194,10 +199,10 @@ def _of_file(name: str) -> list[dict[str, str]]:
         raise UsageError(f"{_FILE}={name}: can't be read as YAML ({type(error).__name__}).") from None
     registries = told if isinstance(told, list) else [told]
     for one in registries:
-        strange = sorted(set(one) - set(_SETTINGS)) if isinstance(one, dict) else ["no mapping"]
+        strange = sorted(set(one) - set(_VARIABLES)) if isinstance(one, dict) else ["no mapping"]
         if strange or not all(isinstance(value, str) for value in one.values()):
             raise UsageError(
-                f"{_FILE}={name}: it takes a mapping of {', '.join(_SETTINGS)} to texts, or a list of such;"
+                f"{_FILE}={name}: it takes a mapping of {', '.join(_VARIABLES)} to texts, or a list of such;"
                 f" it has {', '.join(map(str, strange)) or 'a value that is no text'}."
             )
     return registries
