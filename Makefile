@@ -24,7 +24,12 @@ require:
 
 .jars/ready: conf/jars.txt .venv/ready
 	@mkdir -p .jars
-	$(VENV)/python -m spark_jobs.fetch_jars 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	$(VENV)/python -m spark_jobs.fetch_jars conf/jars.txt .jars 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
+.jars/broker/ready: tests/broker_jars.txt .venv/ready
+	@mkdir -p .jars/broker
+	$(VENV)/python -m spark_jobs.fetch_jars tests/broker_jars.txt .jars/broker 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
 .venv-lint/ready: requirements/lint.txt | require
@@ -33,7 +38,7 @@ require:
 	@touch $@
 
 .PHONY: test
-test: setup ## Set up everything and run every test
+test: setup .jars/broker/ready ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
@@ -49,7 +54,7 @@ captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in 
 	CAPTURES=$(or $(CAPTURES),tests/captures) $(VENV)/python -m pytest -s -o timeout=0 tests/pipeline/test_captures.py
 
 .PHONY: mutants
-mutants: setup ## Plant a fault for each rule, and see a test notice it
+mutants: setup .jars/broker/ready ## Plant a fault for each rule, and see a test notice it
 	$(VENV)/python -m pytest tests/mutants/test_mutants.py
 
 .PHONY: demo

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import functools
 import json
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -18,6 +19,9 @@ from spark_jobs.errors import DataError, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line, visible
+
+# What a shell says of a process that SIGTERM ended.
+_TERMINATED = 143
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,26 +80,95 @@ def tidemark() -> None:
     """Turn a database's change stream into history that analysts can trust."""
 
 
+class _Duration(click.ParamType):
+    """A time such as 30s, 5m or 1h, in seconds; a number alone is seconds."""
+
+    name = "duration"
+    _units: ClassVar = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", str(value))
+        if found is None or float(found[1]) == 0:
+            raise click.BadParameter(f"{value}: it takes a time such as 30s, 5m or 1h.", ctx, param)
+        return float(found[1]) * self._units[found[2]]
+
+
+def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed((
+        click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. Who asks it"
+                     " is set in the environment: docs/kafka.md."),
+        click.option("--topics", metavar="REGEX", help="Which topics: the whole name matches, by Java's rules."),
+        click.option("--starting", default="earliest", metavar="WHERE", help="Where the first landing begins: earliest"
+                     " (default), latest, a time, or offsets as JSON. Offsets also move a landing that has begun."),
+        click.option("--max-records", type=click.IntRange(1), default=500_000, help="Records in a batch at most."),
+        click.option("--patience", type=_Duration(), metavar="TIME", help="How long a broker that is away is asked"
+                     " again: 1m by default, 10m with --continuous."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **told: Any) -> Any:
+    """The topics to land; None where files are. Raises UsageError where it isn't one of both."""
+    from spark_jobs.landing import kafka_client, kafka_offsets
+    from spark_jobs.landing.kafka import Topics
+
+    if kafka is None:
+        if topics is not None:
+            raise UsageError(f"--topics {topics}: say of which cluster, with --kafka HOST:PORT.")
+        return None
+    if files:
+        raise UsageError("FILES and --kafka: a landing takes one of both. Land them one after the other.")
+    if topics is None:
+        raise UsageError(f"--kafka {kafka}: say which topics, with --topics 'REGEX'.")
+    if strange := next((one for one in kafka.split(",") if not re.fullmatch(r"[^\s@/]+:\d{1,5}", one)), None):
+        shown = strange if "@" not in strange else "…"
+        raise UsageError(f"--kafka {shown}: it takes addresses as host:port, and several with commas.")
+    kafka_offsets.starting(told["starting"])
+    patience = told.pop("patience") or (60 if told["every"] is None else 600)
+    return Topics(kafka, topics, kafka_client.Settings.of(), patience=patience, **told)
+
+
 @tidemark.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1)
+@_from_kafka
+@click.option("--continuous", is_flag=True, help="Go on landing topics until stopped (SIGTERM, Ctrl-C).")
+@click.option("--every", type=_Duration(), metavar="TIME", help="With --continuous: from a batch to the next; 10s.")
 @click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
 @_writer
-def land(files: tuple[str, ...], source_label: str, project_dir: str, log_format: str, wait: float) -> None:
-    """Land record files in bronze: FILES are files, folders or patterns, plain or gzip.
+def land(
+    files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
+    patience: float | None, continuous: bool, every: float | None, source_label: str, project_dir: str,
+    log_format: str, wait: float,
+) -> int:  # fmt: skip
+    """Land records in bronze: of FILES (files, folders or patterns, plain or gzip), or of topics with --kafka.
 
-    Each line is a record as JSON (topic, partition, offset, timestamp, key, value, headers), or what `kcat -J` prints.
-    The same records again add nothing.
+    Each line of a file is a record as JSON (topic, partition, offset, timestamp, key, value, headers), or what
+    `kcat -J` prints. The same records again add nothing, wherever they are read from.
     """
     from spark_jobs import steps
     from spark_jobs.landing.land import record_files
     from spark_jobs.lock import writing
 
+    if every is not None and not continuous:
+        raise UsageError("--every goes with --continuous; without it, topics are landed once.")
+    pace = every or 10 if continuous else None
+    wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=pace)
     run = steps.Run(Places.of(project_dir), "land")
+    if wanted is not None:
+        run.begin(log_format)
+        streamed = steps.land_kafka(run, run.session(), wanted, source_label, None if continuous else wait)
+        return _say_streamed(streamed, continuous)
+    if continuous or not files:
+        raise UsageError(
+            "land takes FILES, or --kafka HOST:PORT --topics 'REGEX', with --continuous if it is to go on."
+        )
     record_files(files)
     run.begin(log_format)
     with writing(run.places, run.run_id, "land", wait):
         landed = steps.land(run, run.session(), files, source_label)
     _say_landed(landed)
+    return 0
 
 
 @tidemark.command()
@@ -354,6 +427,16 @@ def _say_landed(landed: Any) -> None:
         )
     if not landed.landed and landed.known:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
+
+
+def _say_streamed(streamed: Any, continuous: bool) -> int:
+    """Say what became of topics; the exit status: a landing that was to end and was stopped has not done its work."""
+    _say_landed(streamed.landed)
+    for gap in streamed.gaps:
+        click.echo(f"gap: {on_one_line(gap.told)}")
+    if streamed.is_stopped:
+        click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
+    return _TERMINATED if streamed.is_stopped and not continuous else 0
 
 
 def _say_checked(outcome: Any) -> None:

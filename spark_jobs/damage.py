@@ -20,7 +20,7 @@ from spark_jobs.places import Places
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 # Tables of Tidemark's own that no model builds; the next run begins them anew.
-BOOKS = ("progress", "accounting")
+BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 _SHOWN = 300
 
 

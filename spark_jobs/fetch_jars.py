@@ -1,4 +1,4 @@
-"""Fetch the jars of `conf/jars.txt` into `.jars/`, once, and hold each to its SHA-256. Run by `make setup`."""
+"""Fetch the jars of a list (`conf/jars.txt`) into a folder, once, each held to its SHA-256. Run by `make setup`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _holds(jar: Path, digest: str) -> bool:
 
 if __name__ == "__main__":
     try:
-        for jar in fetch(Path("conf/jars.txt"), Path(".jars")):
+        for jar in fetch(*map(Path, sys.argv[1:])):
             print(f"fetched {jar}")
     except TidemarkError as error:
         sys.exit(f"setup: {error}")

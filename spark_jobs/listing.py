@@ -14,6 +14,7 @@ from spark_jobs.declarations import CapturedTable, Model, captured_tables
 from spark_jobs.lock import holder_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting.kafka import gaps, lags
 
 
 def listed(spark: SparkSession, places: Places) -> list[dict[str, Any]]:
@@ -64,6 +65,12 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
         else "lock       free"
     )
     lines.append(f"last run   {_last_run(places)}")
+    for lag in lags(spark, places):
+        waits = "" if lag.seconds is None or not lag.records else f" for {lag.seconds:.0f} s at most"
+        what = "gone" if lag.is_gone else f"{lag.records} records to land{waits}"
+        lines.append(f"topic      {lag.topic}: {what} (asked {lag.looked_at[:19]} UTC)")
+    if lost := sum(gap.records for gap in gaps(spark, places) if gap.is_loss):
+        lines.append(f"gaps       {lost} records of topics were lost before they were landed: see the report")
     for table in captured_tables(places):
         if not bronze.is_table(spark, table.changes.location):
             lines.append(f"{table.name}  not built yet: run `tidemark build`")

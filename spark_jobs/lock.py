@@ -94,6 +94,19 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
         os.close(descriptor)
 
 
+@contextmanager
+def alone(places: Places, name: str, what: str) -> Iterator[None]:
+    """Do something that one process at a time may do, writing or not; raises Busy where another does it."""
+    path = open_lakehouse(places) / f".{name}.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _taken(descriptor):
+            raise Busy(f"Another process lands {what} in {places.lakehouse}. Wait for it to end, or stop it.")
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def holder_of(places: Places) -> dict[str, str] | None:
     """Who writes the lakehouse now; None where no one does."""
     path = Path(places.lakehouse) / ".lock"

@@ -20,11 +20,14 @@ from spark_jobs.texts import on_one_line
 
 # Every row of a table is as wide as its widest: one value of 50 MB would make gigabytes of spaces.
 _WIDEST = 200
+# Tables of Tidemark's own that people look at.
+OPS = ("kafka_offsets", "kafka_gaps")
 
 
 def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> None:
     """Make every table of the lakehouse a view under its own name, and under `layer.name` as the catalog has it."""
     locations = {name: places.table("bronze", name) for name in bronze.TABLES}
+    locations |= {name: places.table("ops", name) for name in OPS}
     for table in tables:
         for model in (table.changes, table.current, table.history, table.accounting):
             if model is not None:

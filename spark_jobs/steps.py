@@ -6,10 +6,12 @@ dbt and Great Expectations take seconds to import, so a step imports what it alo
 from __future__ import annotations
 
 import secrets
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -21,15 +23,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.damage import BOOKS, damages, explained, models_of, set_aside
-from spark_jobs.errors import DataError, Fault, UsageError
+from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
-from spark_jobs.lock import check_layout, open_lakehouse
+from spark_jobs.lock import check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import first_cause
 from spark_jobs.session import build_session, require_free_catalog
 
 if TYPE_CHECKING:
+    from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
 
 
@@ -86,6 +89,71 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
         run.landed = land_files(spark, run.places, files, Landing(run.run_id, run.started_at, source_label))
     log.info("landed %s", run.landed)
     return run.landed
+
+
+def land_kafka(
+    run: Run,
+    spark: SparkSession,
+    topics: Topics,
+    source_label: str,
+    wait: float | None = None,
+    *,
+    has_lock: bool = False,
+    stop: threading.Event | None = None,
+) -> Streamed:
+    """Land topics, until all is landed or the process is told to stop (SIGTERM, Ctrl-C).
+
+    The lock is held for each batch: a build comes between two of them, instead of waiting for a landing that has no
+    end. No batch means anything (G1), so it doesn't matter which.
+
+    Args:
+        run: The run.
+        spark: The session.
+        topics: What to land, and how.
+        source_label: The cluster's name in bronze.
+        wait: Seconds to wait for another writer before a batch; None for as long as it writes.
+        has_lock: Whether the run holds the lock already.
+        stop: Set to end it, where the caller listens to signals itself.
+    """
+    from spark_jobs.landing.kafka import land_topics
+    from spark_jobs.landing.kafka_client import Stopped
+
+    with run.stage("land"), nullcontext(stop) if stop is not None else told_to_stop() as stopping:
+
+        @contextmanager
+        def batch() -> Iterator[None]:
+            with ExitStack() as held:
+                began = time.monotonic()
+                while not has_lock:
+                    try:
+                        held.enter_context(writing(run.places, run.run_id, run.command, 0.5))
+                        break
+                    except Busy:
+                        if stopping.is_set():
+                            raise Stopped from None
+                        if wait is not None and time.monotonic() - began >= wait:
+                            raise
+                yield
+
+        streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping)
+    run.landed = streamed.landed
+    log.info("landed %s", run.landed)
+    return streamed
+
+
+@contextmanager
+def told_to_stop() -> Iterator[threading.Event]:
+    """An event that SIGTERM and Ctrl-C set, instead of ending the process where it is."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # a signal's handler can be set in the main thread alone
+        return
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def build(run: Run, arguments: Sequence[str]) -> None:

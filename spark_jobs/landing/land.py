@@ -1,4 +1,7 @@
-"""The landing job: record files into bronze, each delivery once, what can't be understood aside. Owns R1 and R2."""
+"""The landing job: records into bronze, each delivery once, what can't be understood aside. Owns R1 and R2.
+
+Record files are read here, topics by `kafka.py`; both go the same way behind that.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,15 @@ class Landed:
     batch_id: int | None = None
     feeds: dict[str, int] = field(default_factory=dict)
     rekeyed: list[Rekeyed] = field(default_factory=list)
+
+    def add(self, more: Landed) -> None:
+        """Count another batch of the same landing."""
+        for name in ("read", "landed", "known", "quarantined"):
+            setattr(self, name, getattr(self, name) + getattr(more, name))
+        self.batch_id = self.batch_id if more.batch_id is None else more.batch_id
+        for feed, count in more.feeds.items():
+            self.feeds[feed] = self.feeds.get(feed, 0) + count
+        self.rekeyed += more.rekeyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +168,8 @@ def _survey(rows: DataFrame) -> list[Row]:
         F.count_if("is_suspect").alias("suspects"),
         F.min(understood).alias("low"),
         F.max(understood).alias("high"),
+        F.min("offset").alias("first"),
+        F.max("timestamp").alias("newest"),
         F.max(F.coalesce(F.col("line").startswith("{"), F.lit(False))).alias("looks_like_records"),
     ).collect()  # fmt: skip
 

@@ -12,7 +12,7 @@ _LINE = (
 # Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
 JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
 _HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
-_LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
+LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 
 
 def records_of(lines: DataFrame) -> DataFrame:
@@ -46,7 +46,7 @@ def records_of(lines: DataFrame) -> DataFrame:
         F.col("r.topic").alias("topic"),
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
-        F.when(millis.between(0, _LAST_MILLIS), F.timestamp_millis(millis)).alias("timestamp"),
+        F.when(millis.between(0, LAST_MILLIS), F.timestamp_millis(millis)).alias("timestamp"),
         _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
         F.coalesce("bytes", _bytes(value, F.col("r.value_base64"))).alias("value"),
         _headers(is_kcat).alias("headers"),

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from expectations.validate import validate
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
-from spark_jobs.reporting import accounting, bronze_contents, cuts, measures, quarantine, settings, signs
+from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.report import write_report
@@ -88,6 +88,8 @@ def check(
             quarantine=held,
             settings=settings.findings(tables, found, measured, described, _gaps(expected), told),
             cuts=cuts.cuts(spark, tables),
+            lags=kafka.lags(spark, places),
+            gaps=kafka.gaps(spark, places),
             dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
         )
         report = write_report(

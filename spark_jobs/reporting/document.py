@@ -56,6 +56,8 @@ def document(
             for one in met.values()
         ],
         "cuts": [asdict(one) for one in evidence.cuts],
+        "lags": [asdict(one) for one in evidence.lags],
+        "gaps": [asdict(one) for one in evidence.gaps],
         "dbt": _dbt(evidence),
         "expectations": [{**asdict(one), "sample_keys": list(one.sample_keys)} for one in evidence.expectations],
         "quarantine": [{**asdict(one), "samples": list(one.samples)} for one in evidence.quarantine],

@@ -11,6 +11,7 @@ from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtRun
+from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.settings import SettingFinding
 from spark_jobs.reporting.signs import LOST, Sign
@@ -67,6 +68,8 @@ class Evidence:
     settings: Sequence[SettingFinding]
     dbt: DbtRun | None
     cuts: Sequence[Cut] = ()
+    lags: Sequence[TopicLag] = ()
+    gaps: Sequence[TopicGap] = ()
 
     @property
     def failures(self) -> list[str]:
@@ -86,6 +89,7 @@ class Evidence:
             at = f"{self.dbt.at:%Y-%m-%d %H:%M} UTC"
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
         said += [one.told for one in self.cuts]
+        said += [one.told for one in self.gaps if one.is_loss]
         said += [
             f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}."
             for table, met in self.signs.items()

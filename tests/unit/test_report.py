@@ -19,6 +19,7 @@ from spark_jobs.reporting.bronze_contents import Content, Held
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
+from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.masking import redacted, short_hash
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
@@ -53,6 +54,11 @@ def evidence(**own: Any) -> Evidence:
         "quarantine": [],
         "settings": [],
         "cuts": [Cut("src", {"571": {"src__t_changes": 3}, "572": {}}, 4, 17)],
+        "lags": [
+            TopicLag("default", "src.public.t", 5, 61.5, "2026-11-21 08:00:00.5", is_gone=False),
+            TopicLag("default", "src.public.u", 0, None, "2026-11-21 08:00:00", is_gone=True),
+        ],
+        "gaps": [TopicGap("default", "src.public.t", 0, 5, 9, 4, "retention", "2026-11-21 08:00:00")],
         "dbt": None,
     }
     return Evidence(**(usual | own))
@@ -132,7 +138,7 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
     older = DbtRun("build", AT, False, 1, 0, 1, 0, 2, (DbtResult("test", "t", "fail", 1, ""),))
     said = report(evidence(expectations=[warned], dbt=older))
     assert said["status"] == "passed"
-    assert len(said["warnings"]) == 4
+    assert len(said["warnings"]) == 5
 
 
 def test_a_cut_tells_what_it_waits_for() -> None:

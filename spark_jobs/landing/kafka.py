@@ -1,0 +1,335 @@
+"""Topics into bronze, by Structured Streaming: once, or continuously. Each batch goes the way of record files.
+
+How far a topic is landed stands in `ops.kafka_offsets` (`kafka_offsets.py`), and each query begins there. A query's own
+checkpoint lives as long as the query, in the lakehouse: kept for longer, it would go on behind the records of a topic
+made anew, pass over what retention took, and refuse another `--topics`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from spark_jobs import bronze
+from spark_jobs.errors import Busy, Fault, TidemarkError, UsageError
+from spark_jobs.landing import kafka_offsets
+from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, Stopped, patiently
+from spark_jobs.landing.kafka_offsets import Gap, Offsets
+from spark_jobs.landing.land import Landed, Landing, land_rows
+from spark_jobs.landing.record_files import LAST_MILLIS
+from spark_jobs.lock import alone
+from spark_jobs.logs import log
+from spark_jobs.places import Places
+from spark_jobs.reporting.masking import first_cause
+
+# A query that fails so often, without a batch between, fails for a reason that time doesn't cure.
+_TRIES = 3
+_POLL = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What to land, and how.
+
+    Attributes:
+        servers: Addresses of brokers, `host:port`, with commas.
+        pattern: A regular expression (Java's) that the whole name of a topic matches.
+        settings: How the client connects.
+        starting: Where the first landing begins; see `kafka_offsets.starting`.
+        every: Seconds from a batch to the next, and so on until stopped; None to end with what there is now.
+        most: Records in a batch at most.
+        patience: Seconds for which a broker that is away is asked again.
+    """
+
+    servers: str
+    pattern: str
+    settings: Settings
+    starting: str = "earliest"
+    every: float | None = None
+    most: int = 500_000
+    patience: float = 60
+
+
+@dataclass(slots=True)
+class Streamed:
+    """What became of a landing: its records, and those that were lost before."""
+
+    landed: Landed = field(default_factory=Landed)
+    gaps: list[Gap] = field(default_factory=list)
+    waiting: int = 0
+    is_stopped: bool = False
+
+
+@dataclass
+class _Landing:
+    """One run of a landing; its queries follow one another where a topic's life does."""
+
+    spark: SparkSession
+    places: Places
+    topics: Topics
+    run_id: str
+    label: str
+    writing: Callable[[], AbstractContextManager[None]]
+    stop: threading.Event
+    broker: Broker
+    cluster_id: str = ""
+    known: dict[Place, Offsets] = field(default_factory=dict)
+    result: Streamed = field(default_factory=Streamed)
+    queries: int = 0
+    batches: int = 0
+    is_moved: bool = False
+    in_batch: threading.Lock = field(default_factory=threading.Lock)
+    failed: BaseException | None = None
+
+    def run(self) -> None:
+        """Query after query, until all is landed or the landing is stopped."""
+        tries, asked = 0, kafka_offsets.starting(self.topics.starting)
+        while not self.stop.is_set():
+            look = patiently(self.broker.look, self.topics.patience, self.stop.is_set)
+            self.begin(look, asked)
+            if isinstance(asked, dict):
+                asked = "earliest"  # where offsets were asked for they are stored now
+            before = self.batches
+            try:
+                self.stream()
+            except TidemarkError as error:
+                if self.stop.is_set():
+                    break
+                tries = 1 if self.batches > before else tries + 1
+                if isinstance(error, (UsageError, Busy)) or tries >= _TRIES:
+                    raise
+                log.warning("a batch failed and is tried again: %s", error)
+                self.stop.wait(tries)
+                continue
+            if not self.is_moved and self.topics.every is None:
+                break
+
+    def begin(self, look: Look, asked: Any) -> None:
+        """Say and store where the next query begins."""
+        if not look.partitions and self.topics.every is None:
+            some = ", ".join(sorted(look.topics)[:3])
+            raise UsageError(
+                f"--topics {self.topics.pattern}: none of the {len(look.topics)} topics at {self.topics.servers} has"
+                f" such a name{f' (there are {some}, …)' if some else ''}. The whole name has to match."
+            )
+        with self.writing():
+            self.known, gaps = kafka_offsets.beginnings(self.broker, look, self.known, asked)
+            self.keep(gaps)
+        self.is_moved = False
+
+    def keep(self, gaps: list[Gap]) -> None:
+        """Store what is lost, then how far the rest is landed."""
+        kafka_offsets.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
+        kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, self.known)
+        for gap in gaps:
+            log.warning("gap: %s", gap.told)
+        self.result.gaps += gaps
+        self.result.waiting = sum(one.lag_records or 0 for one in self.known.values())
+
+    def stream(self) -> None:
+        """One query, until it ends, is stopped, or a topic isn't what it was."""
+        with self.checkpoint() as folder:
+            self.failed = None
+            query = self.query(folder)
+            looked = time.monotonic()
+            try:
+                while not query.awaitTermination(_POLL):
+                    if self.stop.is_set() or self.is_moved:
+                        self.end(query)
+                        return
+                    if self.topics.every is not None and time.monotonic() - looked > max(self.topics.every, 1):
+                        looked = time.monotonic()
+                        self.watch()
+            except (PySparkException, Py4JError, OSError) as error:
+                if self.stop.is_set() or self.is_moved:
+                    return
+                if isinstance(self.failed, TidemarkError):
+                    raise self.failed from None
+                said = first_cause(self.topics.settings.redacted(str(error)))
+                raise Fault(
+                    f"Records of {self.topics.servers} could not be read: {said}. What was landed is whole; the next"
+                    ' run goes on from there. A record that can never be read is passed over by --starting \'{"TOPIC":'
+                    ' {"PARTITION": OFFSET}}\' with the offset behind it, and counted as a gap.'
+                ) from None
+            finally:
+                with suppress(PySparkException, Py4JError, OSError):  # where Spark is gone its query is too
+                    if query.isActive:
+                        self.end(query)
+
+    def watch(self) -> None:
+        """See between batches whether the query can go on."""
+        try:
+            known = self.known  # before the look: a batch can end meanwhile
+            self.is_moved = kafka_offsets.has_moved(known, self.broker.look())
+        except Away as error:
+            log.warning("%s", error)
+            self.is_moved = True  # the next query begins when it answers again
+
+    def end(self, query: StreamingQuery) -> None:
+        """Stop a query behind the batch that it is at."""
+        with self.in_batch:
+            query.stop()
+
+    def query(self, folder: str) -> StreamingQuery:
+        """Begin to stream from where partitions are landed to."""
+        begin: dict[str, dict[str, int]] = {}
+        for (topic, partition), one in self.known.items():
+            if not one.is_gone and self.broker.has(topic):
+                begin.setdefault(topic, {})[str(partition)] = one.next_offset
+        options = {f"kafka.{name}": value for name, value in self.topics.settings.known.items()} | {
+            "kafka.bootstrap.servers": self.topics.servers,
+            "subscribePattern": self.topics.pattern,
+            "startingOffsets": json.dumps(begin),
+            "includeHeaders": "true",
+            # What is lost is found by `kafka_offsets`, stored and told, and the rest landed.
+            "failOnDataLoss": "false",
+            "maxOffsetsPerTrigger": str(self.topics.most),
+            "kafkaConsumer.pollTimeoutMs": str(int(min(max(self.topics.patience, 10), 120) * 1000)),
+        }
+        stream = self.spark.readStream.format("kafka").options(**options).load().writeStream
+        pace: dict[str, Any] = {"availableNow": True}
+        if self.topics.every is not None:
+            pace = {"processingTime": f"{int(self.topics.every * 1000)} milliseconds"}
+        return (
+            stream.foreachBatch(lambda rows, number: self.land(rows, number, folder))
+            .option("checkpointLocation", folder)
+            .trigger(**pace)
+            .start()
+        )
+
+    def land(self, rows: DataFrame, number: int, folder: str) -> None:
+        """Land a batch of a query, and store that it is."""
+        # Whoever ends the query has it, and waits for this batch: waiting in turn would be for ever.
+        if not self.in_batch.acquire(blocking=False):
+            raise Stopped
+        try:
+            if self.stop.is_set() or self.is_moved:
+                raise Stopped
+            spark = rows.sparkSession
+            records = _as_records(rows, self.topics.servers, self.label)
+            survey: list[Row] = []
+            with self.writing():
+                landing = Landing(self.run_id, datetime.now(UTC), self.label)
+                landed = land_rows(spark, self.places, records, landing, check=survey.extend)
+                look = self.broker.look()
+                until = _planned(spark, folder, number)
+                self.known, gaps = kafka_offsets.landed_until(self.known, until, survey, look)
+                self.keep(gaps)
+            self.is_moved = kafka_offsets.has_moved(self.known, look)
+            self.result.landed.add(landed)
+            self.batches += 1
+            log.info("batch %s: %s, %s records wait", number, landed, self.result.waiting)
+        except BaseException as error:
+            self.failed = error
+            raise
+        finally:
+            self.in_batch.release()
+
+    @contextmanager
+    def checkpoint(self) -> Iterator[str]:
+        """A folder for a query's own checkpoint; those that killed runs left are removed."""
+        self.queries += 1
+        base = f"{self.places.lakehouse}/ops/_kafka/{hashlib.sha256(self.label.encode()).hexdigest()[:12]}"
+        _remove(self.spark, base)
+        yield f"{base}/{self.run_id}-{self.queries}"
+        with suppress(PySparkException, Py4JError, OSError):
+            _remove(self.spark, base)
+
+
+def land_topics(
+    spark: SparkSession,
+    places: Places,
+    topics: Topics,
+    run_id: str,
+    label: str,
+    writing: Callable[[], AbstractContextManager[None]],
+    stop: threading.Event,
+) -> Streamed:
+    """Land topics; what bronze holds already adds nothing.
+
+    Args:
+        spark: The session.
+        places: Whose bronze.
+        topics: What to land, and how.
+        run_id: The run.
+        label: The cluster's name in bronze (R1).
+        writing: Holds the lakehouse while a batch is written, so that builds come between batches.
+        stop: Set to end the landing behind the batch that it is at.
+
+    Raises:
+        UsageError: An option or setting can't be.
+        Busy: Another process lands the same label.
+        Fault: The broker was away for too long, refuses who asks, or Spark could not read or write.
+    """
+    with alone(places, f"kafka-{hashlib.sha256(label.encode()).hexdigest()[:12]}", f"the topics of {label}"):
+        broker = Broker(spark, topics.servers, topics.pattern, topics.settings)
+        one = _Landing(spark, places, topics, run_id, label, writing, stop, broker)
+        try:
+            one.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
+            one.known, before = kafka_offsets.stored(spark, places, label)
+            if before not in (None, one.cluster_id):
+                raise UsageError(
+                    f"--kafka {topics.servers} is cluster {one.cluster_id}; the records of {label} came from cluster"
+                    f" {before}. Give the new one a name of its own: --source-label NAME."
+                )
+            one.run()
+        except Stopped:
+            pass
+        finally:
+            broker.close()
+    one.result.is_stopped = stop.is_set()
+    return one.result
+
+
+def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:
+    """Records as `records_of` gives those of a file."""
+    nothing = F.lit(None).cast("string")
+    millis = F.unix_millis("timestamp")
+    return rows.select(
+        nothing.alias("line"),
+        F.lit(f"kafka://{servers}").alias("origin"),
+        nothing.alias("reason"),
+        "topic",
+        "partition",
+        "offset",
+        F.when(millis.between(0, LAST_MILLIS), F.col("timestamp")).alias("timestamp"),
+        "key",
+        "value",
+        F.coalesce("headers", F.array().cast(bronze.HEADERS)).alias("headers"),
+        F.lit(label).alias("source_label"),
+    ).withColumn("content_hash", bronze.content_hash())
+
+
+def _planned(spark: SparkSession, folder: str, number: int) -> Mapping[Place, int]:
+    """Where a batch ends in each partition, as the query wrote down before it began the batch."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets/{number}")
+    opened = path.getFileSystem(spark._jsc.hadoopConfiguration()).open(path)
+    try:
+        lines = jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8").splitlines()
+    finally:
+        opened.close()
+    return {
+        (topic, int(partition)): int(offset)
+        for topic, parts in json.loads(lines[2]).items()
+        for partition, offset in parts.items()
+    }
+
+
+def _remove(spark: SparkSession, folder: str) -> None:
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(folder)
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)

@@ -1,0 +1,360 @@
+"""The broker: who asks it, and what it says of its topics.
+
+Who asks stands in the environment or a file, never in an option: `TIDEMARK_KAFKA_FILE` is a properties file as Kafka's
+own tools take it (`--command-config`), the other variables spell its usual lines. What is secret stands in no message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import Fault, TidemarkError, UsageError
+from spark_jobs.reporting.masking import first_cause
+
+_VARIABLES = {
+    "security": "TIDEMARK_KAFKA_SECURITY",
+    "mechanism": "TIDEMARK_KAFKA_MECHANISM",
+    "user": "TIDEMARK_KAFKA_USER",
+    "password": "TIDEMARK_KAFKA_PASSWORD",
+    "ca": "TIDEMARK_KAFKA_CA",
+    "certificate": "TIDEMARK_KAFKA_CERTIFICATE",
+    "key_password": "TIDEMARK_KAFKA_KEY_PASSWORD",
+}
+_FILE = "TIDEMARK_KAFKA_FILE"
+_LOGIN = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# What a file may set: how a client connects and fetches. How records are read is decided here.
+_TAKEN = (
+    "security.", "ssl.", "sasl.", "client.", "request.timeout.ms", "default.api.timeout.ms", "retries", "group.id",
+    "retry.backoff.", "reconnect.backoff.", "socket.", "connections.", "metadata.", "fetch.", "max.poll.",
+    "max.partition.fetch.bytes", "receive.buffer.bytes", "send.buffer.bytes", "isolation.level",
+)  # fmt: skip
+# A record of a transaction that was aborted was never sent.
+_DEFAULTS = {"isolation.level": "read_committed", "request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
+_SECRETS = re.compile(r"jaas|password|secret|token|[.]key$")
+_REFUSED = ("AuthenticationException", "SSLException", "SSLHandshakeException")
+_FORBIDDEN = "AuthorizationException"
+_UNUSABLE = ("ConfigException", "UnknownHostException", ".KafkaException", "IllegalArgumentException")
+_OFFSETS = re.compile(r"(\S+?)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
+_TOPICS = re.compile(r"name=([^,\s]+), topicId=([^,\s]+), internal=(true|false)")
+_PARTITIONS = re.compile(r"\(name=([^,\s]+), internal=\w+, partitions=(.*?), authorizedOperations=")
+_PARTITION = re.compile(r"\(partition=(\d+),")
+
+_THROWN = (Py4JJavaError, PySparkException)
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Away(Fault):
+    """The broker doesn't answer: it may later."""
+
+
+class Stopped(Exception):
+    """The landing is to stop, and nothing has to be ended for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A client's settings, by Kafka's names. Its `repr` shows none."""
+
+    known: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """The settings of the environment and its file; the environment's count.
+
+        Raises:
+            UsageError: The file can't be read, or something is set that can't be.
+        """
+        told = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
+        known = _of_file(environ[_FILE]) if environ.get(_FILE) else {}
+        for name in known:
+            if not any(name == one or (one.endswith(".") and name.startswith(one)) for one in _TAKEN):
+                near = get_close_matches(name, [one for one in _TAKEN if one[-1] != "."], n=1)
+                hint = f" Did you mean {near[0]}?" if near else " It takes what begins with security, ssl or sasl."
+                raise UsageError(f"{_FILE}={environ[_FILE]}: it sets {name}, which a landing decides itself.{hint}")
+        return cls(_DEFAULTS | known | _of_variables(told, known))
+
+    def redacted(self, text: str) -> str:
+        """A text without any of the secrets in it."""
+        secret = [value for name, value in self.known.items() if _SECRETS.search(name)]
+        quoted = [one for value in secret for one in re.findall(r'"((?:[^"\\]|\\.)*)"', value)]
+        for value in sorted(
+            {*secret, *quoted, *(re.sub(r"\\(.)", r"\1", one) for one in quoted)}, key=len, reverse=True
+        ):
+            text = text.replace(value, "…") if value else text
+        return text
+
+
+def _of_variables(told: Mapping[str, str], file: Mapping[str, str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    has_login = "user" in told or "sasl.jaas.config" in file
+    has_tls = "ca" in told or "certificate" in told or any(name.startswith("ssl.") for name in file)
+    protocol = told.get("security") or file.get("security.protocol")
+    if protocol is None:
+        # A password never goes out in the clear unless someone says so.
+        protocol = "SASL_SSL" if has_login else "SSL" if has_tls else "PLAINTEXT"
+    if protocol not in _PROTOCOLS:
+        raise UsageError(f"{_VARIABLES['security']}={protocol}: it takes {', '.join(_PROTOCOLS)}.")
+    known["security.protocol"] = protocol
+    if "user" in told:
+        mechanism = told.get("mechanism") or file.get("sasl.mechanism") or "PLAIN"
+        if mechanism not in _LOGIN:
+            raise UsageError(
+                f"{_VARIABLES['mechanism']}={mechanism}: {_VARIABLES['user']} goes with {', '.join(_LOGIN)}; for others"
+                f" write sasl.mechanism and sasl.jaas.config into a file and name it by {_FILE}."
+            )
+        if "password" not in told:
+            raise UsageError(f"{_VARIABLES['user']} is set and {_VARIABLES['password']} is not.")
+        login = " ".join(f"{name}={_in_quotes(told[part])}" for name, part in (("username", "user"), ("password",) * 2))
+        known |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN[mechanism]} required {login};"}
+    for part, store in (("ca", "truststore"), ("certificate", "keystore")):
+        if part in told:
+            if not os.access(told[part], os.R_OK):
+                raise UsageError(f"{_VARIABLES[part]}={told[part]}: no such file, or this user may not read it.")
+            known |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(told[part]).resolve())}
+    if "key_password" in told:
+        known["ssl.key.password"] = told["key_password"]
+    return known
+
+
+def _in_quotes(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _of_file(name: str) -> dict[str, str]:
+    """The lines of a properties file: `name=value`, `name: value`, a backslash at the end goes on with the next."""
+    try:
+        text = Path(name).read_text()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{_FILE}={name}: can't be read ({type(error).__name__}).") from None
+    known = {}
+    lines = re.sub(r"\\\n[ \t]*", "", text).splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.strip() and line.lstrip()[0] not in "#!":
+            found = re.match(r"\s*([\w.-]+)\s*[=:]\s*(.*?)\s*$", line)
+            if found is None:
+                raise UsageError(f"{_FILE}={name}: line {number} is no `name=value`.")
+            known[found[1]] = re.sub(r"\\(.)", r"\1", found[2])
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A partition as the broker has it: the id of its topic's present life, its first offset, the one behind its last.
+
+    With `isolation.level=read_committed`, the default, the end is where the oldest open transaction begins.
+    """
+
+    topic_id: str
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the broker had at a moment; `topics` are all that this user is shown, with their ids."""
+
+    at: datetime
+    partitions: Mapping[Place, Ends]
+    topics: Mapping[str, str]
+
+    def is_without(self, place: Place) -> bool:
+        """Whether a partition isn't there any more; one of a topic that the pattern doesn't name may be."""
+        return place not in self.partitions and (place[0] not in self.topics or (place[0], 0) in self.partitions)
+
+
+class Broker:
+    """A cluster, asked through Kafka's own client in Spark's JVM; the topics that a pattern names whole."""
+
+    def __init__(self, spark: SparkSession, servers: str, pattern: str, settings: Settings) -> None:
+        """Connect.
+
+        Raises:
+            UsageError: The pattern is none, or the settings can't be.
+        """
+        self.servers, self.pattern, self.settings = servers, pattern, settings
+        self._jvm: Any = spark._jvm
+        self._matching: dict[str, bool] = {}
+        self._asked: tuple[frozenset[Place] | None, Any, Any] = (None, None, None)
+        kafka = self._jvm.org.apache.kafka
+        try:
+            self._topic = self._jvm.java.util.regex.Pattern.compile(pattern)
+        except _THROWN as error:
+            said = str(_thrown(error).getMessage()).splitlines()[0]
+            raise UsageError(f"--topics {pattern}: no regular expression of Java's ({said}).") from None
+        properties = self._jvm.java.util.Properties()
+        for name, value in ({**settings.known, "bootstrap.servers": servers}).items():
+            if name != "isolation.level":
+                properties.setProperty(name, value)
+        try:
+            self._admin = kafka.clients.admin.Admin.create(properties)
+        except _THROWN as error:
+            raise self._explained(error, "its client could not be made") from None
+        level = settings.known["isolation.level"].upper()
+        self._options = kafka.clients.admin.ListOffsetsOptions(getattr(kafka.common.IsolationLevel, level))
+
+    def close(self) -> None:
+        """Disconnect."""
+        with suppress(Py4JError, OSError):  # where the JVM is gone its connections are too
+            self._admin.close(self._jvm.java.time.Duration.ofSeconds(2))
+
+    def has(self, topic: str) -> bool:
+        """Whether the pattern names a topic."""
+        if topic not in self._matching:
+            self._matching[topic] = bool(self._topic.matcher(topic).matches())
+        return self._matching[topic]
+
+    def cluster_id(self) -> str:
+        """The cluster's own name."""
+        return str(self._answer(lambda: self._admin.describeCluster().clusterId().get()))
+
+    def look(self) -> Look:
+        """What the topics are now.
+
+        Raises:
+            Away: The broker doesn't answer.
+            Fault: It refuses who asks.
+        """
+        listed = self._answer(lambda: self._admin.listTopics().listings().get().toString())
+        topics = {name: topic_id for name, topic_id, internal in _TOPICS.findall(listed) if internal == "false"}
+        names = [name for name in topics if self.has(name)]
+        described = self._answer(lambda: self._admin.describeTopics(names).allTopicNames().get().toString())
+        places = frozenset(
+            (name, int(number))
+            for name, parts in _PARTITIONS.findall(described)
+            for number in _PARTITION.findall(parts)
+        )
+        if places != self._asked[0]:
+            spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+            self._asked = (places, self._map(places, spec.earliest()), self._map(places, spec.latest()))
+        first, end = self._offsets(self._asked[1]), self._offsets(self._asked[2])
+        partitions = {
+            place: Ends(topics[place[0]], first[place], end[place])
+            for place in places
+            if place in first and place in end
+        }
+        return Look(datetime.now(UTC), partitions, topics)
+
+    def offsets_at(self, moment: datetime, look: Look) -> dict[Place, int]:
+        """The first offset of each partition whose record is not older than a moment; its end where none is."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        asked = self._map(look.partitions, spec.forTimestamp(int(moment.timestamp() * 1000)))
+        found = self._offsets(asked)
+        return {place: found[place] if found[place] >= 0 else ends.end for place, ends in look.partitions.items()}
+
+    def _map(self, places: Any, spec: Any) -> Any:
+        asked, partition = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka.common.TopicPartition
+        for topic, number in sorted(places):
+            asked.put(partition(topic, number), spec)
+        return asked
+
+    def _offsets(self, asked: Any) -> dict[Place, int]:
+        # As text: one answer of the JVM's, however many partitions there are.
+        said = self._answer(lambda: self._admin.listOffsets(asked, self._options).all().get().toString())
+        return {(topic, int(number)): int(offset) for topic, number, offset in _OFFSETS.findall(said.replace("{", " "))}
+
+    def _answer(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except _THROWN as error:
+            raise self._explained(error, "it did not answer") from None
+
+    def _explained(self, error: Exception, what: str) -> TidemarkError:
+        """What the client's error comes to; whatever it quotes is looked through for secrets."""
+        causes: list[tuple[str, str]] = []
+        one = _thrown(error)
+        while one is not None and len(causes) < 10:
+            causes.append((str(one.getClass().getName()), str(one.getMessage() or "")))
+            one = one.getCause()
+        said = self.settings.redacted(first_cause("\n".join(f"{name}: {message}" for name, message in causes)))
+        return explained(self.servers, causes, said, what)
+
+
+def _thrown(error: Exception) -> Any:
+    """What Java threw; PySpark wraps some of it once more."""
+    return error.java_exception if isinstance(error, Py4JJavaError) else error._origin  # type: ignore[attr-defined]
+
+
+def explained(servers: str, causes: list[tuple[str, str]], said: str, what: str = "it did not answer") -> TidemarkError:
+    """The error that a chain of the client's exceptions comes to.
+
+    Args:
+        servers: The broker's address.
+        causes: Names and messages of the exceptions, each with its cause behind it.
+        said: The last of them in words that may be shown.
+        what: What could not be done.
+    """
+    names = [name for name, _ in causes]
+    if any("CertificateExpired" in name for name in names) or any("NotAfter" in message for _, message in causes):
+        return Fault(
+            f"Kafka at {servers}: a certificate has expired ({said}). Nothing more was landed; renew the broker's"
+            f" certificate, or the one that {_VARIABLES['certificate']} names, then run again."
+        )
+    if any(name.endswith(_REFUSED) for name in names):
+        return Fault(
+            f"Kafka at {servers} and this client don't accept each other ({said}). Nothing more was landed; check"
+            f" {_VARIABLES['user']}, {_VARIABLES['password']}, {_VARIABLES['mechanism']}, {_VARIABLES['security']} and"
+            f" {_VARIABLES['ca']}, or what {_FILE} names, then run again."
+        )
+    if any(name.endswith(_FORBIDDEN) for name in names):
+        return Fault(
+            f"Kafka at {servers} forbids this user something ({said}). Nothing more was landed; it needs to describe"
+            " the cluster, and to describe and read the topics; then run again."
+        )
+    if any(name.endswith(_UNUSABLE) for name in names) and not any("Timeout" in name for name in names):
+        return UsageError(
+            f"--kafka {servers}: {what} ({said}). Give host:port of a broker, or several with commas; what connects to"
+            f" it is set by {_VARIABLES['security']} and its like, or {_FILE}."
+        )
+    return Away(f"Kafka at {servers}: {what} ({said}).")
+
+
+def patiently(ask: Callable[[], Any], patience: float, is_stopped: Callable[[], bool]) -> Any:
+    """Ask the broker again while it is away, with longer and longer pauses.
+
+    Args:
+        ask: What may raise Away.
+        patience: For how many seconds.
+        is_stopped: Whether to give up at once.
+
+    Raises:
+        Fault: It was away all the time.
+        Stopped: The landing is to stop.
+    """
+    began, pause = time.monotonic(), 1.0
+    while True:
+        try:
+            return ask()
+        except Away as error:
+            waited = time.monotonic() - began
+            if waited + pause > patience:
+                raise Fault(
+                    f"{error} It was asked for {waited:.0f} s (--patience {patience:g}). What was landed is whole;"
+                    f" check the address, that the broker runs, and its security ({_VARIABLES['security']}); the next"
+                    " run goes on from there."
+                ) from None
+        until = time.monotonic() + pause
+        while time.monotonic() < until:
+            if is_stopped():
+                raise Stopped
+            time.sleep(0.1)
+        pause = min(pause * 2, 15)

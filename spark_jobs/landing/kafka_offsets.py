@@ -1,0 +1,311 @@
+"""How far Kafka's topics are landed: the landing's checkpoint, the lag, and the records that were lost before (R1).
+
+`ops.kafka_offsets` is committed behind bronze, never before it: where a kill comes between the two, records are read
+again, and bronze holds them already. Lost or removed, all is read again, to the same end. `ops.kafka_gaps` is what was
+never read: it can't be made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.errors import UsageError
+from spark_jobs.landing.kafka_client import Broker, Ends, Look, Place
+from spark_jobs.names import table_at, text
+from spark_jobs.places import Places
+
+OFFSETS = (
+    "source_label string comment 'The cluster, as the landing named it (--source-label)',"
+    " cluster_id string comment 'The cluster, as it names itself',"
+    " topic string comment 'Kafka topic',"
+    " topic_id string comment 'The id of this life of the topic: one made anew has another',"
+    " `partition` int comment 'Kafka partition',"
+    " next_offset bigint comment 'Every record before it is landed, or in kafka_gaps; landing goes on with it',"
+    " end_offset bigint comment 'The offset behind the last committed record when the broker was last asked',"
+    " lag_records bigint comment 'Offsets from next_offset to end_offset; NULL where the topic is gone',"
+    " lag_seconds double comment 'At most so long the oldest of them waits; 0 where none does, NULL where it can not be"
+    " told',"
+    " newest_at timestamp comment 'Greatest Kafka timestamp that was landed, UTC',"
+    " caught_up_at timestamp comment 'When there was last nothing to land, UTC',"
+    " looked_at timestamp comment 'When the broker was last asked, UTC',"
+    " is_gone boolean comment 'Whether the broker no longer shows the topic'"
+)
+GAPS = (
+    "source_label string comment 'The cluster, as the landing named it',"
+    " topic string comment 'Kafka topic',"
+    " topic_id string comment 'The id of the life of the topic that had them',"
+    " `partition` int comment 'Kafka partition',"
+    " from_offset bigint comment 'The first offset that was not landed',"
+    " to_offset bigint comment 'The offset behind the last one',"
+    " records bigint comment 'How many there were at most: offsets also count what compaction removed',"
+    " reason string comment 'retention, topic_gone, topic_made_anew, skipped (as --starting asked)',"
+    " run_id string comment 'The run that noticed',"
+    " found_at timestamp comment 'When it noticed, UTC'"
+)
+TABLES = {"kafka_offsets": OFFSETS, "kafka_gaps": GAPS}
+REASONS = {
+    "retention": "were removed by retention before they were landed",
+    "topic_gone": "were not landed when the topic was deleted, or no longer shown to this user",
+    "topic_made_anew": "were not landed when the topic was deleted and made anew",
+    "skipped": "were skipped, as --starting asked",
+}
+_TYPES = {"partition": pa.int32(), "lag_seconds": pa.float64(), "is_gone": pa.bool_()}
+_TYPES |= dict.fromkeys(("next_offset", "end_offset", "lag_records", "from_offset", "to_offset", "records"), pa.int64())
+_TYPES |= dict.fromkeys(("newest_at", "caught_up_at", "looked_at", "found_at"), pa.timestamp("us", "UTC"))
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """How far a partition is landed; as in `ops.kafka_offsets`."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    next_offset: int
+    end_offset: int
+    newest_at: datetime | None = None
+    caught_up_at: datetime | None = None
+    looked_at: datetime | None = None
+    is_gone: bool = False
+
+    @property
+    def lag_records(self) -> int | None:
+        """Offsets that are still to land."""
+        return None if self.is_gone else max(self.end_offset - self.next_offset, 0)
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """How long the oldest of them waits at most.
+
+        It came after the newest record that was landed, and after the broker last had nothing to land.
+        """
+        if not self.lag_records:
+            return None if self.is_gone else 0.0
+        since = max((one for one in (self.newest_at, self.caught_up_at) if one is not None), default=None)
+        if since is None or self.looked_at is None:
+            return None
+        return max((self.looked_at - since).total_seconds(), 0.0)
+
+    def seen(self, ends: Ends, at: datetime) -> Offsets:
+        """The same as the broker has it now."""
+        is_done = ends.end <= self.next_offset
+        return replace(
+            self, end_offset=ends.end, looked_at=at, is_gone=False, caught_up_at=at if is_done else self.caught_up_at
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Records that were never read; as in `ops.kafka_gaps`."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    from_offset: int
+    to_offset: int
+    records: int
+    reason: str
+
+    @property
+    def told(self) -> str:
+        """What is missing, in a sentence."""
+        return (
+            f"{self.topic}, partition {self.partition}: {self.records} records (offsets {self.from_offset} to"
+            f" {self.to_offset - 1}) {REASONS[self.reason]}."
+        )
+
+
+Known = Mapping[Place, Offsets]
+
+
+def starting(told: str) -> str | datetime | dict[Place, int]:
+    """What `--starting` says: `earliest`, `latest`, a time, or offsets by topic and partition.
+
+    Raises:
+        UsageError: It says none of them.
+    """
+    if told in ("earliest", "latest"):
+        return told
+    try:
+        if told.lstrip().startswith("{"):
+            return {
+                (topic, int(number)): _offset(offset)
+                for topic, parts in json.loads(told).items()
+                for number, offset in parts.items()
+            }
+        moment = datetime.fromisoformat(told)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, AttributeError, TypeError):
+        raise UsageError(
+            f"--starting {told}: it takes earliest, latest, a time such as 2026-11-21T08:00:00Z (UTC where no zone is"
+            ' told), or offsets such as {"shop.public.orders": {"0": 500}}.'
+        ) from None
+
+
+def _offset(told: Any) -> int:
+    if isinstance(told, bool) or not isinstance(told, int) or told < 0:
+        raise ValueError(told)
+    return told
+
+
+def beginnings(
+    broker: Broker, look: Look, known: Known, asked: str | datetime | dict[Place, int]
+) -> tuple[dict[Place, Offsets], list[Gap]]:
+    """Where landing begins in each partition of the pattern, and what has been lost since the last landing.
+
+    It goes on where it stopped. `asked` is for the first landing: what comes to be later is read from its beginning, or
+    a topic made between two runs would be passed over. Only offsets are for partitions that are known too.
+    """
+    begin, gaps = {}, []
+    first = _first_offsets(broker, look, {} if known else asked)
+    explicit = asked if isinstance(asked, dict) else {}
+    if strange := sorted(set(explicit) - set(look.partitions)):
+        raise UsageError(
+            f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
+        )
+    for place, ends in look.partitions.items():
+        one = known.get(place)
+        if one is not None and one.topic_id != ends.topic_id:
+            gaps += [] if one.is_gone else _gap(one, one.next_offset, one.end_offset, "topic_made_anew")
+            one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
+        elif one is None:
+            one = Offsets(*place, ends.topic_id, first[place], ends.end)
+        if place in explicit:
+            gaps += _gap(one, one.next_offset, explicit[place], "skipped") if place in known else []
+            one = replace(one, next_offset=explicit[place])
+        if one.next_offset < ends.first:
+            gaps += _gap(one, one.next_offset, ends.first, "retention") if place in known else []
+            one = replace(one, next_offset=ends.first)
+        # A broker that lost the end of its log writes these offsets anew; bronze then has both (R5).
+        begin[place] = replace(one, next_offset=min(one.next_offset, ends.end)).seen(ends, look.at)
+    for place, one in known.items():
+        if place not in begin:
+            if look.is_without(place) and not one.is_gone:
+                gaps += _gap(one, one.next_offset, one.end_offset, "topic_gone")
+                one = replace(one, is_gone=True, looked_at=look.at)
+            begin[place] = one
+    return begin, gaps
+
+
+def _first_offsets(broker: Broker, look: Look, asked: str | datetime | dict[Place, int]) -> dict[Place, int]:
+    if isinstance(asked, datetime):
+        return broker.offsets_at(asked, look)
+    return {place: ends.end if asked == "latest" else ends.first for place, ends in look.partitions.items()}
+
+
+def _gap(one: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
+    if end <= begin:
+        return []
+    return [Gap(one.topic, one.partition, one.topic_id, begin, end, end - begin, reason)]
+
+
+def has_moved(known: Known, look: Look) -> bool:
+    """Whether a topic was made anew, is gone, or has lost records: then a running query can't just go on."""
+    return any(
+        (ends := look.partitions.get(place)) is None or ends.topic_id != one.topic_id or ends.end < one.next_offset
+        for place, one in known.items()
+        if not one.is_gone and (place in look.partitions or look.is_without(place))
+    )
+
+
+def landed_until(
+    known: Known, until: Mapping[Place, int], survey: Sequence[Row], look: Look
+) -> tuple[dict[Place, Offsets], list[Gap]]:
+    """How far partitions are landed with a batch, and what retention had taken out of it.
+
+    Args:
+        known: How far they were before.
+        until: Where the batch ends, by partition.
+        survey: What came, by partition: `lines`, `first` and `newest`.
+        look: The broker as it was after the batch was read: what it had lost by then, and only that, retention took.
+    """
+    came = {(row["topic"], row["partition"]): row for row in survey}
+    after, gaps = dict(known), []
+    for place, ends in look.partitions.items():
+        one = known.get(place) or Offsets(*place, ends.topic_id, 0, 0)
+        if one.topic_id != ends.topic_id:
+            continue  # `beginnings` tells what that means
+        end, row = until.get(place, one.next_offset), came.get(place)
+        missing = end - one.next_offset - (row["lines"] if row else 0)
+        if missing > 0 and ends.first > one.next_offset:
+            lost = min(ends.first, end)
+            if row and row["first"] - one.next_offset == missing:
+                lost = min(lost, row["first"])
+            gaps += [
+                replace(gap, records=min(missing, gap.records)) for gap in _gap(one, one.next_offset, lost, "retention")
+            ]
+        newest = max((t for t in (one.newest_at, _utc(row["newest"] if row else None)) if t is not None), default=None)
+        after[place] = replace(one, next_offset=max(end, one.next_offset), newest_at=newest).seen(ends, look.at)
+    return after, gaps
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    # The process is in UTC, and so is what Spark hands to it without a zone.
+    return moment.replace(tzinfo=UTC) if moment is not None else None
+
+
+def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place, Offsets], str | None]:
+    """How far the partitions of a label are landed, and of which cluster they are."""
+    if not bronze.is_table(spark, places.table("ops", "kafka_offsets")):
+        return {}, None
+    rows = _read(spark, places, "kafka_offsets").where(F.col("source_label") == label).collect()
+    names = list(Offsets.__dataclass_fields__)
+    known = {}
+    for row in rows:
+        values = {name: row[name] for name in names}
+        values |= {name: _utc(row[name]) for name in ("newest_at", "caught_up_at", "looked_at")}
+        known[(row["topic"], row["partition"])] = Offsets(**values)
+    return known, rows[0]["cluster_id"] if rows else None
+
+
+def store(spark: SparkSession, places: Places, label: str, cluster_id: str, known: Known) -> None:
+    """Put in one commit how far the partitions of a label are landed."""
+    rows = [
+        asdict(one)
+        | {
+            "source_label": label,
+            "cluster_id": cluster_id,
+            "lag_records": one.lag_records,
+            "lag_seconds": one.lag_seconds,
+        }
+        for one in known.values()
+    ]
+    frame = _frame(spark, places, "kafka_offsets", rows).coalesce(1)
+    frame.write.format("delta").mode("overwrite").option("replaceWhere", f"source_label = {text(label)}").save(
+        places.table("ops", "kafka_offsets")
+    )
+
+
+def store_gaps(spark: SparkSession, places: Places, label: str, run_id: str, gaps: Sequence[Gap]) -> None:
+    """Append gaps that are not stored yet: a run that was killed behind this finds them again."""
+    if not gaps:
+        return
+    at = datetime.now(UTC)
+    rows = [asdict(one) | {"source_label": label, "run_id": run_id, "found_at": at} for one in gaps]
+    frame = _frame(spark, places, "kafka_gaps", rows).coalesce(1)
+    same = ["source_label", "topic", "topic_id", "partition", "from_offset", "to_offset"]
+    unknown = frame.join(_read(spark, places, "kafka_gaps").select(*same), on=same, how="left_anti")
+    unknown.select(*frame.columns).write.format("delta").mode("append").save(places.table("ops", "kafka_gaps"))
+
+
+def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Rows of a table, which is made where it is missing."""
+    location = places.table("ops", name)
+    if not bronze.is_table(spark, location):
+        spark.sql(f"create table {table_at(location)} ({TABLES[name]}) using delta")
+    columns = [pa.field(column, _TYPES.get(column, pa.string())) for column in _read(spark, places, name).columns]
+    # By way of Arrow: rows given as Python objects would start Python workers.
+    return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows], pa.schema(columns)))
+
+
+def _read(spark: SparkSession, places: Places, name: str) -> DataFrame:
+    return spark.table(table_at(places.table("ops", name)))

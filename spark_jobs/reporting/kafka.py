@@ -1,0 +1,86 @@
+"""How far Kafka's topics are landed, and which records were lost before they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.landing.kafka_offsets import REASONS
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+
+# Records that someone chose to pass over were not lost.
+_CHOSEN = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLag:
+    """A topic's records that were not landed when the broker was last asked.
+
+    `records` counts them; the oldest has waited for `seconds` at most, None where that can't be told. `looked_at` is
+    when that was, as text (UTC); `is_gone` says that the broker no longer shows the topic.
+    """
+
+    source_label: str
+    topic: str
+    records: int
+    seconds: float | None
+    looked_at: str
+    is_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGap:
+    """Records of a partition that were never landed: the offsets from `from_offset` up to and without `to_offset`."""
+
+    source_label: str
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+    records: int
+    reason: str
+    found_at: str
+
+    @property
+    def told(self) -> str:
+        """What is missing, why, and where history can't tell it."""
+        return (
+            f"{self.topic}, partition {self.partition}: {self.records} records (offsets {self.from_offset} to"
+            f" {self.to_offset - 1}) {REASONS[self.reason]} (found {self.found_at[:16]} UTC). What they said is in no"
+            " table; a new snapshot of its tables tells the present state."
+        )
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether no one chose it."""
+        return self.reason != _CHOSEN
+
+
+def lags(spark: SparkSession, places: Places) -> list[TopicLag]:
+    """The lag of every topic that was ever landed from Kafka."""
+    location = places.table("ops", "kafka_offsets")
+    if not bronze.is_table(spark, location):
+        return []
+    by_topic = spark.table(table_at(location)).groupBy("source_label", "topic").agg(
+        F.coalesce(F.sum("lag_records"), F.lit(0)).alias("records"),
+        F.when(F.count_if((F.col("lag_records") > 0) & F.col("lag_seconds").isNull()) == 0, F.max("lag_seconds")).alias(
+            "seconds"
+        ),
+        F.max("looked_at").cast("string").alias("looked_at"),
+        F.every("is_gone").alias("is_gone"),
+    )  # fmt: skip
+    return [TopicLag(**row.asDict()) for row in by_topic.orderBy("source_label", "topic").collect()]
+
+
+def gaps(spark: SparkSession, places: Places) -> list[TopicGap]:
+    """The records that were never landed."""
+    location = places.table("ops", "kafka_gaps")
+    if not bronze.is_table(spark, location):
+        return []
+    found = spark.table(table_at(location)).withColumn("found_at", F.col("found_at").cast("string"))
+    names = list(TopicGap.__dataclass_fields__)
+    return [TopicGap(**row.asDict()) for row in found.select(*names).orderBy(*names[:4]).collect()]

@@ -1,0 +1,221 @@
+"""A real Kafka broker on the loopback, for tests: one process (KRaft), with its own folder, ended by its id.
+
+Its jars are `tests/broker_jars.txt`'s, fetched by `make test`; what those need beside them is among Spark's own.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+PROJECT = Path(__file__).parents[1]
+USER, PASSWORD = "tide", 'm4rk; "it\'s" \\secret'
+STORE = "of-the-store"
+PATIENCE = 60
+
+_OF_SPARK = ("scala-library", "scala-reflect", "jackson-core-2", "jackson-databind", "jackson-annotations", "lz4-java",
+             "snappy-java", "zstd-jni", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2")  # fmt: skip
+_SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAIN://127.0.0.1:{plain},SECURED://127.0.0.1:{secured},EXPIRED://127.0.0.1:{expired},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAIN://127.0.0.1:{plain},SECURED://127.0.0.1:{secured},EXPIRED://127.0.0.1:{expired}
+listener.security.protocol.map=PLAIN:PLAINTEXT,SECURED:SASL_SSL,EXPIRED:SSL,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAIN
+sasl.enabled.mechanisms=PLAIN
+listener.name.secured.sasl.enabled.mechanisms=PLAIN
+listener.name.secured.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \\
+  required user_{user}="{password}";
+listener.name.secured.ssl.keystore.type=PKCS12
+listener.name.secured.ssl.keystore.location={folder}/secured.p12
+listener.name.secured.ssl.keystore.password={store}
+listener.name.expired.ssl.keystore.type=PKCS12
+listener.name.expired.ssl.keystore.location={folder}/expired.p12
+listener.name.expired.ssl.keystore.password={store}
+log.dirs={folder}/data
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+file.delete.delay.ms=0
+log.retention.ms=-1
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=300
+"""
+
+
+@dataclass
+class Broker:
+    """A broker; `start` and `stop` may take turns, its records stay."""
+
+    folder: Path
+    ports: dict[str, int] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        """Make its folder: certificates, settings, an empty log."""
+        self.folder.mkdir(parents=True)
+        self.ports = dict(zip(("plain", "secured", "expired", "controller"), free_ports(4), strict=True))
+        self._certificate("secured", [])
+        self._certificate("expired", ["-startdate", "-3d", "-validity", "2"])
+        escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
+        settings = _SETTINGS.format(folder=self.folder, user=USER, password=escaped, store=STORE, **self.ports)
+        (self.folder / "server.properties").write_text(settings)
+        (self.folder / "log4j2.properties").write_text("status=off\nrootLogger.level=off\n")
+        self._java(
+            "kafka.tools.StorageTool", "format", "-t", "dGlkZW1hcmstb2YtdGVzdA", "-c", "server.properties"
+        ).wait()
+
+    @property
+    def address(self) -> str:
+        """Where it answers anyone."""
+        return f"127.0.0.1:{self.ports['plain']}"
+
+    @property
+    def secured(self) -> str:
+        """Where it answers over TLS and wants a password."""
+        return f"127.0.0.1:{self.ports['secured']}"
+
+    @property
+    def expired(self) -> str:
+        """Where its certificate has expired."""
+        return f"127.0.0.1:{self.ports['expired']}"
+
+    def certificate(self, listener: str = "secured") -> Path:
+        """The certificate of a listener, as PEM."""
+        return self.folder / f"{listener}.pem"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.process = self._java("kafka.Kafka", "server.properties")
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with suppress(KafkaException):
+                self.admin.list_topics(timeout=2)
+                return
+            assert self.process.poll() is None, (self.folder / "said.txt").read_text()[-2000:]
+            assert time.monotonic() < deadline
+
+    def stop(self) -> None:
+        """End it at once, as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """A client that administers it."""
+        return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+
+    def make(self, topic: str, partitions: int = 1, **settings: str) -> None:
+        """Make a topic; waits while an earlier one of its name is still going."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            [made] = self.admin.create_topics([NewTopic(topic, partitions, config=settings)]).values()
+            error = made.exception()
+            if error is None:
+                return
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
+                raise error
+            time.sleep(0.1)
+
+    def widen(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        for done in self.admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            done.result()
+
+    def remove(self, topic: str) -> None:
+        """Delete a topic, and wait until it is gone."""
+        for done in self.admin.delete_topics([topic]).values():
+            done.result()
+        while topic in self.admin.list_topics(timeout=5).topics:
+            time.sleep(0.1)
+
+    def lose(self, topic: str, before: int, partition: int = 0) -> None:
+        """Let retention pass: the records before an offset are gone."""
+        for done in self.admin.delete_records([TopicPartition(topic, partition, before)]).values():
+            done.result()
+
+    def produce(
+        self, records: Iterable[Mapping[str, Any]], *, transaction: str | None = None, commit: bool = True
+    ) -> None:
+        """Write records: `topic`, and as wanted `partition`, `key`, `value`, `headers`, `timestamp` (ms).
+
+        With `transaction`, the name of a transactional producer, in one transaction that is committed or aborted.
+        """
+        settings: dict[str, Any] = {"bootstrap.servers": self.address, "linger.ms": 5, "log_level": 0}
+        producer = Producer(settings | ({"transactional.id": transaction} if transaction else {}))
+        failed: list[str] = []
+        if transaction:
+            producer.init_transactions(PATIENCE)
+            producer.begin_transaction()
+        for record in records:
+            producer.produce(
+                partition=record.get("partition", 0),
+                on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+                **{name: value for name, value in record.items() if name not in ("partition", "offset")},
+            )
+            producer.poll(0)
+        producer.flush(PATIENCE)
+        if transaction:
+            producer.commit_transaction(PATIENCE) if commit else producer.abort_transaction(PATIENCE)
+        assert not failed
+
+    def consumed(self, topic: str) -> list[Any]:
+        """All of a topic's records, by a reader that is not Spark."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "-", "enable.auto.commit": False})
+        found: list[Any] = []
+        try:
+            for partition in consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions:
+                place = TopicPartition(topic, partition)
+                low, high = consumer.get_watermark_offsets(place, timeout=PATIENCE)
+                consumer.assign([TopicPartition(topic, partition, low)])
+                while consumer.position([place])[0].offset < high if low < high else False:
+                    found += [one for one in consumer.consume(1000, timeout=0.5) if not one.error()]
+        finally:
+            consumer.close()
+        return found
+
+    def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+        spark = Path(pyspark.__file__).parent / "jars"
+        jars = [str(PROJECT / ".jars/broker/*")]
+        jars += [str(jar) for name in _OF_SPARK for jar in sorted(spark.glob(f"{name}*.jar"))]
+        with (self.folder / "said.txt").open("a") as said:
+            return subprocess.Popen(
+                ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(jars),
+                 f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties", main, *arguments],
+                cwd=self.folder, stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+
+    def _certificate(self, name: str, validity: Sequence[str]) -> None:
+        store = ["-keystore", f"{name}.p12", "-storepass", STORE, "-alias", "broker"]
+        made = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=127.0.0.1", "-ext", "SAN=ip:127.0.0.1", *validity]
+        for command in ([*made, *store], ["-exportcert", "-rfc", "-file", f"{name}.pem", *store]):
+            subprocess.run(["keytool", *command], cwd=self.folder, check=True, capture_output=True)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

@@ -1,0 +1,363 @@
+"""Topics of a real broker into bronze: each record once, what is lost told, whatever happens to broker and landing.
+
+One broker and one lakehouse for all; each test has its own topics, and its own label where it needs a first landing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import Busy, Fault, UsageError
+from spark_jobs.landing.kafka import Streamed, Topics, land_topics
+from spark_jobs.landing.kafka_client import Settings
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.places import Places
+from tests.broker import PASSWORD, USER, Broker
+from tests.projects import empty_project, rows_of
+from tests.source import Column, Source, Table
+
+PATIENCE = 120
+POISON = {"key": b"\xff\xfe", "value": b"{poison", "headers": [("trace", b"\x00\xff"), ("none", None)]}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    one = Broker(tmp_path_factory.mktemp("kafka") / "broker")
+    one.start()
+    yield one
+    one.stop()
+
+
+@dataclass
+class Lake:
+    """A lakehouse of its own that topics are landed in."""
+
+    spark: SparkSession
+    places: Places
+    broker: Broker
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def land(
+        self, pattern: str, label: str = "default", settings: Mapping[str, str] | None = None, **more: Any
+    ) -> Streamed:
+        """Land topics once, or with `every` until stopped."""
+        told: dict[str, Any] = {"servers": self.broker.address, "patience": 30.0} | more
+        topics = Topics(pattern=pattern, settings=Settings.of(settings or {}), **told)
+        run_id = datetime.now(UTC).isoformat()
+        return land_topics(self.spark, self.places, topics, run_id, label, nullcontext, self.stop)
+
+    def rows(self, name: str, topic: str, label: str = "default") -> list[dict[str, Any]]:
+        """A topic's rows of `bronze.records`, `bronze.quarantine`, `ops.kafka_offsets` or `ops.kafka_gaps`."""
+        location = self.places.table("ops" if name.startswith("kafka") else "bronze", name)
+        found = [one for one in rows_of(location) if one["topic"] == topic and one["source_label"] == label]
+        return sorted(found, key=lambda one: (one["partition"], one.get("offset", 0)))
+
+    def offsets(self, topic: str, label: str = "default") -> list[tuple[int, int]]:
+        """Where a topic's records in bronze are."""
+        return [(one["partition"], one["offset"]) for one in self.rows("records", topic, label)]
+
+    def gaps(self, topic: str, label: str = "default") -> list[tuple[int, int, int, str]]:
+        """A topic's gaps: first offset, the one behind the last, records, why."""
+        found = self.rows("kafka_gaps", topic, label)
+        return sorted((one["from_offset"], one["to_offset"], one["records"], one["reason"]) for one in found)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    home = tmp_path_factory.mktemp("kafka-lake")
+    places = Places(empty_project(home / "project"), str(home / "lakehouse"), str(home / "catalog"))
+    return Lake(spark, places, broker)
+
+
+def changes(topic: str, begin: int, end: int, **more: Any) -> list[dict[str, Any]]:
+    """Changes of a table; their log's positions follow their numbers."""
+    prefix, _, table = topic.split(".")
+    source = {"connector": "postgresql", "name": prefix, "db": "d", "schema": "public", "table": table, "txId": 1}
+    return [
+        {
+            "topic": topic,
+            "key": json.dumps({"id": number}).encode(),
+            "value": json.dumps(
+                {"op": "c", "after": {"id": number}, "source": {**source, "lsn": number, "ts_ms": 1000}, "ts_ms": 2000}
+            ).encode(),
+            **more,
+        }
+        for number in range(begin, end)
+    ]
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    """Whether something comes to be so."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return is_so()
+
+
+def test_a_topic_landed_from_kafka_and_from_files_has_each_record_once(
+    lake: Lake, broker: Broker, tmp_path: Path
+) -> None:
+    source, table = Source("once"), Table("orders", [Column("id"), Column("name")], ("id",))
+    for number in range(20):
+        with source.commit():
+            source.insert(table, {"id": str(number), "name": "é"})
+    with source.commit():
+        source.delete(table, next(iter(table.rows.values())))
+    [topic] = {one["topic"] for one in source.records}
+    broker.make(topic)
+    broker.produce(
+        {
+            "topic": topic,
+            "timestamp": one["timestamp"],
+            **{part: None if one[part] is None else one[part].encode() for part in ("key", "value")},
+            "headers": [(header["key"], header["value"].encode()) for header in one["headers"]],
+        }
+        for one in source.records
+    )
+    broker.produce([{"topic": topic, **POISON}])
+
+    streamed = lake.land(r"once\..*")
+    known = len(source.records)
+    assert (streamed.landed.read, streamed.landed.landed, streamed.landed.quarantined) == (known + 1, known, 1)
+    [held] = lake.rows("quarantine", topic)
+    assert (held["code"], held["key"], held["value"]) == ("not-unicode", POISON["key"], POISON["value"])
+    landed = lake.rows("records", topic)
+    written = broker.consumed(topic)[:known]
+    assert [(one["key"], one["value"]) for one in landed] == [(one.key(), one.value()) for one in written]
+    assert [[(h["key"], h["value"]) for h in one["headers"]] for one in landed] == [
+        one.headers() or [] for one in written
+    ]
+    assert [one["timestamp"].timestamp() * 1000 for one in landed] == [one.timestamp()[1] for one in written]
+    assert landed[-1]["value"] is None, "a tombstone"
+
+    file = tmp_path / "same.jsonl"
+    file.write_text(source.lines())
+    again = land_files(lake.spark, lake.places, [str(file)], Landing("files", datetime.now(UTC)))
+    assert (again.read, again.landed, again.known) == (known, 0, known)
+    commits = len(list(Path(lake.places.table("bronze", "records")).glob("_delta_log/*.json")))
+    nothing = lake.land(r"once\..*")
+    assert nothing.landed.read == 0
+    assert len(list(Path(lake.places.table("bronze", "records")).glob("_delta_log/*.json"))) == commits
+
+
+def test_a_lost_checkpoint_costs_time_and_nothing_else(lake: Lake, broker: Broker) -> None:
+    broker.make("cp.public.t")
+    broker.produce(changes("cp.public.t", 0, 5))
+    lake.land(r"cp\..*", "cp")
+    lake.spark.sql(f"delete from delta.`{lake.places.table('ops', 'kafka_offsets')}` where source_label = 'cp'")
+
+    streamed = lake.land(r"cp\..*", "cp")
+    assert (streamed.landed.read, streamed.landed.known) == (5, 5)
+    assert lake.offsets("cp.public.t", "cp") == [(0, number) for number in range(5)]
+
+
+def test_batches_are_as_large_as_allowed_and_new_topics_and_partitions_are_read_whole(
+    lake: Lake, broker: Broker
+) -> None:
+    broker.make("new.public.a")
+    broker.produce(changes("new.public.a", 0, 10))
+    streamed = lake.land(r"new\..*", "new", most=4, starting="latest")
+    assert streamed.landed.read == 0, "what was there before is not asked for"
+
+    broker.produce(changes("new.public.a", 10, 20))
+    broker.widen("new.public.a", 2)
+    broker.make("new.public.b")
+    broker.produce(changes("new.public.a", 20, 23, partition=1) + changes("new.public.b", 0, 3))
+    lake.land(r"new\..*", "new", most=4, starting="latest")
+    assert lake.offsets("new.public.a", "new") == [(0, n) for n in range(10, 20)] + [(1, n) for n in range(3)]
+    assert lake.offsets("new.public.b", "new") == [(0, n) for n in range(3)]
+    batches = {one["batch_id"] for one in lake.rows("records", "new.public.a", "new")}
+    assert len(batches) >= 3
+
+
+def test_the_first_landing_begins_at_a_time_or_at_offsets(lake: Lake, broker: Broker) -> None:
+    broker.make("at.public.t")
+    for number in range(6):
+        broker.produce(changes("at.public.t", number, number + 1, timestamp=1_700_000_000_000 + number * 1000))
+
+    lake.land(r"at\..*", "time", starting="2023-11-14T22:13:23Z")
+    assert lake.offsets("at.public.t", "time") == [(0, 3), (0, 4), (0, 5)]
+    lake.land(r"at\..*", "offsets", starting='{"at.public.t": {"0": 4}}')
+    assert lake.offsets("at.public.t", "offsets") == [(0, 4), (0, 5)]
+
+    broker.produce(changes("at.public.t", 6, 9))
+    streamed = lake.land(r"at\..*", "offsets", starting='{"at.public.t": {"0": 8}}')
+    assert lake.offsets("at.public.t", "offsets") == [(0, 4), (0, 5), (0, 8)]
+    assert [one.told for one in streamed.gaps] == [
+        "at.public.t, partition 0: 2 records (offsets 6 to 7) were skipped, as --starting asked."
+    ]
+
+
+def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beginning(
+    lake: Lake, broker: Broker
+) -> None:
+    topic = "lost.public.t"
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 10))
+    lake.land(r"lost\..*", "lost")
+    broker.produce(changes(topic, 10, 20))
+    broker.lose(topic, 14)
+
+    streamed = lake.land(r"lost\..*", "lost")
+    assert lake.offsets(topic, "lost") == [(0, n) for n in [*range(10), *range(14, 20)]]
+    assert lake.gaps(topic, "lost") == [(10, 14, 4, "retention")]
+    assert [one.records for one in streamed.gaps] == [4]
+
+    broker.produce(changes(topic, 20, 23))
+    broker.remove(topic)
+    broker.make(topic)
+    broker.produce(changes(topic, 100, 125))
+    lake.land(r"lost\..*", "lost")
+    assert lake.gaps(topic, "lost") == [(10, 14, 4, "retention")], "what it held behind the last look is not known"
+    assert sorted(json.loads(one["key"])["id"] for one in lake.rows("records", topic, "lost"))[-25:] == [
+        *range(100, 125)
+    ]
+    assert lake.land(r"lost\..*", "lost").landed.read == 0
+
+
+def test_aborted_transactions_were_never_sent_and_their_marks_are_no_gap(lake: Lake, broker: Broker) -> None:
+    topic = "tx.public.t"
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 3), transaction="tx")
+    broker.produce(changes(topic, 3, 6), transaction="tx", commit=False)
+    broker.produce(changes(topic, 6, 8), transaction="tx")
+
+    lake.land(r"tx\..*")
+    assert [json.loads(one["key"])["id"] for one in lake.rows("records", topic)] == [0, 1, 2, 6, 7]
+    [offsets] = lake.rows("kafka_offsets", topic)
+    assert (offsets["lag_records"], offsets["lag_seconds"], lake.gaps(topic)) == (0, 0, [])
+
+
+def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) -> None:
+    broker.make("tls.public.t")
+    broker.produce(changes("tls.public.t", 0, 2))
+    right = {
+        "TIDEMARK_KAFKA_USER": USER, "TIDEMARK_KAFKA_PASSWORD": PASSWORD,
+        "TIDEMARK_KAFKA_CA": str(broker.certificate()),
+    }  # fmt: skip
+    assert lake.land(r"tls\..*", "tls", right, servers=broker.secured).landed.landed == 2
+
+    file = tmp_path / "client.properties"
+    escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={broker.certificate()}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        f'  username="{USER}" password="{escaped}";\n'
+    )
+    assert lake.land(r"tls\..*", "tls", {"TIDEMARK_KAFKA_FILE": str(file)}, servers=broker.secured).landed.read == 0
+
+    wrong = right | {"TIDEMARK_KAFKA_PASSWORD": "planted-secret"}
+    with pytest.raises(Fault, match=r"don't accept each other .* TIDEMARK_KAFKA_PASSWORD") as refused:
+        lake.land(r"tls\..*", "tls", wrong, servers=broker.secured)
+    assert "planted-secret" not in str(refused.value)
+    expired = {"TIDEMARK_KAFKA_CA": str(broker.certificate("expired"))}
+    with pytest.raises(Fault, match="a certificate has expired"):
+        lake.land(r"tls\..*", "tls", expired, servers=broker.expired)
+
+
+def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
+    with pytest.raises(UsageError, match=r"none of the .* topics"):
+        lake.land("no-such-topic")
+    with pytest.raises(UsageError, match="no regular expression"):
+        lake.land("([")
+    with pytest.raises(Fault, match=r"did not answer .* --patience 1"):
+        lake.land(".*", servers="127.0.0.1:1", patience=1)
+    with pytest.raises(UsageError, match="host:port"):
+        lake.land(".*", servers="no.such.host.invalid:9092")
+
+
+def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> None:
+    topic, later = "on.public.t", "on.public.later"
+    ended: list[Any] = []
+
+    def land() -> None:
+        try:
+            ended.append(lake.land(r"on\..*", "on", every=0.3, patience=PATIENCE))
+        except Exception as error:
+            ended.append(error)
+
+    def ids(name: str) -> list[int]:
+        try:
+            return sorted(json.loads(one["key"])["id"] for one in lake.rows("records", name, "on"))
+        except FileNotFoundError:
+            return []
+
+    thread = threading.Thread(target=land)
+    thread.start()
+    try:
+        time.sleep(1)
+        broker.make(topic)
+        broker.produce(changes(topic, 0, 5))
+        assert eventually(lambda: ids(topic) == [*range(5)])
+        with pytest.raises(Busy, match="Another process lands"):
+            lake.land(r"on\..*", "on")
+
+        broker.make(later)
+        broker.produce(changes(later, 0, 3))
+        assert eventually(lambda: ids(later) == [*range(3)]), "a topic that is made meanwhile"
+
+        broker.stop()
+        time.sleep(1)
+        broker.start()
+        broker.produce(changes(topic, 5, 8))
+        assert eventually(lambda: ids(topic) == [*range(8)]), "the broker was away"
+
+        broker.remove(topic)
+        broker.make(topic)
+        broker.produce(changes(topic, 100, 104))
+        assert eventually(lambda: ids(topic) == [*range(8), *range(100, 104)]), "a topic is made anew"
+    finally:
+        lake.stop.set()
+        thread.join(PATIENCE)
+        lake.stop.clear()
+    [streamed] = ended
+    assert isinstance(streamed, Streamed), streamed
+    assert streamed.is_stopped
+    assert len(lake.offsets(topic, "on")) == 12, "each record once"
+    assert lake.land(r"on\..*", "on").landed.read == 0
+    assert list(Path(lake.places.lakehouse).glob("ops/_kafka/*/*")) == [], "a query's own checkpoint ends with it"
+
+
+def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
+    topic = "proc.public.t"
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 300))
+    environment = os.environ | lake.places.environment()
+    command = [str(Path(sys.executable).with_name("tidemark")), "land", "--kafka", broker.address, "--topics",
+               r"proc\..*", "--source-label", "proc", "--max-records", "50", "--continuous", "--every", "100ms",
+               "--project-dir", str(lake.places.project)]  # fmt: skip
+
+    def landed() -> int:
+        return len(lake.offsets(topic, "proc"))
+
+    with subprocess.Popen(command, env=environment, start_new_session=True) as first:
+        assert eventually(lambda: landed() >= 50)
+        os.killpg(first.pid, signal.SIGKILL)
+    with subprocess.Popen(
+        command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True
+    ) as second:
+        assert eventually(lambda: landed() == 300)
+        broker.produce(changes(topic, 300, 310))
+        assert eventually(lambda: landed() == 310)
+        second.send_signal(signal.SIGTERM)
+        said, _ = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 0
+    assert "stopped: 0 records wait" in said
+    assert lake.offsets(topic, "proc") == [(0, number) for number in range(310)]
+    assert lake.gaps(topic, "proc") == []

@@ -1,0 +1,223 @@
+"""Who asks a broker, and how far topics are landed: what can be told without one. No Spark in it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.errors import UsageError
+from spark_jobs.landing.kafka_client import Away, Ends, Look, Settings, explained, patiently
+from spark_jobs.landing.kafka_offsets import Offsets, beginnings, has_moved, landed_until, starting
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SECRET = 'pa"ss\\word'  # noqa: S105 - no password of anything
+TOPIC = "shop.orders"
+PLACE = (TOPIC, 0)
+
+
+def look(first: int = 0, end: int = 10, topic_id: str = "a", *, minutes: int = 0) -> Look:
+    return Look(NOON + timedelta(minutes=minutes), {PLACE: Ends(topic_id, first, end)}, {TOPIC: topic_id})
+
+
+def known(next_offset: int = 10, end: int = 10, **more: Any) -> dict[tuple[str, int], Offsets]:
+    return {PLACE: Offsets(TOPIC, 0, "a", next_offset, end, **more)}
+
+
+def begun(
+    seen: Look, before: dict[tuple[str, int], Offsets], asked: Any = "earliest"
+) -> tuple[int, list[tuple[Any, ...]]]:
+    """Where landing begins, and the gaps."""
+    after, gaps = beginnings(None, seen, before, asked)  # type: ignore[arg-type]
+    return after[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in gaps]
+
+
+def test_a_password_goes_out_encrypted_unless_someone_says_otherwise() -> None:
+    told = {"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_PASSWORD": SECRET}
+
+    settings = Settings.of(told).known
+    assert settings["security.protocol"] == "SASL_SSL"
+    assert settings["sasl.jaas.config"].endswith(r'required username="ann" password="pa\"ss\\word";')
+    plain = Settings.of({**told, "TIDEMARK_KAFKA_SECURITY": "SASL_PLAINTEXT"}).known
+    assert plain["security.protocol"] == "SASL_PLAINTEXT"
+
+
+def test_settings_are_read_from_a_file_as_kafkas_tools_take_it(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# a comment\nsecurity.protocol=SASL_SSL\nsasl.mechanism: SCRAM-SHA-512\nsasl.jaas.config=module required \\\n"
+        '    username="ann" password="x\\\\y";\nssl.truststore.location = /ca.p12\n'
+    )
+
+    settings = Settings.of({"TIDEMARK_KAFKA_FILE": str(file)}).known
+    assert settings["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert settings["sasl.jaas.config"] == 'module required username="ann" password="x\\y";'
+    assert settings["ssl.truststore.location"] == "/ca.p12"
+    assert settings["isolation.level"] == "read_committed", "records of aborted transactions were never sent"
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"TIDEMARK_KAFKA_USER": "ann"}, "TIDEMARK_KAFKA_PASSWORD is not"),
+        ({"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_MECHANISM": "GSSAPI"}, "sasl.jaas.config into a file"),
+        ({"TIDEMARK_KAFKA_SECURITY": "TLS"}, "PLAINTEXT, SSL"),
+        ({"TIDEMARK_KAFKA_CA": "/nowhere.pem"}, "no such file"),
+        ({"TIDEMARK_KAFKA_FILE": "/nowhere.properties"}, "can't be read"),
+    ],
+)
+def test_what_can_not_be_set_is_named(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Settings.of(environ)
+
+
+def test_a_file_that_decides_how_records_are_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("auto.offset.reset=latest\n")
+
+    with pytest.raises(UsageError, match=r"sets auto\.offset\.reset"):
+        Settings.of({"TIDEMARK_KAFKA_FILE": str(file)})
+
+
+def test_secrets_are_in_no_repr_and_in_no_message() -> None:
+    settings = Settings.of({"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_PASSWORD": SECRET})
+
+    said = settings.redacted(f"it said {SECRET} and {settings.known['sasl.jaas.config']}")
+    assert "ss\\" not in repr(settings) + said
+    assert said.startswith("it said …")
+
+
+@pytest.mark.parametrize(
+    ("causes", "status", "words"),
+    [
+        ([("java.util.concurrent.ExecutionException", ""), ("x.SaslAuthenticationException", "")], 3, "_PASSWORD"),
+        ([("x.SslAuthenticationException", ""), ("x.CertificateExpiredException", "NotAfter")], 3, "has expired"),
+        ([("x.TopicAuthorizationException", "")], 3, "describe and read the topics"),
+        ([("x.KafkaException", "Failed"), ("x.ConfigException", "No resolvable urls")], 2, "host:port"),
+        ([("x.TimeoutException", "")], 3, "did not answer"),
+    ],
+)
+def test_what_the_broker_says_becomes_what_to_do(causes: list[tuple[str, str]], status: int, words: str) -> None:
+    error = explained("broker:9092", causes, "said")
+
+    assert error.status == status
+    assert words in str(error)
+    assert "broker:9092" in str(error)
+
+
+def test_a_broker_that_stays_away_is_given_up_and_one_that_comes_back_is_not() -> None:
+    away = [Away("away")]
+
+    def ask() -> str:
+        if away:
+            raise away.pop()
+        return "here"
+
+    assert patiently(ask, 5, lambda: False) == "here"
+    away.append(Away("away"))
+    with pytest.raises(Exception, match="was asked for 0 s"):
+        patiently(ask, 0, lambda: False)
+
+
+@pytest.mark.parametrize("told", ["middle", "{}x", '{"t": 5}', '{"t": {"0": -1}}', '{"t": {"0": "5"}}', "2026-13-01"])
+def test_a_beginning_that_is_none(told: str) -> None:
+    with pytest.raises(UsageError, match="--starting"):
+        starting(told)
+
+
+def test_a_beginning_is_a_word_a_time_or_offsets() -> None:
+    assert starting("latest") == "latest"
+    assert starting("2026-11-21T12:00:00") == NOON == starting("2026-11-21T13:00:00+01:00")
+    assert starting('{"shop.orders": {"0": 5}}') == {PLACE: 5}
+
+
+def test_a_first_landing_begins_where_it_is_asked_to_and_no_gap_is_before_it() -> None:
+    assert begun(look(first=3), {}) == (3, [])
+    assert begun(look(first=3), {}, "latest") == (10, [])
+    assert begun(look(first=3), {}, {PLACE: 7}) == (7, [])
+
+
+def test_a_landing_goes_on_where_it_stopped_whatever_is_asked() -> None:
+    assert begun(look(), known(6), "latest") == (6, [])
+
+
+def test_a_partition_that_comes_later_is_read_from_its_beginning() -> None:
+    before = {("shop.other", 0): Offsets("shop.other", 0, "b", 5, 5)}
+
+    assert begun(look(), before, "latest") == (0, [])
+
+
+def test_offsets_that_are_asked_for_pass_records_over_and_say_so() -> None:
+    assert begun(look(), known(6), {PLACE: 8}) == (8, [(6, 8, "skipped")])
+    assert begun(look(), known(6), {PLACE: 2}) == (2, [])
+    with pytest.raises(UsageError, match="no partition 4"):
+        begun(look(), known(), {(TOPIC, 4): 1})
+
+
+def test_what_retention_took_between_two_landings_is_a_gap() -> None:
+    assert begun(look(first=8), known(6)) == (8, [(6, 8, "retention")])
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning_and_what_its_first_life_kept_is_a_gap() -> None:
+    assert begun(look(end=4, topic_id="z"), known(6, 9)) == (0, [(6, 9, "topic_made_anew")])
+    assert begun(look(first=2, topic_id="z"), known(9, 9)) == (2, [(0, 2, "retention")])
+
+
+def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
+    gone = Look(NOON, {}, {})
+
+    after, gaps = beginnings(None, gone, known(6, 9), "earliest")  # type: ignore[arg-type]
+    assert [(one.from_offset, one.to_offset, one.reason) for one in gaps] == [(6, 9, "topic_gone")]
+    assert after[PLACE].is_gone
+    assert after[PLACE].lag_records is None
+    assert beginnings(None, gone, after, "earliest")[1] == []  # type: ignore[arg-type]
+    assert beginnings(None, look(topic_id="z"), after, "earliest")[1] == []  # type: ignore[arg-type]
+
+
+def test_a_topic_that_another_pattern_names_is_left_as_it_is() -> None:
+    others = Look(NOON, {}, {TOPIC: "a"})
+
+    assert beginnings(None, others, known(6, 9), "earliest") == (known(6, 9), [])  # type: ignore[arg-type]
+    assert not has_moved(known(6), others)
+
+
+def test_a_query_can_go_on_while_topics_are_what_they_were() -> None:
+    assert not has_moved(known(6), look(first=8))
+    assert has_moved(known(6), look(topic_id="z"))
+    assert has_moved(known(6), look(end=3))
+    assert has_moved(known(6), Look(NOON, {}, {}))
+
+
+def came(lines: int, first: int, newest: datetime | None = None) -> dict[str, Any]:
+    return {"topic": TOPIC, "partition": 0, "lines": lines, "first": first, "newest": newest}
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "gaps"),
+    [
+        ([came(4, 6)], 0, []),
+        ([came(3, 6)], 0, []),  # compacted, or a mark of a transaction: retention took nothing
+        ([came(2, 8)], 8, [(6, 8, 2)]),
+        ([came(2, 8)], 9, [(6, 8, 2)]),  # the log lost more after these were read
+        ([came(3, 6)], 8, [(6, 8, 1)]),  # it went while the batch was read
+        ([], 10, [(6, 10, 4)]),
+        ([], 12, [(6, 10, 4)]),
+    ],
+)
+def test_what_retention_took_out_of_a_batch(rows: list[Any], first: int, gaps: list[tuple[int, int, int]]) -> None:
+    after, found = landed_until(known(6), {PLACE: 10}, rows, look(first=first, end=12))
+
+    assert after[PLACE].next_offset == 10
+    assert after[PLACE].lag_records == 2
+    assert [(one.from_offset, one.to_offset, one.records) for one in found] == gaps
+
+
+def test_lag_is_none_while_there_is_nothing_to_land_and_at_most_since_then() -> None:
+    before = known(10, newest_at=NOON - timedelta(days=1))
+
+    idle, _ = landed_until(before, {}, [], look(end=10))
+    behind, _ = landed_until(idle, {}, [], look(end=11, minutes=2))
+    assert [idle[PLACE].lag_seconds, behind[PLACE].lag_seconds] == [0, 120]
+    assert behind[PLACE].lag_records == 1
