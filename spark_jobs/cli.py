@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import json
@@ -257,32 +258,43 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 
 
 @tidemark.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1)
+@_from_kafka
+@click.option("--every", type=_Duration(), metavar="TIME", help="Run again so often, until stopped (SIGTERM, Ctrl-C).")
+@click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
+@click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
+@click.option("--on-failure", metavar="COMMAND", help="Start it where a run fails, with the summary on its input.")
 @click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
 def run(
-    files: tuple[str, ...], source_label: str, sample_rows: bool, project_dir: str, log_format: str, wait: float
-) -> None:
-    """Land FILES, build and check, in one session."""
-    from spark_jobs import steps
-    from spark_jobs.landing.land import record_files
-    from spark_jobs.lock import writing
+    files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
+    patience: float | None, every: float | None, summary: str | None, metrics: str | None, on_failure: str | None,
+    source_label: str, sample_rows: bool, project_dir: str, log_format: str, wait: float,
+) -> int:  # fmt: skip
+    """Land FILES or topics, build and check, in one session; without either, build and check what was landed.
 
-    this = steps.Run(Places.of(project_dir), "run")
-    record_files(files)
-    this.begin(log_format)
-    with writing(this.places, this.run_id, "run", wait):
-        spark = this.session(catalog=True)
-        _say_landed(steps.land(this, spark, files, source_label))
-        failed: DataError | None = None
-        try:
-            steps.build(this, [])
-        except DataError as error:
-            failed = error
-        _say_checked(steps.check_and_report(this, spark, sample_rows=sample_rows))
-        if failed is not None:
-            raise failed
+    What has not changed since the last good run is left out: files of the same size and time, and build and check where
+    neither a table nor the project is another.
+    """
+    from spark_jobs import schedule, steps
+
+    schedule.require_command(on_failure)
+    wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
+    out = functools.partial(print, file=sys.stdout, flush=True)
+    task = schedule.Task(
+        Places.of(project_dir), files, wanted, source_label, sample_rows, wait, log_format, summary, metrics,
+        on_failure, out,
+    )  # fmt: skip
+    # Where standard output is the summary's, words for people, dbt's too, go beside it.
+    with contextlib.redirect_stdout(sys.stderr) if summary == "-" else contextlib.nullcontext():
+        if every is None:
+            outcome = schedule.run_once(task)
+            _say_run(outcome)
+            is_cut = outcome.streamed is not None and outcome.streamed.is_stopped
+            return outcome.status or (_TERMINATED if is_cut else 0)
+        with steps.told_to_stop() as stop:
+            return schedule.run_every(task, every, stop, _say_run)
 
 
 @tidemark.command()
@@ -439,15 +451,32 @@ def _say_streamed(streamed: Any, continuous: bool) -> int:
     return _TERMINATED if streamed.is_stopped and not continuous else 0
 
 
+def _say_run(outcome: Any) -> None:
+    if outcome.streamed is not None:
+        _say_streamed(outcome.streamed, continuous=False)
+    elif "land" not in outcome.skipped and outcome.landed.read:
+        _say_landed(outcome.landed)
+    if outcome.checked is not None:
+        _say_report(outcome.checked)
+    if "check" in outcome.skipped:
+        click.echo("Nothing is new since the last good run: nothing to build or check.")
+    if outcome.error is not None:
+        click.echo(f"tidemark: {visible(outcome.error)}", err=True)
+
+
 def _say_checked(outcome: Any) -> None:
+    _say_report(outcome)
+    if not outcome.passed:
+        raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
+
+
+def _say_report(outcome: Any) -> None:
     for sentence in outcome.failures:
         click.echo(f"failed: {on_one_line(sentence)}")
     for sentence in outcome.warnings:
         click.echo(f"warning: {on_one_line(sentence)}")
     click.echo("good: every critical check passed." if outcome.passed else "BAD: a critical check failed.")
     click.echo(f"report: {outcome.report}")
-    if not outcome.passed:
-        raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
 
 
 def _unforeseen(error: Exception) -> int:

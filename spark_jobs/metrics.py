@@ -1,0 +1,70 @@
+"""What a run came to, as metrics that Prometheus' textfile collector scrapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+from spark_jobs.errors import Fault
+
+_OUTCOME = {
+    "status": ("run_status", "Exit status of the last run: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy"),
+    "failed_runs": ("run_failed_runs", "Runs that failed since the last good one"),
+    "seconds": ("run_seconds", "Seconds that the last run took"),
+}
+_TIMES = {
+    "finished_at": ("run_timestamp_seconds", "When the last run ended"),
+    "last_success": ("run_success_timestamp_seconds", "When the last good run ended"),
+}
+
+
+def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
+    """Write a run's summary (`schedule.Outcome.summary`) as a metrics file, in one step: a scrape sees a whole one.
+
+    Raises:
+        Fault: The file can't be written.
+    """
+    registry = CollectorRegistry()
+    for name, (metric, about) in _OUTCOME.items():
+        _gauge(registry, metric, about).set(said[name])
+    for name, (metric, about) in _TIMES.items():
+        if said[name] is not None:
+            _gauge(registry, metric, about).set(datetime.fromisoformat(said[name]).timestamp())
+    for name, values in (("failures", said["failures"]), ("warnings", said["warnings"])):
+        _gauge(registry, f"run_{name}", f"Sentences under {name} in the last run's report").set(len(values))
+    stages = _gauge(registry, "run_stage_seconds", "Seconds of the last run by stage", "stage")
+    for stage, seconds in said["stages"].items():
+        stages.labels(stage).set(seconds)
+    records = _gauge(registry, "run_records", "Records of the last run by what became of them", "became")
+    for became, count in said["landed"].items():
+        records.labels(became).set(count)
+    skipped = _gauge(registry, "run_skipped", "Steps that the last run left out, since nothing had changed", "step")
+    for step in ("land", "build", "check"):
+        skipped.labels(step).set(step in said["skipped"])
+    of_topic = ("source_label", "topic")
+    lags = _gauge(registry, "topic_lag_records", "Records of a Kafka topic that are still to land", *of_topic)
+    waits = _gauge(registry, "topic_lag_seconds", "For how long at most the oldest of them has waited", *of_topic)
+    for one in said["lag"]:
+        if not one["is_gone"]:
+            lags.labels(one["source_label"], one["topic"]).set(one["records"])
+            if one["seconds"] is not None:
+                waits.labels(one["source_label"], one["topic"]).set(one["seconds"])
+    gaps = _gauge(registry, "topic_gap_records", "Records of a topic that were never landed", *of_topic, "reason")
+    for one in said["gaps"]:
+        gaps.labels(one["source_label"], one["topic"], one["reason"]).inc(one["records"])
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(file), registry)
+    except OSError as error:
+        raise Fault(
+            f"--metrics {file}: can't be written ({error.strerror}). The run itself went on; give this user the right"
+            " to write there."
+        ) from error
+
+
+def _gauge(registry: CollectorRegistry, name: str, about: str, *labels: str) -> Gauge:
+    return Gauge(f"tidemark_{name}", about, labels, registry=registry)

@@ -1,0 +1,332 @@
+"""A run that a scheduler starts, or that starts itself again: land, build, check, and nothing of it that has no news.
+
+What the last run came to stands in the lakehouse (`run.json`), so that the next one, in whatever process, knows what is
+unchanged: the files that were landed, the tables, and the project that they were built by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import steps
+from spark_jobs.errors import Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.landing.land import Landed, record_files
+from spark_jobs.lock import writing
+from spark_jobs.logs import log
+from spark_jobs.metrics import write_metrics
+from spark_jobs.places import Places
+
+if TYPE_CHECKING:
+    from spark_jobs.landing.kafka import Streamed, Topics
+    from spark_jobs.reporting.check import CheckOutcome
+
+MEMORY = "run.json"
+# Of a project, what tables and reports are made by.
+_PROJECT = ("models", "macros", "expectations", "tests/dbt", "dbt_project.yml", "profiles.yml")
+# Each look at a broker writes it, and no table is made of it.
+_NOT_NEWS = "kafka_offsets"
+# A process whose runs fail so often in a row may be what is wrong: whoever started it can start another.
+_FAULTS = 3
+_HOOK_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a run is to do, and whom to tell.
+
+    Attributes:
+        places: The project and its lakehouse.
+        files: Record files, folders and patterns.
+        topics: Topics to land instead.
+        source_label: The cluster's name in bronze.
+        sample_rows: Whether the report shows sample rows.
+        wait: Seconds to wait for another writer.
+        log_format: `text` or `json`.
+        summary: File for the summary, `-` for standard output.
+        metrics: File for Prometheus' textfile collector.
+        hook: A command for runs that fail; it gets the summary on its standard input.
+        out: Where a summary goes whose file is `-`.
+    """
+
+    places: Places
+    files: Sequence[str] = ()
+    topics: Topics | None = None
+    source_label: str = "default"
+    sample_rows: bool = True
+    wait: float = 0
+    log_format: str = "text"
+    summary: str | None = None
+    metrics: str | None = None
+    hook: str | None = None
+    out: Callable[[str], Any] = print
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to. `status` is its exit status, `error` what ended it, `skipped` the steps without news."""
+
+    run_id: str
+    started_at: datetime
+    status: int = 0
+    error: str | None = None
+    landed: Landed = field(default_factory=Landed)
+    streamed: Streamed | None = None
+    checked: CheckOutcome | None = None
+    skipped: list[str] = field(default_factory=list)
+    stages: Mapping[str, float] = field(default_factory=dict)
+    lag: list[dict[str, Any]] = field(default_factory=list)
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+
+    def summary(self, memory: Memory, finished_at: datetime) -> dict[str, Any]:
+        """The run for machines; docs/scheduling.md says what is in it."""
+        checked = self.checked
+        return {
+            "run_id": self.run_id,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": finished_at.isoformat(),
+            "seconds": round((finished_at - self.started_at).total_seconds(), 3),
+            "status": self.status,
+            "error": self.error,
+            "skipped": self.skipped,
+            "landed": {name: getattr(self.landed, name) for name in ("read", "landed", "known", "quarantined")},
+            "stages": {name: round(seconds, 3) for name, seconds in self.stages.items()},
+            "failures": list(checked.failures) if checked else [],
+            "warnings": list(checked.warnings) if checked else [],
+            "report": checked.report if checked else memory.report,
+            "lag": self.lag,
+            "gaps": self.gaps,
+            "failed_runs": memory.failed_runs,
+            "last_success": memory.last_success,
+        }
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the last runs left in the lakehouse; lost or damaged, the next run does everything."""
+
+    fingerprint: str | None = None
+    records: int = -1
+    files: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    failed_runs: int = 0
+    last_success: str | None = None
+    report: str | None = None
+    lag: list[dict[str, Any]] = field(default_factory=list)
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, places: Places) -> Memory:
+        """The memory of a lakehouse."""
+        try:
+            said = json.loads((Path(places.lakehouse) / MEMORY).read_text())
+            memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
+        except (OSError, ValueError, LookupError, TypeError):
+            return cls()
+        # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
+        return memory if _version(_log(places, "bronze", "records")) >= memory.records else cls()
+
+    def store(self, places: Places, outcome: Outcome) -> None:
+        """Keep it for the next run, with what this one saw."""
+        self.lag, self.gaps = outcome.lag, outcome.gaps
+        self.records = _version(_log(places, "bronze", "records"))
+        file = Path(places.lakehouse) / MEMORY
+        aside = file.with_suffix(f".{os.getpid()}")
+        aside.write_text(json.dumps(asdict(self)))
+        aside.rename(file)
+
+
+def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
+    """Land, build and check what has news, in one session, and tell of it.
+
+    Args:
+        task: What to do.
+        stop: Set where the run is to end behind the step it is at.
+
+    Returns:
+        What it came to; an error of the family is in it, any other is raised once it is told of.
+    """
+    run = steps.Run(task.places, "run")
+    outcome = Outcome(run.run_id, run.started_at, stages=run.stages)
+    memory = Memory.of(task.places)
+    try:
+        files = record_files(task.files) if task.files else []
+        run.begin(task.log_format)
+        with writing(task.places, run.run_id, "run", task.wait):
+            memory = Memory.of(task.places)  # another run may have ended meanwhile
+            outcome.lag, outcome.gaps = memory.lag, memory.gaps
+            try:
+                _run(task, run, outcome, memory, files, stop)
+                memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
+            except BaseException:
+                memory.failed_runs += 1
+                raise
+            finally:
+                memory.store(task.places, outcome)
+    except TidemarkError as error:
+        outcome.status, outcome.error = error.status, str(error)
+        log.error("%s", error)
+    except BaseException as error:
+        outcome.status, outcome.error = Fault.status, type(error).__name__
+        raise
+    finally:
+        _tell(task, outcome, memory)
+    return outcome
+
+
+def _run(
+    task: Task, run: steps.Run, outcome: Outcome, memory: Memory, files: Sequence[str], stop: threading.Event | None
+) -> None:
+    known = memory.files.get(task.source_label, {})
+    fresh = {file: _stamp(file) for file in files}
+    changed = [file for file, stamp in fresh.items() if known.get(file) != stamp]
+    if changed:
+        outcome.landed = steps.land(run, run.session(catalog=True), changed, task.source_label)
+        memory.files[task.source_label] = known | fresh
+    elif task.topics is not None:
+        spark = run.session(catalog=True)
+        outcome.streamed = steps.land_kafka(run, spark, task.topics, task.source_label, has_lock=True, stop=stop)
+        outcome.landed = outcome.streamed.landed
+        _look_at_topics(task, outcome)
+        if outcome.streamed.is_stopped:
+            return
+    else:
+        outcome.skipped.append("land")
+    project = _project(task.places)
+    if memory.fingerprint is not None and memory.fingerprint == _fingerprint(task.places, project):
+        outcome.skipped += ["build", "check"]
+        return
+    memory.fingerprint = None
+    spark = run.session(catalog=True)
+    failed: DataError | None = None
+    try:
+        steps.build(run, [])
+    except DataError as error:
+        failed = error
+    outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
+    memory.report = outcome.checked.report
+    if failed is not None:
+        raise failed
+    if not outcome.checked.passed:
+        raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
+    memory.fingerprint = _fingerprint(task.places, project)
+
+
+def _look_at_topics(task: Task, outcome: Outcome) -> None:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.reporting import kafka
+
+    spark = SparkSession.getActiveSession()
+    outcome.lag = [asdict(one) for one in kafka.lags(spark, task.places)]
+    outcome.gaps = [asdict(one) for one in kafka.gaps(spark, task.places)]
+
+
+def _stamp(file: str) -> list[int]:
+    found = Path(file).stat()
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _log(places: Places, layer: str, name: str) -> Path:
+    return Path(places.table(layer, name)) / "_delta_log"
+
+
+def _version(log_folder: Path) -> int:
+    """The version of a Delta table, by its log; -1 where there is none."""
+    return max((int(one.stem) for one in log_folder.glob("[0-9]*.json") if one.stem.isdigit()), default=-1)
+
+
+def _project(places: Places) -> str:
+    """A hash of what tables and reports are made by."""
+    digest = hashlib.sha256()
+    for name in _PROJECT:
+        root = places.project / name
+        for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(places.project)}\0".encode())
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _fingerprint(places: Places, project: str) -> str:
+    """What the tables are, and what they are made by: equal where a build would find nothing to do."""
+    logs = sorted(Path(places.lakehouse).glob("*/*/_delta_log"))
+    tables = [f"{one.parent}:{_version(one)}" for one in logs if one.parent.name != _NOT_NEWS]
+    return hashlib.sha256("\n".join([project, *tables]).encode()).hexdigest()
+
+
+def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[[Outcome], None]) -> int:
+    """Run again and again, until stopped; the exit status.
+
+    A run that fails on data, or meets another writer, is followed by the next. After three faults in a row the process
+    ends, so that whoever started it can start another; so it does at once where the command itself is wrong.
+
+    Args:
+        task: What each run is to do.
+        seconds: From the beginning of one to the beginning of the next; a longer run is followed at once.
+        stop: Set to end behind the step that a run is at.
+        tell: Called with what each run came to.
+    """
+    faults = 0
+    while not stop.is_set():
+        began = time.monotonic()
+        outcome = run_once(task, stop)
+        tell(outcome)
+        faults = faults + 1 if outcome.status == Fault.status else 0
+        if outcome.status == UsageError.status or faults == _FAULTS:
+            return outcome.status
+        stop.wait(max(seconds - (time.monotonic() - began), 0))
+    return 0
+
+
+def require_command(hook: str | None) -> None:
+    """Raise UsageError where a hook is no command."""
+    try:
+        words = shlex.split(hook or "true")
+    except ValueError as error:
+        raise UsageError(f"--on-failure {hook}: no command line ({error}).") from None
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(f"--on-failure {hook}: there is no such command, or this user may not run it.")
+
+
+def _tell(task: Task, outcome: Outcome, memory: Memory) -> None:
+    """Write the summary and the metrics, and call the hook; what fails of it is said, and changes no exit status."""
+    said = outcome.summary(memory, datetime.now(UTC))
+    text = json.dumps(said, ensure_ascii=False)
+    try:
+        if task.summary == "-":
+            task.out(text)
+        elif task.summary is not None:
+            file = Path(task.summary)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            aside = file.with_name(f"{file.name}.{os.getpid()}")
+            aside.write_text(text + "\n")
+            aside.rename(file)
+        if task.metrics is not None:
+            write_metrics(Path(task.metrics), said)
+    except (OSError, Fault) as error:
+        _warn(str(error))
+    if outcome.status not in (0, Busy.status) and task.hook is not None:
+        try:
+            subprocess.run(
+                shlex.split(task.hook), input=text + "\n", text=True, check=True, timeout=_HOOK_SECONDS,
+                stdout=subprocess.DEVNULL if task.summary == "-" else None,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            _warn(f"--on-failure {task.hook}: {type(error).__name__}, status {getattr(error, 'returncode', 'none')}.")
+
+
+def _warn(words: str) -> None:
+    log.warning("%s", words)
+    print(f"tidemark: {words}", file=sys.stderr, flush=True)

@@ -1,0 +1,150 @@
+"""Runs on a schedule: only what has news is done, and machines are told what a run came to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
+
+from spark_jobs.cli import main
+from spark_jobs.places import Places
+from spark_jobs.schedule import Outcome, Task, run_every, run_once
+from tests.projects import empty_project, forget_tables
+from tests.source import Column, Source, Table
+
+
+@dataclass
+class Runs:
+    """A project whose runs are looked at through what machines are told."""
+
+    home: Path
+    source: Source = field(default_factory=lambda: Source("sched", has_schemas=False))
+    table: Table = field(default_factory=lambda: Table("orders", [Column("id"), Column("name")], ("id",)))
+
+    def give(self, name: str, count: int) -> None:
+        """Write another record file."""
+        first = len(self.source.records)
+        with self.source.commit():
+            for number in range(count):
+                self.source.insert(self.table, {"id": f"{name}-{number}", "name": "x"})
+        (self.home / "records").mkdir(exist_ok=True)
+        (self.home / "records" / name).write_text(self.source.lines(self.source.records[first:]))
+
+    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any], dict[str, float]]:
+        """Run; its exit status, summary and metrics."""
+        summary, metrics = self.home / "run.json", self.home / "tidemark.prom"
+        told = ["--summary", str(summary), "--metrics", str(metrics), "--project-dir", str(self.home / "project")]
+        status = main(["run", *arguments, *told])
+        families = text_string_to_metric_families(metrics.read_text())
+        samples = {
+            ",".join([one.name.removeprefix("tidemark_"), *one.labels.values()]): one.value
+            for family in families
+            for one in family.samples
+        }
+        return status, json.loads(summary.read_text()), samples
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    one = Runs(tmp_path_factory.mktemp("schedule"))
+    empty_project(one.home / "project")
+    forget_tables(spark)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEMARK_LAKEHOUSE", str(one.home / "lakehouse"))
+        one.give("first.jsonl", 3)
+        assert main(["land", str(one.home / "records"), "--project-dir", str(one.home / "project")]) == 0
+        assert main(["scaffold", "--project-dir", str(one.home / "project")]) == 0
+        yield one
+    forget_tables(spark)
+
+
+def test_a_run_does_what_has_news_and_says_so(runs: Runs) -> None:
+    records = str(runs.home / "records")
+    status, said, metrics = runs(records)
+    assert (status, said["status"], said["error"], said["skipped"]) == (0, 0, None, [])
+    assert said["landed"] == {"read": 3, "landed": 0, "known": 3, "quarantined": 0}
+    assert Path(said["report"]).is_file()
+    assert {"build", "check"} <= set(said["stages"])
+    assert metrics["run_status"] == 0 == metrics["run_failed_runs"]
+    assert metrics["run_records,known"] == 3
+    assert metrics["run_success_timestamp_seconds"] > 1.7e9
+
+    status, said, metrics = runs(records)
+    assert (status, said["skipped"], said["stages"]) == (0, ["land", "build", "check"], {})
+    assert metrics["run_skipped,build"] == 1
+    assert Path(said["report"]).is_file()
+
+    runs.give("second.jsonl", 2)
+    status, said, _ = runs(records)
+    assert (status, said["skipped"]) == (0, [])
+    assert said["landed"]["read"] == 2, "the first file is not read again"
+    [history] = (runs.home / "lakehouse/gold").glob("sched__public__orders_history")
+
+    # Nothing of a table that is gone, or of a model that changed, is left out.
+    model = next((runs.home / "project/models").rglob("*_current.sql"))
+    model.write_text(f"{model.read_text()}\n")
+    shutil.rmtree(history)
+    status, said, _ = runs()
+    assert (status, said["skipped"]) == (0, ["land"])
+    assert history.is_dir()
+
+
+def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    heard = runs.home / "heard.json"
+    hook = f"cp /dev/stdin {heard}"
+    status, said, metrics = runs(str(runs.home / "nowhere"), "--on-failure", hook)
+    assert status == 2 == metrics["run_status"]
+    assert json.loads(heard.read_text()) == said
+    assert "no such file" in said["error"]
+    assert metrics["run_failed_runs"] == 1 == said["failed_runs"]
+    assert metrics["run_success_timestamp_seconds"] > 1.7e9, "of the last good one"
+
+    heard.unlink()
+    assert main(["run", "--on-failure", "no-such-command", "--project-dir", str(runs.home / "project")]) == 2
+    status, said, _ = runs("--on-failure", hook)
+    assert (status, said["failed_runs"], heard.exists()) == (0, 0, False)
+    capsys.readouterr()
+    assert main(["run", "--summary", "-", "--project-dir", str(runs.home / "project")]) == 0
+    assert json.loads(capsys.readouterr().out)["skipped"] == ["land", "build", "check"], "nothing but the summary"
+
+
+def test_runs_follow_one_another_until_they_are_stopped(runs: Runs) -> None:
+    stop = threading.Event()
+    seen: list[Outcome] = []
+
+    def tell(outcome: Outcome) -> None:
+        seen.append(outcome)
+        if len(seen) == 1:
+            runs.give("third.jsonl", 1)
+        if len(seen) == 3:
+            stop.set()
+
+    task = Task(Places.of(runs.home / "project"), files=[str(runs.home / "records")])
+    assert run_every(task, 0.1, stop, tell) == 0
+    assert [(one.status, one.landed.read) for one in seen] == [(0, 0), (0, 1), (0, 0)]
+    assert run_every(Task(task.places, files=["nowhere"]), 0.1, threading.Event(), seen.append) == 2
+
+
+def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Outcome] = []
+    records = runs.home / "lakehouse/bronze/records"
+    log = sorted((records / "_delta_log").glob("*.json"))[0]
+    runs.give("fourth.jsonl", 1)
+    aside = runs.home / "aside"
+    (records / "_delta_log").rename(aside)
+    task = Task(Places.of(runs.home / "project"), files=[str(runs.home / "records")])
+    assert run_every(task, 0.1, threading.Event(), seen.append) == 3
+    assert len(seen) == 3
+    assert "bronze.records is damaged" in str(seen[0].error)
+
+    aside.rename(records / "_delta_log")
+    assert log.exists()
+    assert run_once(task).landed.landed == 1
