@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,6 +216,8 @@ def _run(
         failed = error
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
     memory.report = outcome.checked.report
+    found = outcome.checked.evidence  # topics that another process lands
+    outcome.lag, outcome.gaps = [asdict(one) for one in found.lags], [asdict(one) for one in found.gaps]
     if failed is not None:
         raise failed
     if not outcome.checked.passed:
@@ -283,6 +285,9 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
         began = time.monotonic()
         outcome = run_once(task, stop)
         tell(outcome)
+        if task.topics is not None and outcome.streamed is not None:
+            # Offsets are asked for once: they would move every later run back to them.
+            task = replace(task, topics=replace(task.topics, starting="earliest"))
         faults = faults + 1 if outcome.status == Fault.status else 0
         if outcome.status == UsageError.status or faults == _FAULTS:
             return outcome.status
