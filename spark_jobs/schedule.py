@@ -160,15 +160,19 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     run = steps.Run(task.places, "run")
     outcome = Outcome(run.run_id, run.started_at, stages=run.stages)
     memory = Memory.of(task.places)
+    outcome.lag, outcome.gaps = memory.lag, memory.gaps
+    is_counted = False
     try:
         files = record_files(task.files) if task.files else []
         run.begin(task.log_format)
         with writing(task.places, run.run_id, "run", task.wait):
             memory = Memory.of(task.places)  # another run may have ended meanwhile
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
+            is_counted = True
             try:
                 _run(task, run, outcome, memory, files, stop)
-                memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
+                if outcome.streamed is None or not outcome.streamed.is_stopped:
+                    memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
             except BaseException:
                 memory.failed_runs += 1
                 raise
@@ -177,6 +181,10 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     except TidemarkError as error:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)
+        if not is_counted and not isinstance(error, Busy):  # a run that met another writer has not failed
+            memory.failed_runs += 1
+            if (Path(task.places.lakehouse) / MEMORY).exists():
+                memory.store(task.places, outcome)
     except BaseException as error:
         outcome.status, outcome.error = Fault.status, type(error).__name__
         raise

@@ -8,20 +8,26 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pyspark
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 PROJECT = Path(__file__).parents[1]
 USER, PASSWORD = "tide", 'm4rk; "it\'s" \\secret'
-STORE = "of-the-store"
 PATIENCE = 60
 
 _OF_SPARK = ("scala-library", "scala-reflect", "jackson-core-2", "jackson-databind", "jackson-annotations", "lz4-java",
@@ -39,12 +45,10 @@ sasl.enabled.mechanisms=PLAIN
 listener.name.secured.sasl.enabled.mechanisms=PLAIN
 listener.name.secured.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \\
   required user_{user}="{password}";
-listener.name.secured.ssl.keystore.type=PKCS12
-listener.name.secured.ssl.keystore.location={folder}/secured.p12
-listener.name.secured.ssl.keystore.password={store}
-listener.name.expired.ssl.keystore.type=PKCS12
-listener.name.expired.ssl.keystore.location={folder}/expired.p12
-listener.name.expired.ssl.keystore.password={store}
+listener.name.secured.ssl.keystore.type=PEM
+listener.name.secured.ssl.keystore.location={folder}/secured.pem
+listener.name.expired.ssl.keystore.type=PEM
+listener.name.expired.ssl.keystore.location={folder}/expired.pem
 log.dirs={folder}/data
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -71,10 +75,9 @@ class Broker:
         """Make its folder: certificates, settings, an empty log."""
         self.folder.mkdir(parents=True)
         self.ports = dict(zip(("plain", "secured", "expired", "controller"), free_ports(4), strict=True))
-        self._certificate("secured", [])
-        self._certificate("expired", ["-startdate", "-3d", "-validity", "2"])
+        self._certificates(secured=1, expired=-1)
         escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
-        settings = _SETTINGS.format(folder=self.folder, user=USER, password=escaped, store=STORE, **self.ports)
+        settings = _SETTINGS.format(folder=self.folder, user=USER, password=escaped, **self.ports)
         (self.folder / "server.properties").write_text(settings)
         (self.folder / "log4j2.properties").write_text("status=off\nrootLogger.level=off\n")
         self._java(
@@ -96,9 +99,10 @@ class Broker:
         """Where its certificate has expired."""
         return f"127.0.0.1:{self.ports['expired']}"
 
-    def certificate(self, listener: str = "secured") -> Path:
-        """The certificate of a listener, as PEM."""
-        return self.folder / f"{listener}.pem"
+    @property
+    def authority(self) -> Path:
+        """The certificate that its own are signed by, as PEM."""
+        return self.folder / "authority.pem"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -203,11 +207,26 @@ class Broker:
                 cwd=self.folder, stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
 
-    def _certificate(self, name: str, validity: Sequence[str]) -> None:
-        store = ["-keystore", f"{name}.p12", "-storepass", STORE, "-alias", "broker"]
-        made = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=127.0.0.1", "-ext", "SAN=ip:127.0.0.1", *validity]
-        for command in ([*made, *store], ["-exportcert", "-rfc", "-file", f"{name}.pem", *store]):
-            subprocess.run(["keytool", *command], cwd=self.folder, check=True, capture_output=True)
+    def _certificates(self, **days: int) -> None:
+        """Make certificates for listeners, each with its key, that end so many days from now."""
+        now, signer = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
+        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of the tests")])
+        for name, ends in {"authority": 1, **days}.items():
+            is_authority = name == "authority"
+            key = signer if is_authority else ec.generate_private_key(ec.SECP256R1())
+            subject = issuer if is_authority else x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+            here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+            made = (
+                x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+                .not_valid_before(now - timedelta(days=3))
+                .not_valid_after(now + timedelta(days=ends))
+                .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+                .add_extension(here, critical=False)
+                .sign(signer, hashes.SHA256())
+                .public_bytes(Encoding.PEM)
+            )
+            private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            (self.folder / f"{name}.pem").write_bytes(made if is_authority else private + made)
 
 
 def free_ports(count: int) -> list[int]:

@@ -275,7 +275,7 @@ def land_topics(
         Fault: The broker was away for too long, refuses who asks, or Spark could not read or write.
     """
     with alone(places, f"kafka-{hashlib.sha256(label.encode()).hexdigest()[:12]}", f"the topics of {label}"):
-        broker = Broker(spark, topics.servers, topics.pattern, topics.settings)
+        broker = Broker(spark, topics.servers, topics.pattern, topics.settings, topics.patience)
         one = _Landing(spark, places, topics, run_id, label, writing, stop, broker)
         try:
             one.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)

@@ -48,6 +48,7 @@ _TAKEN = (
 )  # fmt: skip
 # A record of a transaction that was aborted was never sent.
 _DEFAULTS = {"isolation.level": "read_committed", "request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
+_TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
 _SECRETS = re.compile(r"jaas|password|secret|token|[.]key$")
 _REFUSED = ("AuthenticationException", "SSLException", "SSLHandshakeException")
 _FORBIDDEN = "AuthorizationException"
@@ -185,8 +186,17 @@ class Look:
 class Broker:
     """A cluster, asked through Kafka's own client in Spark's JVM; the topics that a pattern names whole."""
 
-    def __init__(self, spark: SparkSession, servers: str, pattern: str, settings: Settings) -> None:
+    def __init__(
+        self, spark: SparkSession, servers: str, pattern: str, settings: Settings, patience: float = 60
+    ) -> None:
         """Connect.
+
+        Args:
+            spark: The session.
+            servers: Addresses of brokers.
+            pattern: What the whole name of a topic matches.
+            settings: How to connect.
+            patience: Seconds that one question may take at most, where the settings allow as much.
 
         Raises:
             UsageError: The pattern is none, or the settings can't be.
@@ -203,7 +213,9 @@ class Broker:
             raise UsageError(f"--topics {pattern}: no regular expression of Java's ({said}).") from None
         properties = self._jvm.java.util.Properties()
         for name, value in ({**settings.known, "bootstrap.servers": servers}).items():
-            if name != "isolation.level":
+            if name in _TIMEOUTS and value.isdigit():
+                properties.setProperty(name, str(min(int(value), max(int(patience * 1000), 1000))))
+            elif name != "isolation.level":
                 properties.setProperty(name, value)
         try:
             self._admin = kafka.clients.admin.Admin.create(properties)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault, UsageError
@@ -64,6 +65,8 @@ class Lake:
     def rows(self, name: str, topic: str, label: str = "default") -> list[dict[str, Any]]:
         """A topic's rows of `bronze.records`, `bronze.quarantine`, `ops.kafka_offsets` or `ops.kafka_gaps`."""
         location = self.places.table("ops" if name.startswith("kafka") else "bronze", name)
+        if not DeltaTable.is_deltatable(location):
+            return []
         found = [one for one in rows_of(location) if one["topic"] == topic and one["source_label"] == label]
         return sorted(found, key=lambda one: (one["partition"], one.get("offset", 0)))
 
@@ -142,7 +145,7 @@ def test_a_topic_landed_from_kafka_and_from_files_has_each_record_once(
     assert [[(h["key"], h["value"]) for h in one["headers"]] for one in landed] == [
         one.headers() or [] for one in written
     ]
-    assert [one["timestamp"].timestamp() * 1000 for one in landed] == [one.timestamp()[1] for one in written]
+    assert [round(one["timestamp"].timestamp() * 1000) for one in landed] == [one.timestamp()[1] for one in written]
     assert landed[-1]["value"] is None, "a tombstone"
 
     file = tmp_path / "same.jsonl"
@@ -246,17 +249,15 @@ def test_aborted_transactions_were_never_sent_and_their_marks_are_no_gap(lake: L
 def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) -> None:
     broker.make("tls.public.t")
     broker.produce(changes("tls.public.t", 0, 2))
-    right = {
-        "TIDEMARK_KAFKA_USER": USER, "TIDEMARK_KAFKA_PASSWORD": PASSWORD,
-        "TIDEMARK_KAFKA_CA": str(broker.certificate()),
-    }  # fmt: skip
+    trusting = {"TIDEMARK_KAFKA_CA": str(broker.authority)}
+    right = {"TIDEMARK_KAFKA_USER": USER, "TIDEMARK_KAFKA_PASSWORD": PASSWORD, **trusting}
     assert lake.land(r"tls\..*", "tls", right, servers=broker.secured).landed.landed == 2
 
     file = tmp_path / "client.properties"
     escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
     file.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
-        f"ssl.truststore.location={broker.certificate()}\n"
+        f"ssl.truststore.location={broker.authority}\n"
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
         f'  username="{USER}" password="{escaped}";\n'
     )
@@ -266,9 +267,8 @@ def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) ->
     with pytest.raises(Fault, match=r"don't accept each other .* TIDEMARK_KAFKA_PASSWORD") as refused:
         lake.land(r"tls\..*", "tls", wrong, servers=broker.secured)
     assert "planted-secret" not in str(refused.value)
-    expired = {"TIDEMARK_KAFKA_CA": str(broker.certificate("expired"))}
     with pytest.raises(Fault, match="a certificate has expired"):
-        lake.land(r"tls\..*", "tls", expired, servers=broker.expired)
+        lake.land(r"tls\..*", "tls", trusting, servers=broker.expired)
 
 
 def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
@@ -276,7 +276,7 @@ def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
         lake.land("no-such-topic")
     with pytest.raises(UsageError, match="no regular expression"):
         lake.land("([")
-    with pytest.raises(Fault, match=r"did not answer .* --patience 1"):
+    with pytest.raises(Fault, match=r"did not answer .*\(--patience 1\)"):
         lake.land(".*", servers="127.0.0.1:1", patience=1)
     with pytest.raises(UsageError, match="host:port"):
         lake.land(".*", servers="no.such.host.invalid:9092")
@@ -293,10 +293,7 @@ def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> N
             ended.append(error)
 
     def ids(name: str) -> list[int]:
-        try:
-            return sorted(json.loads(one["key"])["id"] for one in lake.rows("records", name, "on"))
-        except FileNotFoundError:
-            return []
+        return sorted(json.loads(one["key"])["id"] for one in lake.rows("records", name, "on"))
 
     thread = threading.Thread(target=land)
     thread.start()
