@@ -163,7 +163,7 @@ def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.Captu
         (["lnad", "x"], "No such command 'lnad'. Did you mean 'land'?"),
         (["quarantine", "lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["land", "--wiat", "1", "x"], "No such option '--wiat'. Did you mean '--wait'?"),
-        (["land"], "Missing argument 'FILES...'"),
+        (["land"], "land takes FILES, or --kafka HOST:PORT --topics 'REGEX'"),
         (["build", "--slect", "x"], "dbt build: No such option '--slect'"),
     ],
 )

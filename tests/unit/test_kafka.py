@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.cli import main
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import Away, Ends, Look, Settings, explained, patiently
 from spark_jobs.landing.kafka_offsets import Offsets, beginnings, has_moved, landed_until, starting
@@ -32,6 +33,30 @@ def begun(
     """Where landing begins, and the gaps."""
     after, gaps = beginnings(None, seen, before, asked)  # type: ignore[arg-type]
     return after[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in gaps]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--continuous", "file"], "land takes FILES, or --kafka"),
+        (["--every", "5s", "--kafka", "h:1", "--topics", "x"], "--every goes with --continuous"),
+        (["--topics", "x"], "say of which cluster"),
+        (["file", "--kafka", "h:1", "--topics", "x"], "takes one of both"),
+        (["--kafka", "h:1"], "say which topics"),
+        (["--kafka", "h", "--topics", "x"], "--kafka h: it takes addresses as host:port"),
+        (["--kafka", "h:1", "--topics", "x", "--starting", "soon"], "--starting soon: it takes earliest"),
+        (["--kafka", "h:1", "--topics", "x", "--patience", "0s"], "it takes a time such as 30s"),
+    ],
+)
+def test_a_command_that_can_not_be_meant(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["land", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["land", "--kafka", "ann:planted@h:1", "--topics", "x"]) == 2
+    said = capsys.readouterr()
+    assert "planted" not in said.out + said.err
 
 
 def test_a_password_goes_out_encrypted_unless_someone_says_otherwise() -> None:
