@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import steps
+from spark_jobs import __version__, steps
 from spark_jobs.errors import Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, record_files
 from spark_jobs.lock import writing
@@ -273,7 +273,9 @@ def _fingerprint(places: Places, project: str) -> str:
     """What the tables are, and what they are made by: equal where a build would find nothing to do."""
     logs = sorted(Path(places.lakehouse).glob("*/*/_delta_log"))
     tables = [f"{one.parent}:{_version(one)}" for one in logs if one.parent.name != _NOT_NEWS]
-    return hashlib.sha256("\n".join([project, *tables]).encode()).hexdigest()
+    # A catalog that was lost is made anew by a build.
+    catalog = f"{places.catalog}:{Path(places.catalog).is_dir()}"
+    return hashlib.sha256("\n".join([__version__, project, catalog, *tables]).encode()).hexdigest()
 
 
 def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[[Outcome], None]) -> int:

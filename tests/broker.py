@@ -5,6 +5,7 @@ Its jars are `tests/broker_jars.txt`'s, fetched by `make test`; what those need 
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
@@ -197,12 +198,14 @@ class Broker:
         return found
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+        home = os.environ.get("JAVA_HOME")
+        java = str(Path(home) / "bin/java") if home else "java"
         spark = Path(pyspark.__file__).parent / "jars"
         jars = [str(PROJECT / ".jars/broker/*")]
         jars += [str(jar) for name in _OF_SPARK for jar in sorted(spark.glob(f"{name}*.jar"))]
         with (self.folder / "said.txt").open("a") as said:
             return subprocess.Popen(
-                ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(jars),
+                [java, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(jars),
                  f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties", main, *arguments],
                 cwd=self.folder, stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
