@@ -28,6 +28,7 @@ from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Settings
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
+from spark_jobs.reporting import kafka as reporting
 from tests.broker import PASSWORD, USER, Broker
 from tests.projects import empty_project, rows_of
 from tests.source import Column, Source, Table
@@ -220,6 +221,11 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     assert lake.offsets(topic, "lost") == [(0, n) for n in [*range(10), *range(14, 20)]]
     assert lake.gaps(topic, "lost") == [(10, 14, 4, "retention")]
     assert [one.records for one in streamed.gaps] == [4]
+    [lag] = [one for one in reporting.lags(lake.spark, lake.places) if one.topic == topic]
+    assert (lag.records, lag.seconds, lag.is_gone) == (0, 0, False)
+    [gap] = [one for one in reporting.gaps(lake.spark, lake.places) if one.topic == topic]
+    assert gap.is_loss
+    assert f"{topic}, partition 0: 4 records (offsets 10 to 13) were removed by retention" in gap.told
 
     broker.produce(changes(topic, 20, 23))
     broker.remove(topic)
