@@ -1,0 +1,61 @@
+"""Metrics as Prometheus reads them: names of topics escaped, what can't be told left out. No Spark in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_jobs.errors import Fault
+from spark_jobs.metrics import write_metrics
+
+HOSTILE = 'a"b\\c\nd'
+
+
+def said(**own: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {
+        "status": 0, "failed_runs": 0, "seconds": 1.5, "finished_at": "2026-11-21T08:00:00+00:00", "last_success": None,
+        "failures": [], "warnings": ["one"], "stages": {"land": 1.0}, "landed": {"read": 5}, "skipped": ["build"],
+        "lag": [], "gaps": [],
+    }  # fmt: skip
+    return usual | own
+
+
+def samples(file: Path) -> dict[tuple[str, ...], float]:
+    families = text_string_to_metric_families(file.read_text())
+    return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
+
+
+def lag(topic: str, records: int, seconds: float | None, *, is_gone: bool = False) -> dict[str, Any]:
+    return {"source_label": "default", "topic": topic, "records": records, "seconds": seconds, "is_gone": is_gone}
+
+
+def gap(records: int, reason: str) -> dict[str, Any]:
+    return {"source_label": "default", "topic": "t", "records": records, "reason": reason}
+
+
+def test_a_run_and_its_topics(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "tidemark.prom"
+    lags = [lag(HOSTILE, 5, 61.5), lag("never", 3, None), lag("gone", 0, 0, is_gone=True)]
+    write_metrics(file, said(lag=lags, gaps=[gap(4, "retention"), gap(2, "retention"), gap(1, "skipped")]))
+
+    found = samples(file)
+    assert found[("tidemark_run_timestamp_seconds",)] == 1795248000
+    assert ("tidemark_run_success_timestamp_seconds",) not in found, "no run was good yet"
+    assert found[("tidemark_run_skipped", "build")] == 1
+    assert found[("tidemark_run_skipped", "land")] == 0
+    assert found[("tidemark_topic_lag_records", "default", HOSTILE)] == 5
+    assert found[("tidemark_topic_lag_seconds", "default", HOSTILE)] == 61.5
+    assert ("tidemark_topic_lag_seconds", "default", "never") not in found
+    assert ("tidemark_topic_lag_records", "default", "gone") not in found
+    assert found[("tidemark_topic_gap_records", "retention", "default", "t")] == 6
+    assert [one.name for one in file.parent.iterdir()] == ["tidemark.prom"], "written in one step"
+
+
+def test_a_place_that_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(Fault, match="--metrics"):
+        write_metrics(tmp_path / "file" / "tidemark.prom", said())
