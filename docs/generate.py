@@ -20,6 +20,12 @@ _SCOPES = {
     "current": ("A table: its `_current` model", "Named arguments of `{{ current(…) }}`."),
     "accounting": ("A table: its `_accounting` model", "Named arguments of `{{ accounting(…) }}`."),
     "outbox": ("Outbox events: an `_events` model", "Named arguments of `{{ outbox(…) }}`."),
+    "messages": ("A topic prefix: its `_messages` model", "Named arguments of `{{ messages(…) }}`."),
+    "schema_versions": (
+        "A topic prefix: its `_schema_versions` model",
+        "Named arguments of `{{ schema_versions(…) }}`.",
+    ),
+    "snapshots": ("A topic prefix: its `_snapshots` model", "Named arguments of `{{ snapshots(…) }}`."),
     "transactions": ("A source: its `_transactions` model", "Named arguments of `{{ transactions(…) }}`."),
     "source": (
         "A source",
@@ -29,7 +35,7 @@ _SCOPES = {
 }
 _KINDS = {
     "text": "a text", "name": "a name", "names": "a list of column names", "mapping": "a mapping",
-    "boolean": "`true` or `false`", "connector": "the name of a connector",
+    "boolean": "`true` or `false`", "number": "a number above 0", "connector": "the name of a connector",
     "encoding": "one of the encodings below",
     "places": "a list of {`topic`, `partition`, `offset`, `label`}",
 }  # fmt: skip

@@ -179,8 +179,15 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
-    from spark_jobs.scaffolding.tables import seen_events, seen_tables
-    from spark_jobs.scaffolding.write import differences, files_of_events, missing, outdated, write
+    from spark_jobs.scaffolding.tables import seen_channels, seen_events, seen_tables
+    from spark_jobs.scaffolding.write import (
+        differences,
+        files_of_channels,
+        files_of_events,
+        missing,
+        outdated,
+        write,
+    )
 
     run = steps.Run(Places.of(project_dir), "scaffold")
     run.begin(log_format)
@@ -190,14 +197,14 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
             f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
         )
     tables = seen_tables(spark, run.places)
+    beside = files_of_events(seen_events(spark, run.places)) | files_of_channels(seen_channels(spark, run.places))
     if diff:
-        click.echo(visible(differences(run.places.project, tables)), nl=False)
+        click.echo(visible(differences(run.places.project, tables, beside)), nl=False)
         return
     declared = {table.feed for table in captured_tables(run.places)}
     fresh = [table for table in tables if table.feed not in declared]
     files = missing(run.places.project, fresh, tables)
-    events = files_of_events(seen_events(spark, run.places))
-    files |= {path: text for path, text in events.items() if not (run.places.project / path).exists()}
+    files |= {path: text for path, text in beside.items() if not (run.places.project / path).exists()}
     write(run.places.project, files)
     write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:
@@ -327,7 +334,7 @@ def tables(as_json: bool, project_dir: str, log_format: str) -> None:
 def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str, log_format: str) -> None:
     """Run a SQL statement over the tables, by their names, and print what it gives."""
     from spark_jobs import steps
-    from spark_jobs.declarations import captured_tables
+    from spark_jobs.declarations import declared_tables
     from spark_jobs.query import as_json as to_json
     from spark_jobs.query import as_table, rows_of, show_tables
 
@@ -335,7 +342,8 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
         raise UsageError("tidemark sql takes one statement: as an argument, or in a file with --file.")
     this = steps.Run(Places.of(project_dir), "sql")
     spark = this.session()
-    show_tables(spark, this.places, captured_tables(this.places))
+    declared = declared_tables(this.places)
+    show_tables(spark, this.places, declared.tables, declared.beside)
     rows = rows_of(spark, (statement or Path(str(file)).read_text()).strip().rstrip(";"))
     if as_json:
         for row in rows:

@@ -29,7 +29,7 @@ class CapturedTable:
     `columns` are dicts of `name`, `type`, `field`, `sensitive` and `encoding`, as `macros/changes` reads them;
     `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` are None
     for a table without a key (R18) or whose models were removed, `transactions` where its source is not declared
-    `consistent` (G7).
+    `consistent` (G7). `silent_after_minutes` is what its source declares, None where it doesn't.
     """
 
     name: str
@@ -44,6 +44,7 @@ class CapturedTable:
     history: Model | None
     accounting: Model | None
     transactions: Model | None
+    silent_after_minutes: float | None = None
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -54,6 +55,29 @@ class CapturedTable:
     def sensitive(self) -> frozenset[str]:
         """The columns whose values people may not see."""
         return frozenset(column["name"] for column in self.columns if column["sensitive"])
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A table of what arrives beside changes: its `kind` is its macro (`messages`, …), or `outbox`.
+
+    `prefix` is the topic prefix, empty for an outbox.
+    """
+
+    kind: str
+    prefix: str
+    model: Model
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Everything that the project's models declare to be built of records."""
+
+    tables: list[CapturedTable]
+    beside: list[Beside]
+
+
+_BESIDE = ("messages", "schema_versions", "snapshots")
 
 
 def run_dbt(places: Places, arguments: list[str]) -> Any:
@@ -73,6 +97,11 @@ def beginning_of(said: object) -> str:
 
 def captured_tables(places: Places) -> list[CapturedTable]:
     """The tables that the project has changes models for, in the order of their names."""
+    return declared_tables(places).tables
+
+
+def declared_tables(places: Places) -> Declared:
+    """The captured tables, and those of what arrives beside changes, each in the order of their names."""
     with redirect_stdout(io.StringIO()) as said:
         result = run_dbt(places, ["--quiet", "parse"])
     if not result.success:
@@ -112,9 +141,18 @@ def captured_tables(places: Places) -> list[CapturedTable]:
                 history=_model(places, history) if history else None,
                 accounting=_model(places, accounting) if accounting else None,
                 transactions=_model(places, transactions) if transactions else None,
+                silent_after_minutes=declared.get("silent_after_minutes"),
             )
         )
-    return sorted(tables, key=lambda table: table.name)
+    beside = [
+        Beside(kind, meta[key].get(f"{kind}_of", ""), _model(places, node))
+        for key, node in models.items()
+        for kind in (*_BESIDE, "outbox")
+        if f"{kind}_of" in meta[key] or (kind == "outbox" and kind in meta[key])
+    ]
+    return Declared(
+        sorted(tables, key=lambda table: table.name), sorted(beside, key=lambda one: (one.model.name, one.kind))
+    )
 
 
 def _model(places: Places, node: Any) -> Model:

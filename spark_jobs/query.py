@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable
+from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.errors import UsageError
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -24,7 +24,9 @@ _WIDEST = 200
 OPS = ("kafka_offsets", "kafka_gaps")
 
 
-def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> None:
+def show_tables(
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside] = ()
+) -> None:
     """Make every table of the lakehouse a view under its own name, and under `layer.name` as the catalog has it."""
     locations = {name: places.table("bronze", name) for name in bronze.TABLES}
     locations |= {name: places.table("ops", name) for name in OPS}
@@ -32,6 +34,7 @@ def show_tables(spark: SparkSession, places: Places, tables: Sequence[CapturedTa
         for model in (table.changes, table.current, table.history, table.accounting):
             if model is not None:
                 locations[model.name] = model.location
+    locations |= {one.model.name: one.model.location for one in beside}
     for name, location in locations.items():
         if bronze.is_table(spark, location):
             spark.sql(f"select * from {table_at(location)}").createOrReplaceTempView(name)

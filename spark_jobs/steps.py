@@ -198,32 +198,34 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
     Args:
         run: The run.
         spark: A session with the catalog.
-        names: Names of captured tables, of their models, or `ops.progress` and `ops.accounting`.
+        names: Names of captured tables, of their models, of tables beside them, or `ops.progress` and `ops.accounting`.
 
     Raises:
         UsageError: A name is unknown.
         Fault: Bronze is damaged, or Spark failed.
         DataError: A test failed.
     """
-    from spark_jobs.declarations import captured_tables
+    from spark_jobs.declarations import declared_tables
 
-    tables = captured_tables(run.places)
-    models = {model.name: (table, model) for table in tables for model in models_of(table)}
+    declared = declared_tables(run.places)
+    models = {model.name: model for table in declared.tables for model in models_of(table)}
+    models |= {one.model.name: one.model for one in declared.beside}
     books = {f"ops.{name}" for name in BOOKS}
-    known = {table.name: table for table in tables} | {name: table for name, (table, _) in models.items()}
+    known = {one.model.name: [one.model] for one in declared.beside}
+    for table in declared.tables:
+        known |= {name: [*models_of(table)] for name in (table.name, *(model.name for model in models_of(table)))}
     for name in names:
         if name not in known and name not in books:
             [near] = get_close_matches(name, [*known, *books], n=1, cutoff=0)
             raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
-    chosen = {model.name for name in names if name in known for model in models_of(known[name])}
+    chosen = {model.name for name in names if name in known for model in known[name]}
     found = damages(spark, run.places)
     if lost := [damage for damage in found if damage.layer == "bronze"]:
         raise Fault(" ".join(damage.told for damage in lost))
     aside = []
     for damage in found:
         if f"{damage.layer}.{damage.name}" in names or (damage.name in chosen and not damage.has_log):
-            model = models[damage.name][1] if damage.name in models else None
-            aside.append(set_aside(spark, run.places, run.run_id, damage, model))
+            aside.append(set_aside(spark, run.places, run.run_id, damage, models.get(damage.name)))
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
     return aside
@@ -231,7 +233,7 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:
     """Accounting, expectations and the report of this run."""
-    from spark_jobs.declarations import captured_tables
+    from spark_jobs.declarations import declared_tables
     from spark_jobs.reporting.check import check
     from spark_jobs.reporting.run import RunSummary
 
@@ -246,7 +248,8 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
         },
     )  # fmt: skip
     with run.stage("check"):
-        return check(spark, run.places, captured_tables(run.places), summary, sample_rows=sample_rows)
+        declared = declared_tables(run.places)
+        return check(spark, run.places, declared.tables, summary, beside=declared.beside, sample_rows=sample_rows)
 
 
 def _take_catalog(spark: SparkSession, places: Places) -> None:

@@ -20,7 +20,7 @@ with
 
 {{ stays_steps(table, scope, declared.granularity, declared.snapshot_deletes) }},
 
-{{ told_steps(scope.log, table, scope.hazards, versions, declared.column_names) }},
+{{ told_steps(scope.log, table, scope.hazards, versions, declared.column_names, scope.scans) }},
 
 in_order as (
 

@@ -2,7 +2,7 @@
   Steps from `stays` to `told`: of each change what it did to a key (`outcome`), and what was found on the way (`signs`,
   of {name, key}). What the names mean to people is told in spark_jobs/reporting/signs.py.
 -#}
-{% macro told_steps(log, table, hazards, versions, column_names) -%}
+{% macro told_steps(log, table, hazards, versions, column_names, scans=[]) -%}
 {%- set lineage = ['position', 'topic', 'partition', 'offset'] -%}
 in_gold as (
 
@@ -17,7 +17,7 @@ in_gold as (
 {% if hazards.reads -%}
 snapshot_ends as (
 
-    {{ ends(log, false, true) }}
+    {{ ends(log, false, true, scans) }}
 
 ),
 

@@ -21,7 +21,9 @@
         'columns': column_specs(columns), 'key': key or [], 'before_is_whole': before_is_whole,
         'source': source_name ~ '.' ~ table, 'documents': documents
     } -%}
-    {%- do config(meta={'tidemark': declared}) -%}
+    {%- do config(meta={'tidemark': dict(
+        declared, silent_after_minutes=source_options(source_name).silent_after_minutes
+    )}) -%}
     {%- set captured = captured_table(source_name, table, declared) -%}
     {%- set scope = changes_scope(captured) -%}
 {{ decision(scope) }}

@@ -114,25 +114,25 @@
   also what it holds and should not (`delete`). Only the part of the log from the batch's first position on is read:
   deliveries of one change agree in position, but for one that S of R4 put behind its own.
 -#}
-{% macro revisions(staged, target, case) -%}
+{% macro revisions(staged, target, case, id='change_id') -%}
     {%- set bounds = run_query('select min(position), count_if(position is null) from ' ~ staged)[0] -%}
     select
         staged.*,
         case
-            when known.change_id is null then 'insert'
-            when staged.change_id is null then 'delete'
+            when known.{{ id }} is null then 'insert'
+            when staged.{{ id }} is null then 'delete'
             else 'update'
         end as action
     from {{ staged }} as staged
     {{ 'full' if case == 'rederive' else 'left' }} join (
-        select change_id, position, `partition`, `offset`, topic
+        select {{ id }}, position, `partition`, `offset`, topic
         from {{ target }}
         {%- if case == 'some' and not bounds[1] %}
         where position >= {{ text_literal(bounds[0]) }}
         {%- endif %}
-    ) as known on staged.change_id = known.change_id
-    where known.change_id is null
-        or staged.change_id is null
+    ) as known on staged.{{ id }} = known.{{ id }}
+    where known.{{ id }} is null
+        or staged.{{ id }} is null
         or struct(staged.`partition`, staged.`offset`, staged.topic)
         < struct(known.`partition`, known.`offset`, known.topic)
         {%- if case == 'rederive' %}
@@ -142,11 +142,11 @@
 
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
-{% macro merge_revisions(revisions, target) -%}
+{% macro merge_revisions(revisions, target, id='change_id') -%}
     {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
     merge into {{ target }} as target
     using ({{ revisions }}) as revised
-    on target.change_id = revised.change_id
+    on target.{{ id }} = revised.{{ id }}
     when matched then update set
         {%- for column in columns %}
         target.{{ quoted(column) }} = revised.{{ quoted(column) }}{{ ',' if not loop.last }}

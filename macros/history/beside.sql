@@ -8,7 +8,7 @@
 
   Owns R14, R15, R16 and R19.
 -#}
-{% macro beside_steps(log, table, hazards, snapshot_deletes) -%}
+{% macro beside_steps(log, table, hazards, snapshot_deletes, scans=[]) -%}
 {%- set closes = snapshot_deletes == 'close' and hazards.reads -%}
 {%- if hazards.moves -%}
 halves as (
@@ -31,7 +31,7 @@ halves as (
 {%- if hazards.truncates or closes %}
 ends as (
 
-    {{ ends(log, hazards.truncates, closes) }}
+    {{ ends(log, hazards.truncates, closes, scans) }}
 
 ),
 {% endif -%}
@@ -115,9 +115,13 @@ every_change as (
 
 {#-
   Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
-  and complete snapshots at the place of their last read.
+  and complete snapshots at the place of their last read. A snapshot is complete where one of its reads is marked as the
+  last, or where a notification says so.
+
+  Args:
+      scans: what `scans_of` gave
 -#}
-{% macro ends(log, truncates, closes) -%}
+{% macro ends(log, truncates, closes, scans=[]) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
     from (
         {%- if truncates %}
@@ -139,6 +143,9 @@ every_change as (
             where op = 'r' and snapshot != 'incremental' and position is not null
             group by position
             having bool_or(snapshot in ('last', 'last_in_data_collection'))
+                {%- for scan in scans %}
+                or (min(processed_at) >= timestamp_millis({{ scan[0] }}) and max(processed_at) <= timestamp_millis({{ scan[1] }}) and count(*) >= {{ scan[2] }})
+                {%- endfor %}
         ) as complete_snapshots
         {%- endif %}
     ) as ending

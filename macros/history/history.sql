@@ -20,7 +20,7 @@
     {%- do check_options('history', dict(kwargs, **declared)) -%}
     {%- do config(meta={'tidemark': declared}) -%}
     {%- set log = read(changes) -%}
-    {%- if transactions_of(changes) -%}{%- do read(transactions_of(changes)) -%}{%- endif -%}
+    {%- for name in [transactions_of(changes), snapshots_of(changes)] if name -%}{%- do read(name) -%}{%- endfor -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}

@@ -5,7 +5,7 @@
       keys      of the keys that have news, and of keys that share a row with them, the log or, where `carried` says
                 that it is enough, the news and the open version
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
-                log made anew reaches keys that have no news
+                log made anew, or a notification that tells of a complete one, reaches keys that have no news
 
   News are changes landed since the last run, and those between its consistent cut and this run's (G7).
 
@@ -20,14 +20,16 @@
     {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
     {%- set cut = cut_of(declared.changes) -%}
     {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=up_to(log, cut)
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=up_to(log, cut), scans=[]
     ) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none)) }}
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
-    {%- set scope = dict(scope, cut=cut, news=news(scope.after, cut, last.get('cut'))) -%}
-    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut}) -%}
+    {%- set scope = dict(
+        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes)
+    ) -%}
+    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set found = run_query(
         "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
@@ -40,7 +42,7 @@
     ) -%}
     {%- if scope.case == 'full' -%}
         {{ return(as_far_as(history, progress, scope)) }}
-    {%- elif scope.state.log_made_in != last.get('log_made_in') -%}
+    {%- elif scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '') -%}
         {{ return(as_far_as(history, progress, dict(scope, case='table'))) }}
     {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
@@ -75,7 +77,9 @@
     {%- set reached = progress.get(history, {'batch_id': -1}) -%}
     {{ return(dict(
         scope, batch_id=[scope.batch_id, reached.batch_id] | min,
-        state=dict(scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'))
+        state=dict(
+            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=reached.get('scans', '')
+        )
     )) }}
 {%- endmacro %}
 

@@ -44,7 +44,7 @@ own_changes as (
 
 ),
 
-{{ beside_steps(scope.log, table, hazards, snapshot_deletes) }},
+{{ beside_steps(scope.log, table, hazards, snapshot_deletes, scope.scans) }},
 
 labelled as (
 

@@ -83,6 +83,19 @@
                 'about': 'Field of the payload → Spark type, or → the options of a column above.',
             },
         },
+        'messages': {
+            'prefix': {'takes': 'text', 'about': 'The topic prefix, as the events spell it.'},
+            'encoding': {
+                'takes': 'encoding', 'default': none, 'rule': 'R6',
+                'about': 'How the connector writes content, where `binary.handling.mode` is not `bytes` or `base64`.',
+            },
+        },
+        'schema_versions': {
+            'prefix': {'takes': 'text', 'about': 'The topic prefix, as the events spell it.'},
+        },
+        'snapshots': {
+            'prefix': {'takes': 'text', 'about': 'The topic prefix, as the notifications and signals spell it.'},
+        },
         'transactions': {
             'source_name': {'takes': 'text', 'about': 'The dbt source.'},
             'changes': {'takes': 'names', 'rule': 'G7', 'about': 'All changes models of the source.'},
@@ -116,6 +129,16 @@
             'transaction_topic': {
                 'takes': 'text', 'default': none, 'rule': 'G7',
                 'about': 'The topic of BEGIN and END, where it is not `<topic prefix>.transaction`.',
+            },
+            'snapshot_notifications': {
+                'takes': 'boolean', 'default': false, 'rule': 'R16',
+                'about': 'Whether a snapshot\'s reads of a table are complete, too, where a notification in'
+                    ~ ' `<source>_snapshots` tells that the scan of the table has ended and all its rows are here.',
+            },
+            'silent_after_minutes': {
+                'takes': 'number', 'default': none, 'rule': 'R17',
+                'about': 'After how many minutes without a heartbeat or a change the report calls the connector dead;'
+                    ~ ' never where not said.',
             },
             'given_up': {
                 'takes': 'names', 'default': [], 'rule': 'G7',
@@ -226,6 +249,8 @@
         {{ return(true) }}
     {%- elif takes == 'boolean' -%}
         {{ return(value is boolean) }}
+    {%- elif takes == 'number' -%}
+        {{ return(value is number and value is not boolean and value > 0) }}
     {%- elif takes == 'connector' -%}
         {{ return(value in connector_names()) }}
     {%- elif takes == 'name' -%}
@@ -239,7 +264,7 @@
 
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
-        'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false',
+        'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false', 'number': 'a number above 0',
         'connector': connector_names() | join(' or '),
         'places': 'a list of {topic, partition, offset}, each with a label or without',
         'encoding': declarable_encodings() | join(' or ')

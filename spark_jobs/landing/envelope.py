@@ -27,9 +27,10 @@ _SOURCE = (
 )
 _BLOCK_NAMES = (
     "op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type",
-    "ts_ms",
+    "ts_ms", "additional_data", "type",
 )  # fmt: skip
 _BLOCKS = ", ".join(f"{name} {_SOURCE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
+_KEY = "serverName string"
 _VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed string"
 
 REASONS = {
@@ -53,11 +54,12 @@ REASONS = {
     "schema-not-read": "its schema is none of Avro or Connect that can be read",
     "schema-not-asked": "one landing asks for a thousand schemas, and its was not among the most frequent: release it",
     "avro-not-decoded": "its bytes are no value of their schema",
-    "no-source": "the envelope's source names no table",
+    "no-source": "it doesn't say of which source, or of which table of it, it is",
     "unknown-op": "the envelope's op is none of c, u, d, r, t, m",
     "no-time": "neither the envelope nor its source tells a time",
     "bad-number": "a time or a place in the log is told that is no whole number within range",
     "no-after": "an insert, update or read without the row's state after it",
+    "no-message": "a logical decoding message without its prefix and content",
 }
 
 
@@ -75,7 +77,7 @@ def routed(records: DataFrame) -> DataFrame:
 
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
-        schema_change, notification; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
+        schema_change, notification, signal; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
         `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields), and
         `is_suspect`: whether it can be of a form that JSON alone doesn't show (`forms`).
     """
@@ -126,7 +128,7 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
         "kind",
         F.col("e.op").alias("op"),
         F.col("e.source.connector").alias("connector"),
-        F.when(is_row, F.col("e.source.name")).alias("source_name"),
+        _source_name().alias("source_name"),
         F.when(is_row, F.col("e.source.db")).alias("db"),
         F.when(is_row, F.col("e.source.schema")).alias("schema"),
         F.when(is_row, table).alias("table"),
@@ -135,6 +137,23 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
         .alias("feed"),
         F.xxhash64(shape).alias("shape_id"),
         shape.alias("shape"),
+    )
+
+
+def _source_name() -> Column:
+    """The topic prefix of the connector that a record is of; NULL for tombstones and boundaries of transactions."""
+    told_by_key = F.from_json("key_text", f"payload struct<{_KEY}>, {_KEY}", JSON_LIMITS)
+    # Topics have the prefix at their end, whatever `topic.heartbeat.prefix` says.
+    of_heartbeat = F.coalesce(
+        told_by_key["payload"]["serverName"],
+        told_by_key["serverName"],
+        F.nullif(F.regexp_extract("topic", "heartbeat[.](.+)$", 1), F.lit("")),
+    )
+    return (
+        F.when(F.col("kind").isin("change", "truncate", "message", "schema_change"), F.col("e.source.name"))
+        .when(F.col("kind") == "notification", F.get_json_object("e.additional_data", "$.connector_name"))
+        .when(F.col("kind") == "signal", F.btrim("key_text", F.lit('"')))
+        .when(F.col("kind") == "heartbeat", of_heartbeat)
     )
 
 
@@ -150,7 +169,9 @@ def _is_tombstone(value: Column) -> Column:
 
 def _reason(value: Column) -> Column:
     op, source, table = F.col("e.op"), F.col("e.source"), F.coalesce("e.source.table", "e.source.collection")
-    is_other = (_other_kind()).isNotNull()
+    is_other = _other_kind(value).isNotNull()
+    is_schema_change = F.coalesce(_other_kind(value) == "schema_change", F.lit(False))
+    has_no_name = F.coalesce("e.source.name", F.lit("")) == ""
     key_is_json = F.col("key_text").isNull() | F.json_object_keys("key_text").isNotNull()
     return (
         F.when(~_is_unicode("key", F.col("key_text")), "not-unicode")
@@ -158,14 +179,14 @@ def _reason(value: Column) -> Column:
         .when(~_is_unicode("value", value), "not-unicode")
         .when(F.col("v").isNull() | F.col("v._malformed").isNotNull(), "value-not-json")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
-        .when(is_other, F.lit(None))
-        .when(op.isNull() | source.isNull(), "no-envelope")
-        .when(op == "m", F.lit(None))
-        .when(~op.isin(*OPS), "unknown-op")
-        .when(F.coalesce(table, F.lit("")) == "", "no-source")
-        .when(F.coalesce("e.source.name", F.lit("")) == "", "no-source")
-        .when(~_has_time(), "no-time")
+        .when(is_other & ~is_schema_change, F.lit(None))
+        .when(~is_schema_change & (op.isNull() | source.isNull()), "no-envelope")
+        .when(~op.isin(*OPS, "m"), "unknown-op")
+        .when(has_no_name | (op.isin(*OPS) & (F.coalesce(table, F.lit("")) == "")), "no-source")
+        .when(op.isin(*OPS) & ~_has_time(), "no-time")
         .when(~_is_all_numbers(), "bad-number")
+        .when(is_schema_change, F.lit(None))
+        .when(op == "m", F.when(~_has_message(), "no-message"))
         .when(~key_is_json, "key-not-json")
         .when(
             op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)) & ~_is_described(),
@@ -177,6 +198,10 @@ def _reason(value: Column) -> Column:
 def _is_described() -> Column:
     """Whether it tells what an update did to a document, which then needn't be there."""
     return (F.col("e.op") == "u") & F.coalesce(F.col("e.updateDescription").startswith("{"), F.lit(False))
+
+
+def _has_message() -> Column:
+    return F.coalesce(F.col("e.message").startswith("{"), F.lit(False))
 
 
 def _has_time() -> Column:
@@ -201,14 +226,34 @@ def _is_whole(name: str, lowest: int, highest: int) -> Column:
     return F.col(name).isNull() | F.coalesce(within, F.lit(False))
 
 
-def _other_kind() -> Column:
+def _other_kind(value: Column) -> Column:
+    """What a record without an op is: by its schema's name where it has one, else by its fields."""
     return (
         F.when(F.col("e.op").isNotNull(), F.lit(None))
         .when(F.col("e.status").isin("BEGIN", "END") & F.col("e.id").isNotNull(), "transaction")
         .when(F.col("e.ddl").isNotNull() | F.col("e.tableChanges").isNotNull(), "schema_change")
-        .when(F.col("e.aggregate_type").isNotNull(), "notification")
-        .when(F.col("topic").contains("heartbeat") & F.col("e.ts_ms").isNotNull(), "heartbeat")
+        .when(F.col("e.aggregate_type").isNotNull() & F.col("e.type").isNotNull(), "notification")
+        .when(F.col("e.ts_ms").isNotNull() & F.col("e.source").isNull() & _is_heartbeat(), "heartbeat")
+        .when(F.col("e.type").isNotNull() & _is_signal(value), "signal")
     )
+
+
+def _is_heartbeat() -> Column:
+    """Whether a value with a time alone is a heartbeat, whatever its topic's name is."""
+    keys = F.json_object_keys(F.coalesce(F.get_json_object("key_text", "$.payload"), F.col("key_text")))
+    return F.coalesce(
+        F.col("v.schema").contains("io.debezium.connector.common.Heartbeat")
+        | F.col("topic").contains("heartbeat")
+        | (keys == F.array(F.lit("serverName"))),
+        F.lit(False),
+    )
+
+
+def _is_signal(value: Column) -> Column:
+    """Whether it is what the connector reads as a signal: the topic prefix as key, a type, data, and nothing else."""
+    others = F.array_except(F.json_object_keys(value), F.array(F.lit("id"), F.lit("type"), F.lit("data")))
+    is_prefix = ~F.col("key_text").rlike(r"^\s*([{\[]|$)")
+    return F.coalesce((F.size(others) == 0) & is_prefix, F.lit(False))
 
 
 def _kind(value: Column) -> Column:
@@ -217,5 +262,5 @@ def _kind(value: Column) -> Column:
         .when(F.col("e.op") == "m", "message")
         .when(F.col("e.op") == "t", "truncate")
         .when(F.col("e.op").isNotNull(), "change")
-        .otherwise(_other_kind())
+        .otherwise(_other_kind(value))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -12,11 +13,15 @@ from spark_jobs import bronze
 from spark_jobs.places import Places
 
 ROW_KINDS = ("change", "truncate")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Records of one feed, topic and kind; `pending` of them came in landings that the feed's table hasn't read."""
+    """Records of one feed, topic and kind; `pending` of them came in landings that the feed's table hasn't read.
+
+    `landed_at` is when the last of them was landed.
+    """
 
     feed: str
     topic: str
@@ -25,6 +30,7 @@ class Content:
     source_name: str
     records: int
     pending: int
+    landed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,21 @@ def contents(spark: SparkSession, places: Places, built_through: Mapping[str, in
     counted = (
         bronze.read(spark, places, "records")
         .groupBy(*[F.coalesce(F.col(name), F.lit("")).alias(name) for name in names])
-        .agg(F.count("*").alias("records"), F.count_if(F.col("batch_id") > known).alias("pending"))
+        .agg(
+            F.count("*").alias("records"),
+            F.count_if(F.col("batch_id") > known).alias("pending"),
+            F.unix_micros(F.max("landed_at")).alias("landed_at"),
+        )
     )
     return sorted(
-        (Content(**row.asDict()) for row in counted.collect()), key=lambda one: (one.feed, one.topic, one.kind)
+        (Content(**{**row.asDict(), "landed_at": moment(row["landed_at"])}) for row in counted.collect()),
+        key=lambda one: (one.feed, one.topic, one.kind),
     )
+
+
+def moment(microseconds: int | None) -> datetime | None:
+    """Microseconds since 1970 as a time with its zone; rows of Spark bring times without one."""
+    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
 
 
 def owners(found: Sequence[Content]) -> dict[str, str]:

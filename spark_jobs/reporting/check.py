@@ -13,13 +13,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from expectations.validate import validate
-from spark_jobs.declarations import CapturedTable
+from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
+from spark_jobs.reporting.liveness import pulses
 from spark_jobs.reporting.report import write_report
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
+from spark_jobs.reporting.schema_changes import schema_changes
 
 _GAPS = "expect_no_gap_in_offsets"
 
@@ -45,6 +47,7 @@ def check(
     tables: Sequence[CapturedTable],
     run: RunSummary,
     *,
+    beside: Sequence[Beside] = (),
     sample_rows: bool = True,
 ) -> CheckOutcome:
     """Check all layers of the captured tables, and write the report.
@@ -54,6 +57,7 @@ def check(
         places: The project and its lakehouse.
         tables: The captured tables, as `captured_tables` gives them.
         run: The run that the check ends. Its dbt results count where they are later than its beginning.
+        beside: The tables of what arrives beside changes.
         sample_rows: Whether keys and quarantined records are shown.
 
     Raises:
@@ -78,7 +82,8 @@ def check(
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(found)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
-        told = signs.signs(tables, counted, sample_rows=sample_rows)
+        changed = schema_changes(spark, places, tables, beside, sample_rows=sample_rows)
+        told = signs.signs(tables, counted, changed, sample_rows=sample_rows)
         evidence = Evidence(
             tables=tables,
             accounts=accounts,
@@ -86,10 +91,12 @@ def check(
             measures=measured,
             signs=told,
             quarantine=held,
-            settings=settings.findings(tables, found, measured, described, _gaps(expected), told),
+            settings=settings.findings(tables, found, measured, described, _gaps(expected), told, changed),
             cuts=cuts.cuts(spark, tables),
             lags=kafka.lags(spark, places),
             gaps=kafka.gaps(spark, places),
+            pulses=pulses(spark, places, tables, found, measured, run.started_at if run.landed else None),
+            schema_changes=changed,
             dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
         )
         report = write_report(

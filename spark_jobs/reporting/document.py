@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from spark_jobs import __version__
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.advice import next_steps
+from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.run import Evidence, RunSummary
+from spark_jobs.reporting.schema_changes import SchemaChange
 
 LAYOUT = 1
 SCHEMA_FILE = "report.schema.json"
@@ -58,6 +60,8 @@ def document(
         "cuts": [asdict(one) for one in evidence.cuts],
         "lags": [asdict(one) for one in evidence.lags],
         "gaps": [asdict(one) for one in evidence.gaps],
+        "connectors": [_connector(one) for one in evidence.pulses],
+        "schema_changes": [_schema_change(one) for changes in evidence.schema_changes.values() for one in changes],
         "dbt": _dbt(evidence),
         "expectations": [{**asdict(one), "sample_keys": list(one.sample_keys)} for one in evidence.expectations],
         "quarantine": [{**asdict(one), "samples": list(one.samples)} for one in evidence.quarantine],
@@ -82,6 +86,25 @@ def _table(table: CapturedTable, one: Measures) -> dict[str, Any]:
             "last_batch": asdict(one.lag_of_last_batch) if one.lag_of_last_batch else None,
         },
     }
+
+
+def _connector(one: Pulse) -> dict[str, Any]:
+    return {
+        "source": one.source, "state": one.state, "told": one.told, "last_heartbeat": _iso(one.last_heartbeat),
+        "last_change": _iso(one.last_change), "seen_at": _iso(one.seen_at),
+        "limit_minutes": one.limit / timedelta(minutes=1) if one.limit else None,
+    }  # fmt: skip
+
+
+def _schema_change(one: SchemaChange) -> dict[str, Any]:
+    return {
+        "table": one.table, "at": _iso(one.at), "statement": one.statement, "columns": list(one.columns),
+        "is_key_changed": one.is_key_changed,
+    }  # fmt: skip
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _dbt(evidence: Evidence) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,6 +15,7 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting.bronze_contents import moment
 
 # Tables are measured side by side: while one is planned on the driver another has the executors.
 _THREADS = 4
@@ -37,6 +39,7 @@ class Measures:
     reads and streamed changes only one ever carries.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
+    `last_processed_at` is when the connector worked on the last of the changes.
     Rows are None where a layer isn't there.
     """
 
@@ -54,6 +57,7 @@ class Measures:
     lag_of_last_batch: Lag | None = None
     nulls: Mapping[str, int] = field(default_factory=dict)
     one_sided: tuple[str, ...] = ()
+    last_processed_at: datetime | None = None
 
 
 def measure(
@@ -119,6 +123,7 @@ def _of_changes(changes: DataFrame, defaulted: Sequence[str], last_batch: int) -
     return changes.agg(
         F.count("*").alias("rows"),
         F.max("batch_id").alias("last_batch"),
+        F.unix_micros(F.max("processed_at")).alias("last_processed_at"),
         F.count_if(is_streamed).alias("streamed"),
         F.count_if(F.col("op") == "u").alias("updates"),
         F.count_if((F.col("op") == "u") & F.col("before").isNull()).alias("updates_without_before"),
@@ -164,6 +169,7 @@ def _measures(layers: Mapping[str, Mapping[str, Any]]) -> Measures:
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
         nulls=_named(changes, "null."),
+        last_processed_at=moment(changes.get("last_processed_at")),
         **{name: value for name in plain if (value := changes.get(name)) is not None},
     )
 

@@ -12,7 +12,9 @@ from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtRun
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
+from spark_jobs.reporting.liveness import DEAD, Pulse
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import SettingFinding
 from spark_jobs.reporting.signs import LOST, Sign
 
@@ -70,6 +72,8 @@ class Evidence:
     cuts: Sequence[Cut] = ()
     lags: Sequence[TopicLag] = ()
     gaps: Sequence[TopicGap] = ()
+    pulses: Sequence[Pulse] = ()
+    schema_changes: Mapping[str, Sequence[SchemaChange]] = field(default_factory=dict)
 
     @property
     def failures(self) -> list[str]:
@@ -90,8 +94,9 @@ class Evidence:
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
         said += [one.told for one in self.cuts]
         said += [one.told for one in self.gaps if one.is_loss]
+        said += [one.told for one in self.pulses if one.state == DEAD]
         said += [
-            f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}."
+            f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
             for table, met in self.signs.items()
             for one in met.values()
             if one.sign in LOST

@@ -16,6 +16,7 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
 from spark_jobs.reporting.connectors import Connector, connector_named
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
 
 _CONNECT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
@@ -85,6 +86,7 @@ def findings(
     described: Mapping[str, Fields],
     gaps: Mapping[str, int],
     told: Mapping[str, Mapping[str, Sign]],
+    changed: Mapping[str, Sequence[SchemaChange]] | None = None,
 ) -> list[SettingFinding]:
     """The harmful settings of all sources.
 
@@ -95,13 +97,15 @@ def findings(
         described: Table → what the embedded schemas say of its columns.
         gaps: Table → how many gaps there are in the offsets of its topics.
         told: Table → its signs.
+        changed: Table → the statements that changed it.
     """
     every = [*_of_sources(tables, found, measured)]
     for table in tables:
         one = measured[table.name]
         every += _of_table(
-            table, one, described.get(table.name, Fields()), _connectors(table, found), told.get(table.name, {})
-        )
+            table, one, described.get(table.name, Fields()), _connectors(table, found), told.get(table.name, {}),
+            (changed or {}).get(table.name, ()),
+        )  # fmt: skip
         if gaps.get(table.name):
             every.append(
                 SettingFinding(
@@ -156,7 +160,12 @@ def _of_sources(
 
 
 def _of_table(
-    table: CapturedTable, one: Measures, described: Fields, connectors: Sequence[Connector], told: Mapping[str, Sign]
+    table: CapturedTable,
+    one: Measures,
+    described: Fields,
+    connectors: Sequence[Connector],
+    told: Mapping[str, Sign],
+    changed: Sequence[SchemaChange],
 ) -> Iterator[SettingFinding]:
     for connector in connectors:
         if connector.before and one.updates_without_before:
@@ -194,7 +203,8 @@ def _of_table(
             "column.exclude.list",
             table.name,
             f"Columns that of snapshot and stream only one carries: {_named(one.one_sided)}. Generated columns are in"
-            " the snapshot alone; a column that was added or dropped looks alike. Their values are those last carried.",
+            " the snapshot alone; a column that was added or dropped looks alike. Their values are those last carried."
+            + because(changed, one.one_sided),
             "the columns that the source computes itself",
             "info",
         )
@@ -213,7 +223,7 @@ def _of_table(
             "converters",
             table.name,
             f"Semantic types that Tidemark doesn't know: {_named(described.unknown_types)}. Their values are kept as"
-            " their literal types have them.",
+            " their literal types have them." + because(changed),
             "a column's type and encoding in its _changes model, where the literal value isn't what is meant",
             "info",
         )

@@ -10,6 +10,7 @@ from pyspark.sql import Row
 
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 
 # What each sign of `told_steps` (macros/accounting) and of `key_shapes` means to people. Those that tell of something
 # lost come first.
@@ -34,23 +35,32 @@ LOST = (
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """How often a table met a sign; `sample_keys` are some of its keys as JSON, sensitive values as short hashes."""
+    """How often a table met a sign; `sample_keys` are some of its keys as JSON, sensitive values as short hashes.
+
+    `because` names statements that changed the table, where they explain it.
+    """
 
     table: str
     sign: str
     meaning: str
     count: int
     sample_keys: tuple[str, ...]
+    because: str = ""
 
 
 def signs(
-    tables: Sequence[CapturedTable], counted: Mapping[str, Sequence[Row]], *, sample_rows: bool
+    tables: Sequence[CapturedTable],
+    counted: Mapping[str, Sequence[Row]],
+    changed: Mapping[str, Sequence[SchemaChange]],
+    *,
+    sample_rows: bool,
 ) -> dict[str, dict[str, Sign]]:
     """Table → sign → what was counted, in the order of MEANINGS.
 
     Args:
         tables: The captured tables.
         counted: What `accounting.counted` and `signs_of_key_shapes` gave.
+        changed: Table → the statements that changed it.
         sample_rows: Whether keys may be shown.
     """
     found: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}
@@ -59,7 +69,8 @@ def signs(
         for name, meaning in MEANINGS.items():
             if name in rows:
                 keys = tuple(_shown(table, key) for key in rows[name]["sample_keys"]) if sample_rows else ()
-                found[table.name][name] = Sign(table.name, name, meaning, rows[name]["records"], keys)
+                because = reason_of(name, changed, table.name).strip()
+                found[table.name][name] = Sign(table.name, name, meaning, rows[name]["records"], keys, because)
     return found
 
 

@@ -34,6 +34,11 @@ EVENT_COLUMNS = {
     "partition": "int", "offset": "bigint", "source_label": "string", "batch_id": "bigint", "landed_at": "timestamp",
 }  # fmt: skip
 
+# Kind of record → the macro, and the folder, of the table that a topic prefix has for records beside changes.
+CHANNELS = {
+    "message": "messages", "schema_change": "schema_versions", "notification": "snapshots", "signal": "snapshots",
+}  # fmt: skip
+
 _NUL = "\0"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
 
@@ -103,6 +108,32 @@ class SeenEvents:
     name: str
     topic: str
     columns: tuple[SeenColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChannel:
+    """Records beside changes that bronze has seen of a topic prefix; `kind` is the macro of their table."""
+
+    name: str
+    source: str
+    prefix: str
+    kind: str
+
+
+def seen_channels(spark: SparkSession, places: Places) -> list[SeenChannel]:
+    """What bronze has seen beside changes that has a table of its own, in the order of names."""
+    records = bronze.read(spark, places, "records").where(
+        F.col("kind").isin(*CHANNELS) & F.col("source_name").isNotNull()
+    )
+    seen = {
+        (row["source_name"], CHANNELS[row["kind"]])
+        for row in records.select("kind", "source_name").distinct().collect()
+    }
+    slugs = {prefix: _slug(prefix) for prefix, _ in seen}
+    taken = Counter(slugs.values())
+    sources = {prefix: f"{slug}_{digest(prefix)}" if taken[slug] > 1 else slug for prefix, slug in slugs.items()}
+    found = [SeenChannel(f"{sources[prefix]}_{kind}", sources[prefix], prefix, kind) for prefix, kind in seen]
+    return sorted(found, key=lambda one: one.name)
 
 
 def seen_events(spark: SparkSession, places: Places) -> list[SeenEvents]:

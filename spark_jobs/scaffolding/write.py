@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import jinja2
 
 from expectations.template import suite_source
 from spark_jobs.names import quoted
-from spark_jobs.scaffolding.tables import EVENT_COLUMNS, SeenColumn, SeenEvents, SeenTable
+from spark_jobs.scaffolding.tables import EVENT_COLUMNS, SeenChannel, SeenColumn, SeenEvents, SeenTable
 from spark_jobs.texts import literal, on_one_line
 
 OWN_TYPES = {
@@ -103,6 +103,18 @@ def files_of_events(events: Iterable[SeenEvents]) -> dict[str, str]:
     }
 
 
+def files_of_channels(channels: Iterable[SeenChannel]) -> dict[str, str]:
+    """Path in the project → text, of what scaffolding writes for records beside changes."""
+    environment = _environment()
+    return {
+        f"models/silver/{one.kind}/{one.name}.{kind}": environment.get_template(
+            "channel.sql.j2" if kind == "sql" else f"{one.kind}.yml.j2"
+        ).render(channel=one)
+        for one in channels
+        for kind in ("sql", "yml")
+    }
+
+
 def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
     """The files of sources that lack a table and that nobody has edited: as they were written, but for fewer tables."""
     files = {}
@@ -122,10 +134,10 @@ def missing(project: Path, tables: Sequence[SeenTable], seen: Sequence[SeenTable
     return {path: text for path, text in files.items() if not (project / path).exists()}
 
 
-def differences(project: Path, tables: Sequence[SeenTable]) -> str:
-    """What scaffolding would write now against what is there, as a unified diff."""
+def differences(project: Path, tables: Sequence[SeenTable], beside: Mapping[str, str] | None = None) -> str:
+    """What scaffolding would write now against what is there, as a unified diff; `beside` are files of no table."""
     lines: list[str] = []
-    for files in (*map(files_of, tables), files_of_sources(tables)):
+    for files in (*map(files_of, tables), files_of_sources(tables), beside or {}):
         for path, text in files.items():
             there = (project / path).read_text() if (project / path).exists() else ""
             lines += difflib.unified_diff(

@@ -65,6 +65,7 @@ class Story:
     has_schemas: bool = False
     edit: tuple[str, str] = ("", "")
     has_history: bool = False
+    has_heartbeat: bool = False
 
     def lines(self, source_name: str) -> str:
         """The records of two transactions, and of a delete where the table has a key."""
@@ -77,7 +78,13 @@ class Story:
             if table.key:
                 with source.commit():
                     source.delete(table, table.rows[table.key_of({"id": "1"})])
-        return source.lines()
+        return source.lines() + (self.heartbeat(source_name) if self.has_heartbeat else "")
+
+    def heartbeat(self, source_name: str) -> str:
+        """A heartbeat, of which the topic's name says nothing."""
+        told = {"topic": f"{source_name}.public.{self.table.name}", "partition": 0, "offset": 1000, "headers": []}
+        told |= {"key": json.dumps({"serverName": source_name}), "value": json.dumps({"ts_ms": 1}), "timestamp": None}
+        return json.dumps(told) + "\n"
 
 
 # What tapes have no words for: types, columns, records that are no change, tables without a key.
@@ -89,7 +96,7 @@ STORIES = {
     "a column that no model declares": Story(
         Table("undeclared", ANY, ("id",)), has_schemas=True, edit=("'name': 'string',", "")
     ),
-    "each record that is no change": Story(Table("tombstones", ANY, ("id",))),
+    "each record that is no change": Story(Table("tombstones", ANY, ("id",)), has_heartbeat=True),
     "a history without a key": Story(Table("unkeyed", ANY, ()), has_history=True),
 }
 TAPES = {tape.name: tape for tape in tapes(Path(__file__).parents[1] / "tapes")}

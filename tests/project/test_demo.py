@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.cli import main
 from spark_jobs.declarations import run_dbt
-from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import differences
+from spark_jobs.scaffolding.tables import seen_channels, seen_tables
+from spark_jobs.scaffolding.write import differences, files_of_channels
 from tests.demo import PROJECT, Demo, built_demo, forget_catalog
 
 QUERIES = sorted((PROJECT / "examples/queries").glob("*.sql"))
@@ -132,7 +132,9 @@ def test_the_exposures_name_what_the_report_and_the_queries_read(manifest: dict[
     asked = {name for query in QUERIES for name in re.findall(r"\binv__\w+", query.read_text())}
 
     assert read["inv__questions"] == asked
-    assert read["inv__quality_report"] == {model["name"] for model in models_of(manifest).values()} - VIEWS
+    assert read["inv__quality_report"] == {model["name"] for model in models_of(manifest).values()} - VIEWS - {
+        "inv_messages"
+    }
 
 
 def test_every_selector_selects(demo: Demo) -> None:
@@ -315,7 +317,10 @@ def test_duckdb_answers_the_same(duck: duckdb.DuckDBPyConnection, query: Path) -
 
 
 def test_scaffolding_again_finds_no_difference(demo: Demo, spark: SparkSession) -> None:
-    assert differences(demo.places.project, seen_tables(spark, demo.places)) == ""
+    beside = files_of_channels(seen_channels(spark, demo.places))
+
+    assert list(beside) == [f"models/silver/messages/inv_messages.{kind}" for kind in ("sql", "yml")]
+    assert differences(demo.places.project, seen_tables(spark, demo.places), beside) == ""
 
 
 def test_deltalake_reads_every_gold_table(demo: Demo, spark: SparkSession) -> None:

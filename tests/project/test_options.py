@@ -21,6 +21,9 @@ ENTRY_POINTS = {
     "current": "macros/current/current.sql",
     "accounting": "macros/accounting/accounting.sql",
     "outbox": "macros/outbox/outbox.sql",
+    "messages": "macros/channels/messages.sql",
+    "schema_versions": "macros/channels/schema_versions.sql",
+    "snapshots": "macros/channels/snapshots.sql",
     "transactions": "macros/transactions/transactions.sql",
 }
 CHANGES = "{{ changes('shop', 'orders', key=['id'], columns={'id': 'int', 'state': 'string'}) }}"
@@ -88,7 +91,8 @@ def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None
 
     assert said["options"] == {
         "connector": None, "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": [],
-        "consistent": False, "transaction_topic": None, "given_up": [],
+        "consistent": False, "transaction_topic": None, "given_up": [], "snapshot_notifications": False,
+            "silent_after_minutes": None,
     }  # fmt: skip
 
 

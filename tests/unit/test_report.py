@@ -20,10 +20,12 @@ from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
+from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.reporting.masking import redacted, short_hash
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
+from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.texts import visible
@@ -80,7 +82,9 @@ def hostile() -> Evidence:
         expectations=[one],
         quarantine=[Held("no-envelope", HOSTILE, HOSTILE, 1, (HOSTILE,))],
         settings=[SettingFinding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "warning")],
-        signs={HOSTILE: {HOSTILE: Sign(HOSTILE, HOSTILE, HOSTILE, 1, (HOSTILE,))}},
+        signs={HOSTILE: {HOSTILE: Sign(HOSTILE, HOSTILE, HOSTILE, 1, (HOSTILE,), HOSTILE)}},
+        pulses=[Pulse(HOSTILE, AT, None, AT)],
+        schema_changes={HOSTILE: [SchemaChange(HOSTILE, AT, HOSTILE, (HOSTILE,), (HOSTILE,), is_key_changed=True)]},
         dbt=dbt,
     )
 
@@ -131,6 +135,37 @@ def test_what_is_critical_fails_the_run(bad: dict[str, Any]) -> None:
     assert len(said["failures"]) == 1
     assert said["next"]
     assert "Bad:" in page(said)
+
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "change", "limit", "state", "words"),
+    [
+        (1, 40, 30, "nothing_new", "src: nothing new since 2024-05-01 11:20:00 UTC: heartbeats go on"),
+        (None, 1, 30, "changing", "It sends no heartbeats, so that silence tells nothing."),
+        (40, 50, 30, "dead", "neither a heartbeat nor a change since 2024-05-01 11:20:00 UTC, 40 min before"),
+        (None, 40, 30, "dead", "It sends no heartbeats: with heartbeat.interval.ms it would tell."),
+        (400, 500, None, "nothing_new", "heartbeats go on"),
+        (30, None, 30, "nothing_new", "src: nothing new: heartbeats go on"),
+        (50, 2, 30, "changing", "src: the last change is of 2024-05-01 11:58:00 UTC."),
+    ],
+)
+def test_a_quiet_source_is_not_a_dead_connector(
+    heartbeat: int | None, change: int | None, limit: int | None, state: str, words: str
+) -> None:
+    def ago(minutes: int | None) -> datetime | None:
+        return None if minutes is None else AT - minutes * MINUTE
+
+    one = Pulse("src", ago(heartbeat), ago(change), AT, None if limit is None else limit * MINUTE)
+    said = report(evidence(pulses=[one]))
+
+    assert (said["connectors"][0]["state"], said["connectors"][0]["told"]) == (state, one.told)
+    assert words in one.told
+    assert words in page(said)
+    assert (one.told in said["warnings"]) == (state == "dead")
+    assert said["status"] == "passed"
 
 
 def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:

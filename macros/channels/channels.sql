@@ -1,0 +1,106 @@
+{#-
+  What the tables of records beside changes share: a table for each topic prefix and kind of record (R17), of which each
+  row can be told from its redeliveries, and nothing is read where nothing of the kind has landed.
+-#}
+
+
+{#- Condition: whether a record of bronze is of a kind and of the connector with a topic prefix. -#}
+{% macro is_of_channel(kinds, prefix) -%}
+    kind in ({{ text_list(kinds) }}) and source_name = {{ text_literal(prefix) }}
+{%- endmacro %}
+
+
+{#-
+  What this run has to read, decided here alone: everything where the table is new or declared otherwise (`full`), nothing
+  where no record has come since (`nothing`), else what has come (`some`) or, where rows depend on each other, everything.
+
+  Args:
+      declared: the options that its rows depend on
+      records: condition, the records of bronze that it reads
+      stands_alone: whether each record's rows depend on it alone
+-#}
+{% macro channel_scope(declared, records, stands_alone) -%}
+    {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
+    {%- set scope = dict(build_scope('silver', declared, [], progress), batch_id=none) -%}
+    {%- if not is_building() -%}
+        {{ return(scope) }}
+    {%- endif -%}
+    {%- set last = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records') ~ ' where '
+        ~ records ~ ' and batch_id > ' ~ scope.after)[0][0] -%}
+    {%- if scope.case == 'full' -%}
+        {{ return(dict(scope, batch_id=last or 0)) }}
+    {%- elif last is none -%}
+        {{ return(dict(scope, case='nothing')) }}
+    {%- elif stands_alone -%}
+        {{ return(dict(scope, case='some', batch_id=last)) }}
+    {%- endif -%}
+    {{ return(dict(scope, case='full', after=-1, batch_id=last)) }}
+{%- endmacro %}
+
+
+{#- Expression: the time that milliseconds since 1970 tell, as text, within the years 1 to 9999; 0 is no time (R10). -#}
+{% macro instant_of(milliseconds) -%}
+    timestamp_millis(if(
+        try_cast({{ milliseconds }} as bigint) between -62135596800000 and 253402300799999,
+        nullif(try_cast({{ milliseconds }} as bigint), 0),
+        null
+    ))
+{%- endmacro %}
+
+
+{#- Expression: the time that a source block tells, in its finest unit; else the envelope's. -#}
+{% macro told_instant(source, ts_ms) -%}
+    coalesce(
+        timestamp_micros(nullif(try_cast({{ source }}.ts_ns as bigint), 0) div 1000),
+        timestamp_micros(nullif(try_cast({{ source }}.ts_us as bigint), 0)),
+        {{ instant_of(source ~ '.ts_ms') }},
+        {{ instant_of(ts_ms) }}
+    )
+{%- endmacro %}
+
+
+{#- Expression: a row's stable name, from what makes two records the same thing; without a place each delivery stands alone. -#}
+{% macro told_once(parts) -%}
+    sha2({{ exact_json(
+        'named_struct(' ~ parts ~ ", 'place', if(place is null,"
+        ~ ' array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash), identity))'
+    ) }}, 256)
+{%- endmacro %}
+
+
+{#- Expression: which delivery of a row this is; the first is the one that counts (R3). -#}
+{% macro delivery_of(id) -%}
+    row_number() over (partition by {{ id }} order by `partition`, `offset`, topic, source_label, content_hash)
+{%- endmacro %}
+
+
+{#- Builds a log that is appended to, and merged into only where a record lands late that was delivered before one that is there. -#}
+{% materialization appended, adapter='spark' %}
+    {%- set decision = decided(compiled_code) -%}
+    {%- set target = this.incorporate(type='table') -%}
+    {%- set id = config.require('unique_key') -%}
+    {{ run_hooks(pre_hooks) }}
+    {%- if decision.case == 'nothing' -%}
+        {%- do leave_as_is(target, this.schema) -%}
+    {%- elif decision.case == 'full' -%}
+        {%- do create_as(target, compiled_code, this.schema, []) -%}
+        {%- do say('built', decision) -%}
+    {%- else -%}
+        {%- set staged = stage(compiled_code) -%}
+        {%- set revised = revisions(staged, target, 'some', id) -%}
+        {%- set counts = run_query(
+            "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
+        )[0] -%}
+        {%- if counts[1] -%}
+            {%- do run_query(merge_revisions(revised, target, id)) -%}
+        {%- elif counts[0] -%}
+            {%- do run_query(
+                'insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')'
+            ) -%}
+        {%- endif -%}
+        {%- do unstage(staged) -%}
+        {%- do say(counts[0] ~ ' rows', decision) -%}
+    {%- endif -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [target]}) }}
+{% endmaterialization %}

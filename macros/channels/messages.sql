@@ -1,0 +1,125 @@
+{#-
+  The logical decoding messages of a source: one row a message, however often it was delivered (R3, R17).
+
+  A transactional message stands in the log where its transaction wrote it, and names it. Another one overtakes the
+  transaction that it was written in, survives its rollback, and is in none.
+
+  Args:
+      prefix: the topic prefix, as the events spell it
+      encoding: how the connector writes content (`binary.handling.mode`), where it is neither base64 nor hexadecimal that shows
+-#}
+{% macro messages(prefix, encoding=none) -%}
+    {%- do check_options('messages', dict(kwargs, prefix=prefix, encoding=encoding)) -%}
+    {%- set declared = {'messages_of': prefix, 'encoding': encoding} -%}
+    {%- do config(meta={'tidemark': declared}, unique_key='message_id') -%}
+    {%- set scope = channel_scope(declared, is_of_channel(['message'], prefix), stands_alone=true) -%}
+{{ decision(scope) }}
+{{ messages_query(prefix, encoding, scope.after) }}
+{%- endmacro %}
+
+
+{#- The content as a column of the message, as the macros of types take it. -#}
+{% macro content_specs(encoding) -%}
+    {{ return(column_specs({'content': {'type': 'binary', 'encoding': encoding}})) }}
+{%- endmacro %}
+
+
+{% macro messages_query(prefix, encoding, after) -%}
+    {%- set specs = content_specs(encoding) -%}
+    {%- set among = ['postgresql'] -%}
+    {%- set block -%}
+        op: string, ts_ms: string, source: {{ source_ddl(among)[:-1] }}, db: string>, transaction: struct<id: string>, message: string
+    {%- endset -%}
+with
+
+events as (
+
+    select
+        * except (parsed),
+        if(
+            parsed.payload is null,
+            named_struct('ts_ms', parsed.ts_ms, 'source', parsed.source, 'transaction', parsed.transaction, 'message', parsed.message),
+            named_struct(
+                'ts_ms', parsed.payload.ts_ms, 'source', parsed.payload.source,
+                'transaction', parsed.payload.transaction, 'message', parsed.payload.message
+            )
+        ) as event,
+        coalesce(contains(parsed.`schema`, '"bytes"'), false) as is_base64
+    from (
+        select
+            source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, op, connector,
+            {{ read_json(record_text('value'), 'struct<`schema`: string, payload: struct<' ~ block ~ '>, ' ~ block ~ '>') }} as parsed
+        from {{ lakehouse_table('bronze', 'records') }}
+        where {{ is_of_channel(['message'], prefix) }} and batch_id > {{ after }}
+    ) as records
+
+),
+
+told as (
+
+    select
+        * except (event),
+        event.ts_ms,
+        event.source,
+        event.transaction,
+        cast(null as bigint) as snapshot_lsn,
+        from_json(event.message, 'prefix string').prefix as prefix,
+        {{ read_json('event.message', row_ddl(specs)) }} as fields
+    from events
+
+),
+
+placed as (
+
+    select
+        *,
+        {{ by_connector('position', among) }} as place,
+        {{ by_connector('identity', among) }} as identity,
+        {{ by_connector('transaction', among) }} as transaction_id,
+        {% if encoding -%}
+        {{ plain_struct('fields', content_specs(encoding)) }} as field_texts,
+        {%- else -%}
+        -- a schema tells bytes from text, which alone can be hexadecimal or base64
+        if(is_base64, {{ plain_struct('fields', content_specs('base64')) }}, {{ plain_struct('fields', specs) }}) as field_texts,
+        {%- endif %}
+        cast(array() as array<string>) as unavailable_columns
+    from told
+
+),
+
+typed as (
+
+    select
+        *,
+        {{ typed_struct('field_texts', specs) }} as typed_fields,
+        {{ told_once("'prefix', prefix, 'content', field_texts") }} as message_id
+    from placed
+
+),
+
+ranked as (
+
+    select *, {{ delivery_of('message_id') }} as delivery from typed
+
+)
+
+select
+    message_id,
+    prefix,
+    typed_fields.content,
+    {{ exact_values('field_texts', 'typed_fields', specs) }} as exact_values,
+    transaction_id is not null as is_transactional,
+    transaction_id,
+    place as position,
+    source.db,
+    {{ told_instant('source', 'ts_ms') }} as sent_at,
+    {{ instant_of('ts_ms') }} as processed_at,
+    topic,
+    `partition`,
+    `offset`,
+    source_label,
+    batch_id,
+    landed_at
+from ranked
+where delivery = 1
+{%- endmacro %}

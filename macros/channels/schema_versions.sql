@@ -1,0 +1,187 @@
+{#-
+  What the schema-change events of a source say of its tables: a row for each table that a statement created, altered or
+  dropped, in the order of the log, with the columns that it has from there on (R8, R17). A snapshot tells every table
+  that it reads once more, as DROP and CREATE, without a change in the source.
+
+  The table is made anew where events have come: what a statement changed depends on the one before it.
+
+  Args:
+      prefix: the topic prefix, as the events spell it
+-#}
+{% macro schema_versions(prefix) -%}
+    {%- do check_options('schema_versions', dict(kwargs, prefix=prefix)) -%}
+    {%- set declared = {'schema_versions_of': prefix} -%}
+    {%- do config(meta={'tidemark': declared}) -%}
+    {%- set scope = channel_scope(declared, is_of_channel(['schema_change'], prefix), stands_alone=false) -%}
+{{ decision(scope) }}
+{{ schema_versions_query(prefix) }}
+{%- endmacro %}
+
+
+{% macro schema_versions_query(prefix) -%}
+    {%- set block -%}
+        source: {{ source_ddl(none)[:-1] }}, db: string, `schema`: string, `table`: string>, ts_ms: string,
+        `databaseName`: string, `schemaName`: string, ddl: string,
+        `tableChanges`: array<struct<`type`: string, id: string, `table`: struct<
+            `primaryKeyColumnNames`: array<string>, columns: array<struct<
+                name: string, `jdbcType`: string, `typeName`: string, `typeExpression`: string, `charsetName`: string,
+                length: string, scale: string, position: string, optional: boolean, `autoIncremented`: boolean,
+                generated: boolean, `defaultValueExpression`: string, `enumValues`: array<string>, comment: string
+            >>
+        >>>
+    {%- endset -%}
+    {%- set ddl = modules.re.sub('\\s+', ' ', block) -%}
+    {%- set names = ['source', 'ts_ms', 'databaseName', 'schemaName', 'ddl', 'tableChanges'] -%}
+    {%- set in_order = 'partition by db, `schema`, `table` order by position asc nulls first, topic, `partition`, `offset`, number' -%}
+with
+
+events as (
+
+    select
+        * except (parsed),
+        {%- for name in names %}
+        if(parsed.payload is null, parsed.{{ quoted(name) }}, parsed.payload.{{ quoted(name) }}) as {{ quoted(name) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        select
+            source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, connector,
+            cast(null as string) as op,
+            cast(null as bigint) as snapshot_lsn,
+            {{ read_json(record_text('value'), 'struct<payload: struct<' ~ ddl ~ '>, ' ~ ddl ~ '>') }} as parsed
+        from {{ lakehouse_table('bronze', 'records') }}
+        where {{ is_of_channel(['schema_change'], prefix) }}
+    ) as records
+
+),
+
+placed as (
+
+    select
+        *,
+        {{ by_connector('position', none) }} as place,
+        {{ by_connector('identity', none) }} as identity
+    from events
+
+),
+
+of_tables as (
+
+    select
+        *,
+        -- "db"."table"; of a renamed table the name before stands in front of it
+        transform(regexp_extract_all(told.id, '"((?:[^"]|"")*)"', 1), part -> replace(part, '""', '"')) as parts
+    from placed
+    lateral view posexplode(`tableChanges`) exploded as number, told
+
+),
+
+described as (
+
+    select
+        *,
+        -- spelled as the source block of changes spells them
+        coalesce(nullif(source.db, ''), `databaseName`) as db,
+        coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
+        coalesce(try_element_at(parts, -1), source.`table`) as `table`,
+        if(contains(told.id, '","'), try_element_at(parts, cast(size(parts) div 2 as int)), null) as previous_table,
+        transform(told.`table`.columns, one -> named_struct(
+            'name', one.name,
+            'type', {{ spelled_type('one') }},
+            'jdbc_type', try_cast(one.`jdbcType` as int),
+            'length', try_cast(one.length as int),
+            'scale', try_cast(one.scale as int),
+            'charset', one.`charsetName`,
+            'is_optional', one.optional,
+            'is_auto_incremented', one.`autoIncremented`,
+            'is_generated', one.generated,
+            'default_value', one.`defaultValueExpression`,
+            'enum_values', one.`enumValues`,
+            'comment', one.comment
+        )) as columns
+    from of_tables
+
+),
+
+named as (
+
+    select
+        *,
+        {{ told_once("'number', number, 'told', to_json(told), 'ddl', ddl, 'db', db, 'schema', `schema`") }} as schema_version_id
+    from described
+
+),
+
+ranked as (
+
+    select *, place as position, {{ delivery_of('schema_version_id') }} as delivery from named
+
+),
+
+followed as (
+
+    select
+        *,
+        last_value(columns, true) over ({{ in_order }} rows between unbounded preceding and 1 preceding) as columns_before,
+        last_value(told.`table`.`primaryKeyColumnNames`, true) over (
+            {{ in_order }} rows between unbounded preceding and 1 preceding
+        ) as key_before
+    from ranked
+    where delivery = 1
+
+)
+
+select
+    schema_version_id,
+    db,
+    `schema`,
+    `table`,
+    previous_table,
+    told.`type` as kind,
+    position,
+    {{ told_instant('source', 'ts_ms') }} as changed_at,
+    coalesce(source.snapshot, 'false') != 'false' as is_snapshot,
+    ddl,
+    told.`table`.`primaryKeyColumnNames` as key,
+    columns,
+    coalesce(concat(
+        filter(
+            transform(columns, one -> named_struct(
+                'name', one.name,
+                'type_before', {{ column_named('columns_before', 'one.name') }}.type,
+                'type', one.type
+            )),
+            one -> not one.type <=> one.type_before
+        ),
+        transform(
+            filter(columns_before, one -> {{ column_named('columns', 'one.name') }} is null),
+            one -> named_struct('name', one.name, 'type_before', one.type, 'type', cast(null as string))
+        )
+    ), array()) as changes,
+    coalesce(not told.`table`.`primaryKeyColumnNames` <=> key_before and columns is not null and columns_before is not null, false) as is_key_changed,
+    topic,
+    `partition`,
+    `offset`,
+    source_label,
+    batch_id,
+    landed_at
+from followed
+{%- endmacro %}
+
+
+{#- Expression: a column's type as people write it. -#}
+{% macro spelled_type(column) -%}
+    concat(
+        coalesce({{ column }}.`typeExpression`, {{ column }}.`typeName`),
+        if(
+            {{ column }}.length is null or contains(coalesce({{ column }}.`typeExpression`, {{ column }}.`typeName`), '('),
+            '',
+            concat('(', concat_ws(',', {{ column }}.length, {{ column }}.scale), ')')
+        )
+    )
+{%- endmacro %}
+
+
+{#- Expression: the column of a name among columns; NULL where there is none. -#}
+{% macro column_named(columns, name) -%}
+    try_element_at(filter({{ columns }}, other -> other.name = {{ name }}), 1)
+{%- endmacro %}

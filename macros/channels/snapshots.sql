@@ -1,0 +1,322 @@
+{#-
+  The snapshots of a source: who asked, when it began, how far it came, how it ended, for each table where it is told. A
+  row for each snapshot and table, or for the snapshot alone where no table is told.
+
+  It is told by notifications, each once whoever delivered it again, in the order of the connector's clock and, where
+  that ties, of offsets; and by signals that ask for a snapshot: records of Kafka's signal channel, and rows of a signal table,
+  which are changes like any other (R17). An incremental snapshot bears the id of the signal that asked for it.
+
+  The table is made anew where any of those have come.
+
+  Args:
+      prefix: the topic prefix, as the events spell it
+-#}
+{% macro snapshots(prefix) -%}
+    {%- do check_options('snapshots', dict(kwargs, prefix=prefix)) -%}
+    {%- set declared = {'snapshots_of': prefix} -%}
+    {%- do config(meta={'tidemark': declared}) -%}
+    {%- set asked_in = is_signal_row(prefix) -%}
+    {%- set scope = channel_scope(
+        declared, '(' ~ is_of_channel(['notification', 'signal'], prefix) ~ ' or ' ~ asked_in ~ ')', stands_alone=false
+    ) -%}
+{{ decision(scope) }}
+{{ snapshots_query(prefix, asked_in) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a record is a new row of a table that has the columns of a signal table, and nothing else. -#}
+{% macro is_signal_row(prefix) -%}
+    {%- set feeds = [] -%}
+    {%- if is_building() -%}
+        {%- for row in run_query(
+            'select distinct feed from ' ~ lakehouse_table('bronze', 'shapes') ~ ' where source_name = ' ~ text_literal(prefix)
+            ~ " and array_sort(transform(fields, field -> lower(field.name))) = array('data', 'id', 'type') order by feed"
+        ) -%}
+            {%- do feeds.append(row[0]) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ "(op = 'c' and feed in (" ~ text_list(feeds) ~ '))' if feeds else 'false' }}
+{%- endmacro %}
+
+
+{% macro snapshots_query(prefix, asked_in) -%}
+    {%- set notice -%}
+        id: string, aggregate_type: string, `type`: string, additional_data: map<string, string>, timestamp: string
+    {%- endset -%}
+    {%- set signal = 'id: string, `type`: string, data: string' -%}
+    {%- set row = 'after: map<string, string>, source: struct<ts_ms: string, ts_us: string, ts_ns: string>, ts_ms: string' -%}
+    {%- set asked = 'struct<`data-collections`: array<string>, `additional-conditions`: string, `additional-condition`: string, `type`: string>' -%}
+with
+
+notices as (
+
+    select
+        source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at,
+        if(parsed.payload is null, struct({{ fields_of_struct('parsed', notice) }}), parsed.payload) as notice
+    from (
+        select *, {{ read_json(record_text('value'), 'struct<payload: struct<' ~ notice ~ '>, ' ~ notice ~ '>') }} as parsed
+        from {{ lakehouse_table('bronze', 'records') }}
+        where {{ is_of_channel(['notification'], prefix) }}
+    ) as records
+
+),
+
+told_once as (
+
+    select
+        topic, `partition`, `offset`, batch_id, landed_at,
+        lower(regexp_replace(notice.aggregate_type, ' *Snapshot$', '')) as kind,
+        notice.id,
+        upper(notice.`type`) as `type`,
+        {{ instant_of('notice.timestamp') }} as at,
+        notice.additional_data['scanned_collection'] as scanned,
+        notice.additional_data['current_collection_in_progress'] as current,
+        notice.additional_data['status'] as status,
+        try_cast(notice.additional_data['total_rows_scanned'] as bigint) as rows_scanned,
+        array_compact(flatten(array(
+            coalesce(split(notice.additional_data['data_collections'], ' *, *'), cast(array() as array<string>)),
+            coalesce(split(notice.additional_data['data_collection'], ' *, *'), cast(array() as array<string>)),
+            array(notice.additional_data['scanned_collection'], notice.additional_data['current_collection_in_progress'])
+        ))) as collections
+    from (
+        select
+            *,
+            row_number() over (
+                partition by {{ exact_json('struct(notice.id, notice.aggregate_type, notice.`type`, notice.timestamp, map_entries(notice.additional_data) as data)') }}
+                order by `partition`, `offset`, topic, source_label, content_hash
+            ) as delivery
+        from notices
+    ) as ranked
+    where delivery = 1 and notice.aggregate_type like '%Snapshot'
+
+),
+
+begun as (
+
+    select
+        *,
+        `type` in ('STARTED', 'SKIPPED') or coalesce(lag(`type`) over by_clock in ('COMPLETED', 'ABORTED', 'SKIPPED'), true) as begins
+    from told_once
+    window by_clock as (partition by kind order by at asc nulls first, topic, `partition`, `offset`)
+
+),
+
+numbered as (
+
+    select
+        *,
+        sum(if(begins, 1, 0)) over (
+            partition by kind order by at asc nulls first, topic, `partition`, `offset` rows unbounded preceding
+        ) as number
+    from begun
+
+),
+
+by_snapshot as (
+
+    select
+        kind,
+        number,
+        {%- for name, type in {
+            'started': 'STARTED', 'completed': 'COMPLETED', 'aborted': 'ABORTED', 'skipped': 'SKIPPED', 'paused': 'PAUSED',
+            'resumed': 'RESUMED'
+        }.items() %}
+        max(if(`type` = '{{ type }}', at, null)) as {{ name }}_at,
+        {%- endfor %}
+        sha2({{ exact_json('struct(kind, min(struct(at, topic, `partition`, `offset`)) as first)') }}, 256) as snapshot_id,
+        if(kind = 'incremental', min_by(id, struct(at, topic, `partition`, `offset`)), null) as signal_id,
+        array_distinct(flatten(collect_list(collections))) as collections,
+        collect_list(struct(`type`, at, scanned, current, status, rows_scanned)) as notices,
+        max(batch_id) as batch_id,
+        max(landed_at) as landed_at
+    from numbered
+    group by kind, number
+
+),
+
+by_table as (
+
+    select
+        by_snapshot.*,
+        collection,
+        filter(notices, one -> one.`type` = 'IN_PROGRESS' and one.current = collection) as progressed,
+        array_max(filter(
+            transform(notices, one -> if(
+                one.`type` = 'TABLE_SCAN_COMPLETED' and one.scanned = collection, struct(one.at, one.status, one.rows_scanned), null
+            )),
+            one -> one is not null
+        )) as scan
+    from by_snapshot
+    lateral view explode(if(size(collections) = 0, array(cast(null as string)), array_sort(collections))) exploded as collection
+
+),
+
+signals as (
+
+    select batch_id, landed_at, timestamp as at, signal.id, signal.`type`, signal.data, true as is_of_kafka
+    from (
+        select *, {{ read_json(record_text('value'), 'struct<' ~ signal ~ '>') }} as signal
+        from {{ lakehouse_table('bronze', 'records') }}
+        where {{ is_of_channel(['signal'], prefix) }}
+    ) as records
+    union all
+    select batch_id, landed_at, {{ told_instant('source', 'ts_ms') }} as at, after['id'] as id, after['type'] as `type`, after['data'] as data, false
+    from (
+        select
+            batch_id,
+            landed_at,
+            if(parsed.payload is null, parsed.source, parsed.payload.source) as source,
+            if(parsed.payload is null, parsed.ts_ms, parsed.payload.ts_ms) as ts_ms,
+            transform_keys(if(parsed.payload is null, parsed.after, parsed.payload.after), (name, value) -> lower(name)) as after
+        from (
+            select *, {{ read_json(record_text('value'), 'struct<payload: struct<' ~ row ~ '>, ' ~ row ~ '>') }} as parsed
+            from {{ lakehouse_table('bronze', 'records') }}
+            where {{ asked_in }}
+        ) as records
+    ) as rows_of_tables
+
+),
+
+asks as (
+
+    select
+        id,
+        at,
+        is_of_kafka,
+        coalesce(lower(asked.type), 'incremental') as kind,
+        asked.`data-collections` as collections,
+        coalesce(nullif(asked.`additional-conditions`, '[]'), asked.`additional-condition`) is not null as is_filtered,
+        min(batch_id) as batch_id,
+        min(landed_at) as landed_at
+    from (
+        select *, from_json(data, {{ text_literal(asked) }}) as asked
+        from signals
+        where `type` = 'execute-snapshot'
+    ) as asking
+    group by all
+
+),
+
+answered as (
+
+    select
+        by_table.*,
+        ask.at as asked_at,
+        coalesce(ask.is_filtered, false) as is_filtered
+    from by_table
+    left join (
+        select
+            id, max_by(is_filtered, at) as is_filtered, max(at) as at
+        from asks
+        where id is not null
+        group by id
+    ) as ask on by_table.signal_id = ask.id
+
+)
+
+select
+    snapshot_id,
+    kind,
+    signal_id,
+    collection,
+    case
+        when skipped_at is not null then 'skipped'
+        when aborted_at is not null then 'aborted'
+        when completed_at is not null then 'completed'
+        when paused_at > coalesce(resumed_at, timestamp'0001-01-01') then 'paused'
+        when scan is not null then 'scanned'
+        when size(progressed) > 0 then 'in_progress'
+        else 'started'
+    end as state,
+    is_filtered,
+    asked_at,
+    started_at,
+    size(progressed) as chunks,
+    scan.at as scanned_at,
+    scan.status as scan_status,
+    scan.rows_scanned,
+    paused_at,
+    resumed_at,
+    completed_at,
+    aborted_at,
+    skipped_at,
+    batch_id,
+    landed_at
+from answered
+union all
+select
+    sha2({{ exact_json('struct(id, at, is_of_kafka, kind, collections)') }}, 256) as snapshot_id,
+    kind,
+    id as signal_id,
+    collection,
+    'asked' as state,
+    is_filtered,
+    at as asked_at,
+    cast(null as timestamp) as started_at,
+    0 as chunks,
+    cast(null as timestamp) as scanned_at,
+    cast(null as string) as scan_status,
+    cast(null as bigint) as rows_scanned,
+    cast(null as timestamp) as paused_at,
+    cast(null as timestamp) as resumed_at,
+    cast(null as timestamp) as completed_at,
+    cast(null as timestamp) as aborted_at,
+    cast(null as timestamp) as skipped_at,
+    batch_id,
+    landed_at
+from asks
+lateral view explode(if(coalesce(size(collections), 0) = 0, array(cast(null as string)), collections)) exploded as collection
+where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.id)
+{%- endmacro %}
+
+
+{#- Expression list: the fields of a struct that a type says, each under its name. -#}
+{% macro fields_of_struct(struct, ddl) -%}
+    {%- set named = modules.re.findall('(\\w+)`?:', ddl) -%}
+    {%- for name in named -%}
+        {{ struct }}.{{ quoted(name) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  The model of snapshots that a history believes about which of them are complete (R16); none where its source isn't
+  declared with `snapshot_notifications`. Known by the name of the changes model, as `transactions_of` has it.
+-#}
+{% macro snapshots_of(changes) -%}
+    {%- for name, options in (var('sources', none) or {}).items()
+        if options is mapping and options.get('snapshot_notifications') and changes.startswith(name ~ '__') -%}
+        {{ return(name ~ '_snapshots') }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#-
+  The scans of a table that notifications tell of as ended well (R16). By the connector's clock, which stamps reads too, a scan
+  and the reads that it made fall together; one that read more rows than are here is not complete here yet.
+
+  Returns: [[when the snapshot began, when the scan ended, rows]], times in milliseconds; empty where the source isn't
+  declared so.
+-#}
+{% macro scans_of(changes) -%}
+    {%- set found = [] -%}
+    {%- if snapshots_of(changes) -%}
+        {%- for feed in feeds_of([changes]) if feed.collections -%}
+            {%- for row in run_query(
+                'select unix_millis(started_at), unix_millis(scanned_at), rows_scanned from '
+                ~ relation_of(snapshots_of(changes)) ~ " where kind = 'initial' and scan_status = 'SUCCEEDED'"
+                ~ ' and rows_scanned > 0 and started_at is not null and not is_filtered and collection in ('
+                ~ text_list(feed.collections) ~ ') order by started_at, scanned_at'
+            ) -%}
+                {%- do found.append([row[0] | int, row[1] | int, row[2] | int]) -%}
+            {%- endfor -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{% macro scans_as_text(scans) -%}
+    {{ return(scans | join(' ')) }}
+{%- endmacro %}

@@ -1,0 +1,106 @@
+"""What statements changed of captured tables, as `schema_versions` has it: why types and keys are others now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+from spark_jobs.texts import on_one_line
+
+_SHOWN = 5
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A statement that changed the columns or the key of a captured table.
+
+    `columns` has a text for each column that differs; `names` are their names. `statement` is None where the connector
+    tells none, or where a table has sensitive columns: a statement can hold values.
+    """
+
+    table: str
+    at: datetime | None
+    statement: str | None
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    is_key_changed: bool
+
+    @property
+    def told(self) -> str:
+        """The statement, or what it did, and when."""
+        what = self.statement or "; ".join([*self.columns, *(["another key"] if self.is_key_changed else [])])
+        when = f" ({self.at:%Y-%m-%d %H:%M:%S} UTC)" if self.at else ""
+        return f"{on_one_line(' '.join(what.split()))[:_LONGEST]}{when}"
+
+
+def schema_changes(
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside], *, sample_rows: bool
+) -> dict[str, list[SchemaChange]]:
+    """Captured table → the last statements that changed it, the newest last; nothing where no model has them."""
+    wanted = [one for one in beside if one.kind == "schema_versions" and bronze.is_table(spark, one.model.location)]
+    if not wanted:
+        return {}
+    by_feed = {table.feed: table for table in tables}
+    seen = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "schema", "table").distinct()
+    found: dict[str, list[SchemaChange]] = {}
+    for one in wanted:
+        versions = spark.table(table_at(one.model.location)).where("size(changes) > 0 or is_key_changed")
+        newest = Window.partitionBy("db", "schema", "table").orderBy(
+            F.desc_nulls_last("position"), F.desc("topic"), F.desc("partition"), F.desc("offset")
+        )
+        last = versions.withColumn("rank", F.row_number().over(newest)).where(F.col("rank") <= _SHOWN)
+        of_tables = seen.where(F.col("source_name") == one.prefix).alias("seen")
+        is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{name}")) for name in ("db", "schema", "table")]
+        rows = of_tables.join(last.alias("last"), is_its).select("feed", "last.*").orderBy(F.desc("rank")).collect()
+        for row in rows:
+            if (table := by_feed.get(row["feed"])) is not None:
+                shows = sample_rows and not table.sensitive
+                found.setdefault(table.name, []).append(_change(table.name, row, shows=shows))
+    return found
+
+
+def _change(table: str, row: Any, *, shows: bool) -> SchemaChange:
+    return SchemaChange(
+        table,
+        row["changed_at"],
+        row["ddl"] if shows else None,
+        tuple(_difference(one) for one in row["changes"]),
+        tuple(one["name"] for one in row["changes"]),
+        row["is_key_changed"],
+    )
+
+
+def _difference(one: Any) -> str:
+    if one["type_before"] is None:
+        return f"{one['name']} added ({one['type']})"
+    return f"{one['name']} dropped" if one["type"] is None else f"{one['name']}: {one['type_before']} → {one['type']}"
+
+
+def because(changed: Iterable[SchemaChange], names: Iterable[str] | None = None) -> str:
+    """A sentence that names the statements which changed some columns, any where `names` is None; empty without one."""
+    wanted = None if names is None else set(names)
+    told = [one.told for one in changed if (one.columns if wanted is None else wanted & set(one.names))]
+    return f" Its schema was changed by: {'; '.join(told)}." if told else ""
+
+
+def because_of_key(changed: Iterable[SchemaChange]) -> str:
+    """The same of statements that changed the key."""
+    told = [one.told for one in changed if one.is_key_changed]
+    return f" Its key was changed by: {'; '.join(told)}." if told else ""
+
+
+def reason_of(sign: str, changed: Mapping[str, Sequence[SchemaChange]], table: str) -> str:
+    """What explains a sign of a table; empty where no statement does."""
+    if sign in ("old_key_shapes", "other_key_shapes"):
+        return because_of_key(changed.get(table, ()))
+    return because(changed.get(table, ())) if sign in ("exact_values", "unresolved_columns") else ""

@@ -1,0 +1,608 @@
+"""What arrives beside changes has tables of its own: messages, schema versions, snapshots (R17).
+
+One lakehouse, two landings. `ch_a` comes whole and in order; `ch_b` is the same, cut in two and turned around, with
+everything delivered once more behind it. Its tables have to be equal.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+import io
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import fastavro
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs import bronze
+from spark_jobs.declarations import Declared, declared_tables, run_dbt
+from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.places import Places
+from spark_jobs.quarantine import held
+from spark_jobs.reporting.bronze_contents import contents
+from spark_jobs.reporting.liveness import CHANGING, DEAD, NOTHING_NEW, pulses
+from spark_jobs.reporting.measures import measure
+from spark_jobs.reporting.schema_changes import SchemaChange, because, because_of_key, schema_changes
+from spark_jobs.scaffolding.tables import seen_channels, seen_tables
+from spark_jobs.scaffolding.write import files_of, files_of_channels, write
+from tests.forms import wire
+from tests.projects import declare_history, empty_project, rows_of
+from tests.registry import StandIn, serving
+
+Record: TypeAlias = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+CORPUS = Path(__file__).parents[1] / "corpus"
+# What differs between two prefixes by what they are, and not by how their records came.
+OWN = ("batch_id", "landed_at", "snapshot_id")
+STARTED = 1_795_000_000_000
+
+
+def record(topic: str, offset: int, key: Any, value: Any, timestamp: int | None = None) -> Record:
+    def text(part: Any) -> str | None:
+        return part if part is None or isinstance(part, str) else json.dumps(part)
+
+    return {
+        "topic": topic, "partition": 0, "offset": offset, "timestamp": timestamp, "key": text(key),
+        "value": text(value), "headers": [],
+    }  # fmt: skip
+
+
+def captured(capture: str, topic: str, prefix: str) -> list[Record]:
+    """A topic of a capture, `inv` being another prefix."""
+    with gzip.open(CAPTURES / capture / "records.jsonl.gz", "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    return [
+        one
+        | {
+            "topic": topic.replace("inv", prefix),
+            "value": one["value"] and one["value"].replace('"name":"inv"', f'"name":"{prefix}"'),
+        }
+        for one in records
+        if one["topic"] == topic
+    ]
+
+
+def example(name: str) -> Any:
+    """An example as the documents print it."""
+    return json.loads((CORPUS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def notice(prefix: str, offset: int, kind: str, what: str, **told: str) -> Record:
+    """A notification, a second behind the one before."""
+    value = {
+        "id": told.pop("id", "ff81ba59"), "aggregate_type": f"{kind} Snapshot", "type": what,
+        "additional_data": {"connector_name": prefix, **told}, "timestamp": str(STARTED + offset * 1000),
+    }  # fmt: skip
+    return record(f"{prefix}.tells", offset, {"id": value["id"]}, value)
+
+
+DONE = {"scanned_collection": "public.a", "total_rows_scanned": "9", "status": "SUCCEEDED"}
+EMPTY = {"scanned_collection": "public.b", "total_rows_scanned": "0", "status": "EMPTY"}
+AT_WORK = {"current_collection_in_progress": "public.a", "maximum_key": "99", "last_processed_key": "50"}
+NOTICES: list[tuple[str, str, Row]] = [
+    ("Initial", "STARTED", {}), ("Initial", "IN_PROGRESS", AT_WORK), ("Initial", "TABLE_SCAN_COMPLETED", DONE),
+    ("Initial", "TABLE_SCAN_COMPLETED", EMPTY), ("Initial", "COMPLETED", {}),
+    ("Initial", "STARTED", {}), ("Initial", "ABORTED", {}), ("Initial", "SKIPPED", {}),
+    ("Incremental", "STARTED", {}), ("Incremental", "IN_PROGRESS", AT_WORK), ("Incremental", "PAUSED", {}),
+    ("Incremental", "RESUMED", {}), ("Incremental", "IN_PROGRESS", AT_WORK),
+    ("Incremental", "TABLE_SCAN_COMPLETED", DONE),
+]  # fmt: skip
+
+
+def notices(prefix: str) -> list[Record]:
+    """An initial snapshot of two tables, one that was aborted, one that was skipped, an incremental one that rested."""
+    told = []
+    for offset, (kind, what, more) in enumerate(NOTICES):
+        about = {} if kind == "Initial" and not more else {"data_collections": "public.a, public.b"}
+        of_signal = {"id": "ad-hoc-1"} if kind == "Incremental" else {}
+        told.append(notice(prefix, offset, kind, what, **about, **of_signal, **more))
+    return told
+
+
+def signals(prefix: str) -> list[Record]:
+    """Signals by Kafka, and by a table, which has the rows of windows too."""
+    asked = {"type": "execute-snapshot", "data": {"data-collections": ["public.c"], "type": "INCREMENTAL"}}
+    kafka = [
+        record(f"{prefix}-signal", 0, prefix, asked, STARTED),
+        record(f"{prefix}-signal", 1, prefix, {"type": "stop-snapshot", "data": {"type": "INCREMENTAL"}}, STARTED),
+    ]
+    rows: list[Row] = [
+        {"id": "ad-hoc-1", "type": "execute-snapshot", "data": json.dumps({
+            "data-collections": ["public.a", "public.b"], "type": "incremental",
+            "additional-conditions": [{"data-collection": "public.a", "filter": "color='blue'"}],
+        })},
+        {"id": "1-open", "type": "snapshot-window-open", "data": None},
+        {"id": "1-close", "type": "snapshot-window-close", "data": None},
+    ]  # fmt: skip
+    table = []
+    for offset, row in enumerate(rows):
+        source = {
+            "connector": "postgresql", "name": prefix, "ts_ms": STARTED - 1000 + offset, "snapshot": "false",
+            "db": "shop", "schema": "public", "table": "debezium_signal", "txId": 1, "lsn": 10 + offset,
+            "sequence": f'["9","{10 + offset}"]',
+        }  # fmt: skip
+        value = {"before": None, "after": row, "source": source, "op": "c", "ts_ms": STARTED, "transaction": None}
+        table.append(record(f"{prefix}.public.debezium_signal", offset, {"id": row["id"]}, value))
+    return kafka + table
+
+
+def statement(prefix: str, offset: int, ddl: str, *changes: Row) -> Record:
+    """A schema-change event of SQL Server's."""
+    lsn = f"00000027:{offset:08x}:0001"
+    source = {
+        "connector": "sqlserver", "name": prefix, "ts_ms": STARTED + offset, "snapshot": "false", "db": "shop",
+        "schema": "dbo", "table": "t", "commit_lsn": lsn, "change_lsn": lsn, "event_serial_no": None,
+    }  # fmt: skip
+    value = {
+        "source": source, "ts_ms": STARTED + offset, "databaseName": "shop", "schemaName": "dbo", "ddl": ddl,
+        "tableChanges": list(changes),
+    }  # fmt: skip
+    return record(f"{prefix}.ddl", offset, {"databaseName": "shop"}, value)
+
+
+def column(name: str, kind: str, length: int | None = None, scale: int | None = None) -> Row:
+    return {
+        "name": name, "jdbcType": 12, "nativeType": None, "typeName": kind, "typeExpression": kind, "charsetName": None,
+        "length": length, "scale": scale, "position": 1, "optional": True, "autoIncremented": False, "generated": False,
+    }  # fmt: skip
+
+
+def statements(prefix: str) -> list[Record]:
+    """A table's life: made, widened, its key changed, renamed, dropped."""
+
+    def table(kind: str, key: list[str], *columns: Row, name: str = '"shop"."dbo"."t"') -> Row:
+        return {"type": kind, "id": name, "table": {"primaryKeyColumnNames": key, "columns": list(columns)}}
+
+    renamed = '"shop"."dbo"."t","shop"."dbo"."u"'
+    first = [column("id", "int"), column("price", "decimal", 8, 2), column("old", "text")]
+    second = [column("id", "int"), column("price", "decimal", 12, 2), column("new", "text")]
+    return [
+        statement(prefix, 0, "create table t", table("CREATE", ["id"], *first)),
+        statement(prefix, 1, "alter table t alter column price decimal(12, 2)", table("ALTER", ["id"], *second)),
+        statement(prefix, 2, "alter table t add primary key (id, new)", table("ALTER", ["id", "new"], *second)),
+        statement(prefix, 3, "rename t to u", table("ALTER", ["id", "new"], *second, name=renamed)),
+        statement(prefix, 4, "drop table u", {"type": "DROP", "id": '"shop"."dbo"."u"', "table": None}),
+    ]  # fmt: skip
+
+
+def life(prefix: str) -> list[Record]:
+    """Everything that has a table of its own."""
+    return [
+        *captured("postgres-2.5.4-core-default", "inv.message", prefix), *notices(prefix), *signals(prefix),
+        *statements(prefix),
+    ]  # fmt: skip
+
+
+def read_at(prefix: str, offset: int, key: int, lsn: int, at: int, snapshot: str = "true") -> Record:
+    """A row as a snapshot reads it; `at` is the second of the connector's clock."""
+    source = {
+        "connector": "postgresql", "name": prefix, "ts_ms": STARTED + at * 1000, "snapshot": snapshot, "db": "shop",
+        "schema": "public", "table": "t", "txId": None, "lsn": lsn, "sequence": f'[null,"{lsn}"]',
+    }  # fmt: skip
+    value = {
+        "before": None, "after": {"id": key}, "source": source, "op": "r", "ts_ms": STARTED + at * 1000 + 5,
+        "transaction": None,
+    }  # fmt: skip
+    return record(f"{prefix}.public.t", offset, {"id": key}, value)
+
+
+def reads(prefix: str) -> list[Record]:
+    """Three snapshots of a table, the later two without a mark of their last read: the third reads more than comes."""
+    places = [
+        (1, 100, 10, "true"), (2, 100, 10, "true"), (3, 100, 11, "last"), (1, 500, 20, "true"), (3, 500, 21, "true"),
+        (1, 900, 30, "true"),
+    ]  # fmt: skip
+    return [read_at(prefix, offset, key, lsn, at, snapshot) for offset, (key, lsn, at, snapshot) in enumerate(places)]
+
+
+def scans(prefix: str) -> list[Record]:
+    """What notifications tell of the later two, and heartbeats behind them, of a renamed topic."""
+    tables = {"data_collections": "public.t", "scanned_collection": "public.t", "status": "SUCCEEDED"}
+    return [
+        notice(prefix, 19, "Initial", "STARTED"),
+        notice(prefix, 22, "Initial", "TABLE_SCAN_COMPLETED", total_rows_scanned="2", **tables),
+        notice(prefix, 23, "Initial", "COMPLETED"),
+        notice(prefix, 29, "Initial", "STARTED"),
+        notice(prefix, 32, "Initial", "TABLE_SCAN_COMPLETED", total_rows_scanned="2", **tables),
+        record(f"alive.{prefix}", 0, {"serverName": prefix}, {"ts_ms": STARTED + 40_000}),
+        record(f"alive.{prefix}", 1, {"serverName": prefix}, {"ts_ms": STARTED + 100_000}),
+    ]
+
+
+def in_avro(registry: StandIn, topic: str, offset: int, schema: Row, value: Row, key: Row | None = None) -> Record:
+    """A record by a converter to Avro; a key is one of texts."""
+
+    def packed(described: Row, told: Row) -> str:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(copy.deepcopy(described)), told)
+        return base64.b64encode(wire(registry.register(described), out.getvalue())).decode()
+
+    made = record(topic, offset, None, None)
+    del made["value"]
+    made["value_base64"] = packed(schema, value)
+    if key is not None:
+        del made["key"]
+        made["key_base64"] = packed(struct_of("some.Key", dict.fromkeys(key, "string")), key)
+    return made
+
+
+def struct_of(name: str, fields: dict[str, Any]) -> Row:
+    space, _, last = name.rpartition(".")
+    told = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": last, "namespace": space, "connect.name": name, "fields": told}
+
+
+def avro_channels(registry: StandIn, prefix: str) -> list[Record]:
+    """One of each kind in Avro."""
+    block = {"connector": "string", "name": "string", "ts_ms": "long", "db": "string"}
+    source = {"connector": "postgresql", "name": prefix, "ts_ms": STARTED, "db": "shop"}
+    message = struct_of("io.debezium.connector.postgresql.MessageValue", {
+        "op": "string", "ts_ms": "long", "source": struct_of("pg.Source", block | {"lsn": "long"}),
+        "message": struct_of("pg.Message", {"prefix": "string", "content": "bytes"}),
+    })  # fmt: skip
+    column_of = struct_of("ddl.Column", {"name": "string", "typeName": "string"})
+    table = struct_of("ddl.Table", {"columns": {"type": "array", "items": column_of}})
+    change = struct_of("ddl.Change", {"type": "string", "id": "string", "table": table})
+    statement_of = struct_of("io.debezium.connector.oracle.SchemaChangeValue", {
+        "source": struct_of("ora.Source", block | {"scn": "string"}), "ts_ms": "long", "databaseName": "string",
+        "schemaName": "string", "ddl": "string", "tableChanges": {"type": "array", "items": change},
+    })  # fmt: skip
+    notice_of = struct_of("io.debezium.connector.common.Notification", {
+        "id": "string", "aggregate_type": "string", "type": "string", "timestamp": "long",
+        "additional_data": {"type": "map", "values": "string"},
+    })  # fmt: skip
+    heartbeat = struct_of("io.debezium.connector.common.Heartbeat", {"ts_ms": "long"})
+    changes = [{"type": "CREATE", "id": '"SHOP"."S"."T"', "table": {"columns": [{"name": "ID", "typeName": "NUMBER"}]}}]
+    told = {"source": source | {"connector": "oracle", "scn": "17"}, "ts_ms": STARTED, "databaseName": "SHOP",
+            "schemaName": "S", "ddl": "create table T", "tableChanges": changes}  # fmt: skip
+    return [
+        in_avro(registry, f"{prefix}.said", 0, message, {
+            "op": "m", "ts_ms": STARTED, "source": source | {"lsn": 77},
+            "message": {"prefix": "p", "content": b"\x00\xff"},
+        }),
+        in_avro(registry, f"{prefix}.ddl", 0, statement_of, told),
+        in_avro(registry, f"{prefix}.tells", 0, notice_of, {
+            "id": "x", "aggregate_type": "Initial Snapshot", "type": "SKIPPED", "timestamp": STARTED,
+            "additional_data": {"connector_name": prefix},
+        }),
+        in_avro(registry, f"{prefix}.alive", 0, heartbeat, {"ts_ms": STARTED}, {"serverName": prefix}),
+    ]  # fmt: skip
+
+
+# Examples as the documents print them, and what has to become of each: a kind, or a code of the quarantine.
+PRINTED = {
+    "common-notification-initial-snapshot-started": "notification",
+    "common-notification-initial-snapshot-in-progress": "notification",
+    "common-notification-initial-snapshot-completed-1": "notification",
+    "common-notification-incremental-snapshot-aborted": "notification",
+    "common-notification-incremental-snapshot-table-scan-completed": "notification",
+    "common-signal-kafka-blocking-snapshot": "signal",
+    "common-signal-kafka-execute-snapshot-1": "signal",
+    "common-signal-kafka-execute-snapshot-2": "signal",
+    "db2-schema-change-value": "schema_change",
+    "mysql-schema-change-value": "schema_change",
+    "oracle-schema-change-value": "schema_change",
+    # Cut short in print: nothing of it but its source.
+    "sqlserver-schema-change-value": "no-envelope",
+    "postgresql-value-message-transactional-1": "message",
+    "postgresql-value-message-nontransactional-1": "message",
+}
+
+
+def printed() -> list[Record]:
+    """Each example as the only record of its topic."""
+    return [record(f"ch_printed.{name}", 0, "dbserver" if "kafka" in name else None, example(name)) for name in PRINTED]
+
+
+def odd() -> list[Record]:
+    """What is like them, and none of them."""
+    source = {"connector": "mysql", "name": "x"}
+    values: list[tuple[str, Any, Row]] = [
+        ("no-envelope", {"id": 1}, {"id": "1", "type": "t", "data": {}}),
+        ("no-envelope", "prefix", {"id": "1", "type": "t", "data": {}, "more": 1}),
+        ("no-envelope", {"id": 1}, {"ts_ms": 1}),
+        ("no-source", None, {"ddl": "drop table t", "tableChanges": [], "source": {"connector": "mysql"}}),
+        ("no-source", None, {"op": "m", "source": {"connector": "mysql"}, "message": {"prefix": "p"}}),
+        ("no-message", None, {"op": "m", "source": source}),
+        ("bad-number", None, {"op": "m", "source": source | {"lsn": "0/16"}, "message": {"prefix": "p"}}),
+        ("bad-number", None, {"ddl": "drop table t", "source": source, "ts_ms": 10**18}),
+    ]
+    return [record(f"ch_odd.{code}", offset, key, value) for offset, (code, key, value) in enumerate(values)]
+
+
+def wild() -> list[Record]:
+    """Times that there can't be, of records that tell something all the same."""
+    told = {"id": "1", "aggregate_type": "Initial Snapshot", "type": "STARTED", "timestamp": str(10**18)}
+    return [
+        record("ch_v.wild", 0, None, told | {"additional_data": {"connector_name": "ch_v"}}),
+        record("ch_v.wild.alive", 0, {"serverName": "ch_r"}, {"ts_ms": 10**18}),
+    ]
+
+
+def later(records: list[Record]) -> list[Record]:
+    """The same, delivered once more behind them."""
+    return [one | {"offset": one["offset"] + 1000} for one in records]
+
+
+@dataclass(frozen=True)
+class Built:
+    """The lakehouse after two landings.
+
+    `again` is what a third build did, which had no news, `before` what tables held before they were made anew.
+    """
+
+    places: Places
+    declared: Declared
+    again: dict[str, str]
+    before: dict[str, list[Row]]
+
+    def rows(self, name: str, layer: str = "silver") -> list[Row]:
+        """A table's rows, by a reader that is not Spark."""
+        return rows_of(self.places.table(layer, name))
+
+
+def land(spark: SparkSession, places: Places, name: str, records: list[Record]) -> None:
+    file = places.project.parent / f"{name}.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in records))
+    land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
+
+
+def run(places: Places, *arguments: str) -> dict[str, str]:
+    """What dbt did with each model."""
+    result = run_dbt(places, ["--quiet", *(arguments or ("run", "--exclude", "config.materialized:current"))])
+    assert result.success, [
+        one.message[:700] for one in result.result or [] if one.status == "error"
+    ] or result.exception
+    return {one.node.name: str(one.message) for one in result.result if one.node.resource_type == "model"}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    """A stand-in that the environment names."""
+    file = tmp_path_factory.mktemp("registry") / "registries.yml"
+    with pytest.MonkeyPatch.context() as patched, serving() as one:
+        file.write_text(f"[{{url: '{one.url}'}}]")
+        patched.setenv("TIDEMARK_REGISTRY_FILE", str(file))
+        yield one
+
+
+TABLES = ("ch_r__public__t", "ch_s__public__t", "ch_my__shop__products")
+BESIDE = ("ch_a_messages", "ch_a_schema_versions", "ch_a_snapshots")
+
+
+def scaffolded(spark: SparkSession, places: Places) -> None:
+    """Models of what the test looks at: two histories that close what snapshots lack, and a log."""
+    channels = [one for one in seen_channels(spark, places) if one.source.startswith("ch_")]
+    write(places.project, files_of_channels([one for one in channels if one.source != "ch_printed"]))
+    for table in seen_tables(spark, places):
+        if table.name in TABLES:
+            kept = ("_changes", "_history", "_accounting") if table.name != TABLES[2] else ("_changes",)
+            files = files_of(table)
+            write(
+                places.project,
+                {
+                    path: text
+                    for path, text in files.items()
+                    if any(f"{table.name}{one}." in path for one in kept) or "bronze" in path
+                },
+            )
+    for name in TABLES[:2]:
+        declare_history(places.project, name, {"snapshot_deletes": "close"})
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    home = tmp_path_factory.mktemp("channels")
+    places = Places.of(empty_project(home / "project"))
+    settings = places.project / "dbt_project.yml"
+    of_source = "{snapshot_notifications: true, silent_after_minutes: 5}"
+    settings.write_text(
+        settings.read_text().replace("sources: {}", f"sources: {{ch_r: {of_source}, ch_s: {of_source}}}")
+    )
+    halves = life("ch_b")
+    random.Random(5).shuffle(halves)
+    again = later(life("ch_b"))
+    random.Random(6).shuffle(again)
+    maria = [
+        record for topic in ("inv", "inv.shop.products") for record in captured("mariadb-2.5.4-schema", topic, "ch_my")
+    ]
+    land(spark, places, "first", [
+        *life("ch_a"), *halves[: len(halves) // 2], *again[: len(again) // 2], *maria,
+        *avro_channels(registry, "ch_v"), *printed(), *odd(), *wild(), *reads("ch_r"),
+        notice("ch_r", 0, "Initial", "STARTED"), *reads("ch_s"), *scans("ch_s"),
+        notice("ch_s", 0, "Initial", "STARTED"),
+    ])  # fmt: skip
+    scaffolded(spark, places)
+    run(places)
+    land(spark, places, "second", again[len(again) // 2 :] + halves[len(halves) // 2 :] + scans("ch_r"))
+    run(places, "run", "--exclude", "config.materialized:current", "ch_a_*", "ch_s_*", "ch_v_*", "ch_my_*")
+    idle = run(places, "run", "--select", *BESIDE, "ch_b_messages", "ch_r_snapshots", "ch_r__public__t_history")
+    before = {name: rows_of(places.table("silver", name)) for name in BESIDE}
+    run(places, "build", "--full-refresh", "--select", *BESIDE)
+    return Built(places, declared_tables(places), idle, before)
+
+
+def told(built: Built, prefix: str, kind: str) -> list[Row]:
+    """A table's rows in an order of their own, without what another prefix has otherwise by its nature."""
+    rows = [{name: value for name, value in row.items() if name not in OWN} for row in built.rows(f"{prefix}_{kind}")]
+    return sorted(
+        [row | ({"topic": row["topic"].replace(prefix, "")} if "topic" in row else {}) for row in rows], key=str
+    )
+
+
+def seconds(moment: datetime | None) -> float | None:
+    """Seconds of the connector's clock."""
+    return None if moment is None else (moment - datetime.fromtimestamp(STARTED / 1000, UTC)) / timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("kind", ["messages", "schema_versions", "snapshots"])
+def test_tables_depend_on_what_came_and_not_on_how(built: Built, kind: str) -> None:
+    assert told(built, "ch_a", kind)
+    assert told(built, "ch_b", kind) == told(built, "ch_a", kind)
+
+
+def test_nothing_new_writes_nothing_and_a_refresh_gives_the_same(built: Built) -> None:
+    assert set(built.again.values()) == {"nothing new"}
+    for name in BESIDE:
+        assert sorted(built.rows(name), key=str) == sorted(built.before[name], key=str)
+
+
+def test_a_message_is_one_row(built: Built) -> None:
+    """Observed 8: messages in no transaction overtake it and survive its rollback."""
+    messages = sorted(built.rows("ch_a_messages"), key=lambda one: one["position"])
+
+    assert [(one["prefix"], one["content"], one["is_transactional"], one["offset"]) for one in messages] == [
+        ("order-closed", b'{"order":1}', True, 0), ("ping", b"not transactional", False, 1),
+        ("audit", b"inside", True, 3), ("ping", b"overtakes its transaction", False, 2),
+        ("ping", b"survives rollback", False, 4),
+    ]  # fmt: skip
+    assert [one["transaction_id"] for one in messages] == ["793", None, "794", None, None]
+    assert {one["db"] for one in messages} == {"shop"}
+    assert all(one["processed_at"] > one["sent_at"] for one in messages)
+    assert all(not one["exact_values"] for one in messages)
+
+
+def test_channels_in_avro(built: Built, spark: SparkSession) -> None:
+    [message] = built.rows("ch_v_messages")
+    [version] = built.rows("ch_v_schema_versions")
+    [snapshot] = [one for one in built.rows("ch_v_snapshots") if one["state"] != "started"]
+    beats = bronze.read(spark, built.places, "records").where("kind = 'heartbeat' and source_name = 'ch_v'")
+
+    assert (message["prefix"], message["content"]) == ("p", b"\x00\xff")
+    assert [version[name] for name in ("db", "schema", "table", "kind", "ddl")] == [
+        "shop", "S", "T", "CREATE", "create table T",
+    ]  # fmt: skip
+    assert [(one["name"], one["type"]) for one in version["columns"]] == [("ID", "NUMBER")]
+    assert (snapshot["kind"], snapshot["state"]) == ("initial", "skipped")
+    assert beats.count() == 1
+
+
+def test_versions_of_a_table_tell_what_each_statement_changed(built: Built) -> None:
+    versions = sorted(built.rows("ch_a_schema_versions"), key=lambda one: one["position"])
+
+    names = ("kind", "table", "previous_table", "key", "is_key_changed")
+    assert [tuple(one[name] for name in names) for one in versions] == [
+        ("CREATE", "t", None, ["id"], False), ("ALTER", "t", None, ["id"], False),
+        ("ALTER", "t", None, ["id", "new"], True), ("ALTER", "u", "t", ["id", "new"], False),
+        ("DROP", "u", None, None, False),
+    ]  # fmt: skip
+    assert versions[1]["ddl"] == "alter table t alter column price decimal(12, 2)"
+    assert [tuple(one.values()) for one in versions[1]["changes"]] == [
+        ("price", "decimal(8,2)", "decimal(12,2)"), ("new", None, "text"), ("old", "text", None),
+    ]  # fmt: skip
+    assert [one["changes"] for one in (versions[0], *versions[2:])] == [[]] * 4
+    assert versions[4]["columns"] is None
+
+
+def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None:
+    versions = sorted(built.rows("ch_my_schema_versions"), key=lambda one: (one["position"], one["offset"]))
+    products = [one for one in versions if one["table"] == "products"]
+    changed = schema_changes(
+        spark, built.places, built.declared.tables, built.declared.beside, sample_rows=True
+    )["ch_my__shop__products"]  # fmt: skip
+
+    assert {one["table"] for one in versions} == {"products", "sync_marker", "later"}
+    assert [(one["kind"], one["is_snapshot"]) for one in products[:3]] == [
+        ("DROP", True), ("CREATE", True), ("ALTER", False),
+    ]  # fmt: skip
+    assert products[2]["ddl"] == "ALTER TABLE products ADD COLUMN colour varchar(20) AFTER name"
+    assert [tuple(one.values()) for one in products[2]["changes"]] == [("colour", None, "VARCHAR(20)")]
+    assert [one["ddl"] for one in products if one["is_key_changed"]] == [
+        "ALTER TABLE products DROP PRIMARY KEY, ADD PRIMARY KEY (id, region)"
+    ]
+    assert [one.statement for one in changed][-1] == "ALTER TABLE products DROP COLUMN active"
+    assert changed[-1].columns == ("active dropped",)
+    assert because(changed, ["active"]).startswith(
+        " Its schema was changed by: ALTER TABLE products DROP COLUMN active (2026-"
+    )
+    assert because(changed, ["id"]) == ""
+
+
+def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, spark: SparkSession) -> None:
+    tables, beside = built.declared.tables, built.declared.beside
+    hidden = schema_changes(spark, built.places, tables, beside, sample_rows=False)["ch_my__shop__products"]
+
+    assert {one.statement for one in hidden} == {None}
+    assert hidden[-1].told.startswith("active dropped (2026-")
+
+
+def test_the_statement_that_changed_a_key_explains_its_shapes() -> None:
+    made = SchemaChange("t", None, "alter table t add primary key (id, new)", (), (), is_key_changed=True)
+
+    assert because_of_key([made]) == " Its key was changed by: alter table t add primary key (id, new)."
+    assert because([made]) == ""
+
+
+def test_snapshots_by_table(built: Built) -> None:
+    snapshots = built.rows("ch_a_snapshots")
+    names = ("kind", "collection", "state", "is_filtered", "chunks", "scan_status", "rows_scanned")
+
+    assert sorted([tuple(one[name] for name in names) for one in snapshots], key=str) == sorted([
+        ("initial", "public.a", "completed", False, 1, "SUCCEEDED", 9),
+        ("initial", "public.b", "completed", False, 0, "EMPTY", 0),
+        ("initial", None, "aborted", False, 0, None, None),
+        ("initial", None, "skipped", False, 0, None, None),
+        ("incremental", "public.a", "scanned", True, 2, "SUCCEEDED", 9),
+        ("incremental", "public.b", "started", True, 0, None, None),
+        ("incremental", "public.c", "asked", False, 0, None, None),
+    ], key=str)  # fmt: skip
+    [rested] = [one for one in snapshots if one["state"] == "scanned"]
+    times = ("asked_at", "started_at", "paused_at", "resumed_at", "scanned_at", "completed_at", "aborted_at")
+    assert rested["signal_id"] == "ad-hoc-1"
+    assert [seconds(rested[name]) for name in times] == [-1, 8, 10, 11, 13, None, None]
+    [asked] = [one for one in snapshots if one["state"] == "asked"]
+    assert [seconds(asked[name]) for name in times] == [0, None, None, None, None, None, None]
+
+
+@pytest.mark.parametrize("prefix", ["ch_r", "ch_s"])
+def test_a_notification_tells_that_a_snapshot_was_complete(built: Built, prefix: str) -> None:
+    """R16: late (`ch_r`) or not, and not where fewer reads are here than the scan read."""
+    versions = sorted(built.rows(f"{prefix}__public__t_history", "gold"), key=lambda one: one["id"])
+    signs = {one["name"]: one["sample_keys"] for one in built.rows(f"{prefix}__public__t_accounting", "ops")}
+
+    assert [(one["id"], one["closed_by"], seconds(one["valid_to"])) for one in versions] == [
+        (1, None, None), (2, "snapshot", 21), (3, None, None),
+    ]  # fmt: skip
+    assert signs["missed_deletes"] == ['{"id":2}']
+
+
+def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) -> None:
+    tables = built.declared.tables
+    found, measured = contents(spark, built.places, {}), measure(spark, built.places, tables, {})
+
+    def state(minutes: float) -> dict[str, str]:
+        at = datetime.fromtimestamp(STARTED / 1000, UTC) + timedelta(minutes=minutes)
+        return {one.source: one.state for one in pulses(spark, built.places, tables, found, measured, at)}
+
+    assert {name: state(2)[name] for name in ("ch_r", "ch_v", "ch_my")} == {
+        "ch_r": NOTHING_NEW, "ch_v": NOTHING_NEW, "ch_my": CHANGING,
+    }  # fmt: skip
+    assert state(60)["ch_r"] == DEAD
+    assert state(60)["ch_v"] == NOTHING_NEW, "no limit is declared"
+
+
+def test_each_printed_example_is_known_for_what_it_is(built: Built, spark: SparkSession) -> None:
+    records = bronze.read(spark, built.places, "records").where("topic like 'ch\\_printed.%'").collect()
+    entries = held(spark, built.places, []).where("topic like 'ch\\_printed.%'").collect()
+    became = {row["topic"]: row["kind"] for row in records} | {row["topic"]: row["code"] for row in entries}
+
+    assert became == {f"ch_printed.{name}": kind for name, kind in PRINTED.items()}
+    assert {row["source_name"] for row in records if row["kind"] == "notification"} == {"my-connector", "myConnector"}
+
+
+def test_what_is_like_them_is_held_with_a_code(built: Built, spark: SparkSession) -> None:
+    entries = held(spark, built.places, []).where("topic like 'ch\\_odd.%'").collect()
+
+    assert len(entries) == len(odd())
+    assert [row["topic"] for row in entries if row["topic"] != f"ch_odd.{row['code']}"] == []
+    assert [one["started_at"] for one in built.rows("ch_v_snapshots") if one["state"] == "started"] == [None]
