@@ -32,6 +32,11 @@ require:
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
 	@touch $@
 
+.venv-bench/ready: requirements/bench.txt | require
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --require-hashes -r requirements/bench.txt
+	@touch $@
+
 .PHONY: test
 test: setup ## Set up everything and run every test
 	$(VENV)/python -m pytest
@@ -75,7 +80,7 @@ format: .venv-lint/ready ## Put the code in form
 
 .PHONY: lock
 lock: .venv-lint/ready ## Compile requirements/*.in to *.txt; LOCK=--upgrade moves the pins
-	for name in runtime test lint; do \
+	for name in runtime test lint bench; do \
 		$(LINT)/uv pip compile --quiet $(LOCK) --python-version 3.11 --generate-hashes --no-strip-extras --no-header \
 			--no-annotate --no-emit-index-url --no-emit-find-links \
 			--output-file requirements/$$name.txt requirements/$$name.in || exit; \
@@ -84,3 +89,8 @@ lock: .venv-lint/ready ## Compile requirements/*.in to *.txt; LOCK=--upgrade mov
 .PHONY: profile
 profile: setup ## Where time goes: 20,000 changes into 200,000 keys, seconds per stage
 	$(VENV)/python -m benchmarks.profile
+
+.PHONY: bench
+bench: setup .venv-bench/ready ## Tidemark and its rivals on the same files, each answer checked: PROFILE=short (minutes) or long
+	$(VENV)/python -m benchmarks.bench --profile $(or $(PROFILE),short); status=$$?; \
+		.venv-bench/bin/python -m benchmarks.chart target/bench/bench.json target/bench/bench.svg && exit $$status

@@ -1,0 +1,169 @@
+"""All contenders in turn on the same files, each in a process of its own, every result held against the answer.
+
+`make bench`, or `python -m benchmarks.bench`. What was found is in `bench.json`; `benchmarks.report` makes tables and a
+chart of it. Ends with status 1 where an answer of Tidemark's is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from benchmarks.contenders import ENTRIES
+from benchmarks.report import markdown
+from benchmarks.score import merged, score
+from benchmarks.workload import Sizes, generate
+
+PROJECT: Final = Path(__file__).parents[1]
+RIVALS: Final = tuple(name for name in ENTRIES if name != "bare_parts")
+_WARM: Final = Sizes(keys=1_000, batches=2, changes=200, kind="hostile")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One workload, who takes it, and what is timed after its increments."""
+
+    name: str
+    sizes: Sizes
+    contenders: Sequence[str] = RIVALS
+    then: tuple[str, ...] = ()
+
+
+_FAST: Final = ("tidemark", "merge_careful", "rebuild_spark", "rebuild_duckdb")
+SMOKE: Final = (
+    *(Trial(kind, Sizes(2_000, 2, 200, kind)) for kind in ("clean", "hostile", "truncate")),
+    Trial("again", Sizes(2_000, 1, 200), ("tidemark",), ("replay", "idle")),
+)
+SHORT: Final = (
+    Trial("clean", Sizes(50_000, 3, 5_000)),
+    *(Trial(kind, Sizes(10_000, 5, 2_000, kind)) for kind in ("hostile", "truncate")),
+    Trial("again", Sizes(50_000, 1, 5_000), ("tidemark",), ("replay", "idle")),
+)
+LONG: Final = (
+    *(Trial(kind, Sizes(kind=kind)) for kind in ("clean", "hostile", "truncate")),
+    Trial("keys_100k", Sizes(100_000, 3), _FAST),
+    Trial("keys_1600k", Sizes(1_600_000, 3), _FAST),
+    Trial("versions_20", Sizes(100_000, 3, versions=20), ("tidemark",)),
+    Trial("initial_2m", Sizes(2_000_000, 0), ("tidemark", "bare_parts")),
+    Trial("late", Sizes(kind="late"), ("tidemark",)),
+    Trial("replay", Sizes(batches=1), ("tidemark",), ("replay",)),
+    Trial("idle_10_tables", Sizes(1_000, 1, 200, tables=10), ("tidemark",), ("idle",)),
+    Trial("100_tables", Sizes(200, 2, 200, tables=100), ("tidemark",)),
+)
+PROFILES: Final[dict[str, tuple[Trial, ...]]] = {"smoke": SMOKE, "short": SHORT, "long": LONG}
+
+
+@dataclass(slots=True)
+class Bench:
+    """One run of a profile, in a folder of its own."""
+
+    work: Path
+    out: Path
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self, trials: Sequence[Trial], contenders: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Take the trials one by one, and in each its contenders; what each gave, as it comes."""
+        warm = self.work / "workloads" / "warm"
+        generate(warm, _WARM)
+        for trial in trials:
+            taking = [name for name in trial.contenders if name in contenders]
+            if not taking:
+                continue
+            folder = self.work / "workloads" / trial.name
+            made = generate(folder, trial.sizes)
+            for name in taking:
+                result = self._contend(name, [warm, folder], trial.then)
+                result["sizes"] = made
+                self._judge(result, folder)
+                self.results.append(result)
+                yield result
+            shutil.rmtree(folder)
+
+    def _contend(self, name: str, workloads: Sequence[Path], then: Sequence[str]) -> dict[str, Any]:
+        python = PROJECT / ENTRIES[name].venv / "bin/python"
+        failed = {"contender": name, "workload": workloads[-1].name}
+        if not python.exists():
+            return {**failed, "error": f"there is no {ENTRIES[name].venv}"}
+        home = self.work / "home"
+        shutil.rmtree(home, ignore_errors=True)
+        arguments = [str(python), "-m", "benchmarks.contend", name, str(home), *map(str, workloads)]
+        log = self.out / "logs" / f"{workloads[-1].name}-{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as said:
+            ended = subprocess.run(
+                [*arguments, *(word for what in then for word in ("--then", what))],
+                cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True, check=False,
+            )  # fmt: skip
+        told = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"contender"')]
+        if not told:
+            return {**failed, "error": f"ended with status {ended.returncode}; its words are in {log.name}"}
+        return {**failed, **told[-1], "workload": workloads[-1].name}
+
+    def _judge(self, result: dict[str, Any], folder: Path) -> None:
+        result["scores"] = {}
+        for moment, tables in result.pop("histories", {}).items():
+            suffix = ".initial" if moment == "initial" else ""
+            scores = {
+                table: score(
+                    map(Path, files), folder / f"answer/{table}{suffix}.parquet", folder / f"keys/{table}.parquet"
+                )
+                for table, files in tables.items()
+            }
+            result["scores"][moment] = merged(scores).plain()
+
+
+def _machine() -> dict[str, Any]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"cores": os.cpu_count(), "memory_gib": round(memory / 2**30), "python": platform.python_version()}
+
+
+def _is_right(result: Mapping[str, Any]) -> bool:
+    return "error" not in result and all(one["is_right"] for one in result["scores"].values())
+
+
+@click.command()
+@click.option("--profile", type=click.Choice(list(PROFILES)), default="short", show_default=True)
+@click.option("--only", multiple=True, help="Contenders to run; all of them where none is named.")
+@click.option("--trial", "trials", multiple=True, help="Trials to run; all of the profile where none is named.")
+@click.option("--out", type=click.Path(path_type=Path), default=PROJECT / "target/bench", show_default=False)
+def main(profile: str, only: tuple[str, ...], trials: tuple[str, ...], out: Path) -> None:
+    """Run a profile of the benchmark, and write what was found into a folder (`target/bench`)."""
+    if unknown := {*only} - ENTRIES.keys():
+        raise click.UsageError(f"There is no contender {', '.join(sorted(unknown))}; there are {', '.join(ENTRIES)}.")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as work:
+        bench = Bench(Path(work), out)
+        chosen = [trial for trial in PROFILES[profile] if not trials or trial.name in trials]
+        for result in bench.run(chosen, only or tuple(ENTRIES)):
+            seconds = [round(sum(parts.values()), 1) for parts in result.get("increments", [])]
+            right = {moment: f"{one['percent']:.1f} %" for moment, one in result["scores"].items()}
+            click.echo(
+                f"{result['workload']}: {result['contender']}: {result.get('error') or (seconds, right)}", err=True
+            )
+    found = {
+        "profile": profile, "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": _machine(),
+        "results": bench.results,
+    }  # fmt: skip
+    (out / "bench.json").write_text(json.dumps(found, indent=1))
+    text = markdown(found)
+    (out / "bench.md").write_text(text)
+    click.echo(text)
+    if not all(_is_right(result) for result in bench.results if result["contender"] == "tidemark"):
+        sys.exit("bench: an answer of Tidemark's is wrong.")
+
+
+if __name__ == "__main__":
+    main()
