@@ -41,7 +41,7 @@ def draw(found: Found, path: Path) -> None:
             right.text(share, place, f" {share:.1f}", va="center", fontsize=7)
     right.set_xlim(0, 125)
     right.set_title("right at every instant, % of the keys that changed", fontsize=10)
-    right.legend(loc="lower right", fontsize=8, frameon=False)
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, fontsize=8, frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
