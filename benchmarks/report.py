@@ -131,6 +131,7 @@ def markdown(told: Mapping[str, Any]) -> str:
         *_hazards(found),
         *_bars(found),
         *_trials(found),
+        *_stages(found),
         *_errors(found),
     ]
     return "\n\n".join(parts) + "\n"
@@ -202,6 +203,19 @@ def _trials(found: Found) -> Iterable[str]:
         ])  # fmt: skip
     head = ["trial", "contender", "initial s", "increment s", "then s", "right", "peak MB"]
     return [_table(head, rows)] if rows else []
+
+
+def _stages(found: Found) -> Iterable[str]:
+    """What Tidemark's seconds are made of."""
+    rows = []
+    for (trial, name), result in found.results.items():
+        if name == "tidemark" and "error" not in result:
+            loads = [("initial", [result["initial"]]), ("increment", result["increments"])]
+            loads += [(what, [result[what]]) for what in ("replay", "idle") if what in result]
+            for load, parts in loads:
+                middle = {stage: median([one.get(stage, 0.0) for one in parts]) for stage in ("land", "run") if parts}
+                rows.append([trial, load, _number(middle.get("land")), _number(middle.get("run"))])
+    return ["Where Tidemark's seconds go:", _table(["trial", "", "land s", "dbt run s"], rows)] if rows else []
 
 
 def _errors(found: Found) -> Iterable[str]:

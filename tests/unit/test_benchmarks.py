@@ -10,7 +10,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from benchmarks.score import Score, score
+from benchmarks.report import Found, bars, markdown
+from benchmarks.score import Score, Share, score
 from benchmarks.workload import COLUMNS, HAZARDS, SETS, Sizes, generate
 from tests.oracle import build, read_records
 
@@ -190,3 +191,38 @@ def test_hazards_are_told_apart(truth: list[dict[str, Any]], made: Callable[[str
     assert found.hazards["a_b_a"]["alone"].keys == len(lost) > 0
     wrong = {name for name, share in found.hazards.items() if share["all"].right < share["all"].keys}
     assert wrong - {"tombstone"} == {"a_b_a"}
+
+
+# The tables
+
+
+def told(trial: str, contender: str, seconds: list[float], right: int = 10, **more: Any) -> dict[str, Any]:
+    """One result, as a bench has it."""
+    found = Score(Share(10, right), Share(10, right), hazards={name: {"alone": Share(10, right)} for name in HAZARDS})
+    return {
+        "workload": trial, "contender": contender, "start": 1.0, "initial": {"land": 2.0, "run": 4.0},
+        "increments": [{"run": one} for one in seconds], "scores": {"increments": found.plain()}, "peak_mb": 100,
+        "extras": {}, "sizes": {"tables": 1, "keys": 10, "changes": 5, "hazards": dict.fromkeys(HAZARDS, 7)}, **more,
+    }  # fmt: skip
+
+
+def test_tables_say_what_was_found() -> None:
+    found = {
+        "profile": "short", "at": "now", "machine": {"cores": 2, "memory_gib": 8},
+        "results": [
+            told("clean", "tidemark", [2.0, 3.0, 9.0]), told("clean", "merge_careful", [6.0]),
+            told("clean", "rebuild_spark", [12.0], initial={"run": 5.0}),
+            told("hostile", "tidemark", [3.0]), told("hostile", "merge_careful", [7.0], right=8),
+            {"workload": "clean", "contender": "auto_cdc", "error": "no such | environment\nat all", "scores": {}},
+            told("late", "tidemark", [7.5]), told("replay", "tidemark", [4.0], replay={"land": 0.5, "run": 0.5}),
+        ],
+    }  # fmt: skip
+    text = markdown(found)
+    [careful] = [line for line in text.splitlines() if line.startswith("| hand MERGE, careful | 1.0")]
+    assert "| 6.0 | 6.0 | ×2.00 | 100.0 / 80.0 / –" in careful
+    assert "no such / environment |" in text
+    held = {bar.what.split(",")[0]: (bar.value, bar.verdict) for bar in bars(Found(found))}
+    assert held == {
+        "increment": (0.5, "aim"), "initial load": (1.2, "**missed**"), "1 % late": (2.5, "**missed**"),
+        "replay of an applied batch": (0.25, "holds"),
+    }  # fmt: skip
