@@ -1,4 +1,7 @@
-"""Fetch the jars of `conf/jars.txt` into `.jars/`, once, and hold each to its SHA-256. Run by `make setup`."""
+"""Fetch the jars of `conf/jars.txt` into `.jars/`, once, and hold each to its SHA-256. Run by `make setup`.
+
+Another list and folder can be named: the benchmarks have jars of their own.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def _holds(jar: Path, digest: str) -> bool:
 
 if __name__ == "__main__":
     try:
-        for jar in fetch(Path("conf/jars.txt"), Path(".jars")):
+        for jar in fetch(*map(Path, sys.argv[1:] or ("conf/jars.txt", ".jars"))):
             print(f"fetched {jar}")
     except TidemarkError as error:
         sys.exit(f"setup: {error}")
