@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +25,11 @@ import click
 from benchmarks.contenders import ENTRIES
 from benchmarks.report import markdown
 from benchmarks.score import merged, score
-from benchmarks.workload import Sizes, generate
+from benchmarks.workload import SETS, Sizes, generate
 
 PROJECT: Final = Path(__file__).parents[1]
 RIVALS: Final = tuple(name for name in ENTRIES if name != "bare_parts")
+_WARM_NAME: Final = "warm"
 _WARM: Final = Sizes(keys=1_000, batches=2, changes=200, kind="hostile")
 
 
@@ -74,42 +76,47 @@ class Bench:
     results: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, trials: Sequence[Trial], contenders: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Take the trials one by one, and in each its contenders; what each gave, as it comes."""
-        warm = self.work / "workloads" / "warm"
-        generate(warm, _WARM)
-        for trial in trials:
-            taking = [name for name in trial.contenders if name in contenders]
-            if not taking:
-                continue
-            folder = self.work / "workloads" / trial.name
-            made = generate(folder, trial.sizes)
-            for name in taking:
-                result = self._contend(name, [warm, folder], trial.then)
-                result["sizes"] = made
-                self._judge(result, folder)
-                self.results.append(result)
-                yield result
-            shutil.rmtree(folder)
+        """Take the trials; what each contender gave in each, as it comes.
 
-    def _contend(self, name: str, workloads: Sequence[Path], then: Sequence[str]) -> dict[str, Any]:
+        The sets are taken together: a contender is started, and warmed up, once for all of them.
+        """
+        warm = self.work / "workloads" / _WARM_NAME
+        generate(warm, _WARM)
+        for _, group in groupby(trials, lambda trial: "sets" if trial.name in SETS else trial.name):
+            together = list(group)
+            folders = {trial.name: self.work / "workloads" / trial.name for trial in together}
+            takers = [name for name in contenders if name in together[0].contenders]
+            made = {trial.name: generate(folders[trial.name], trial.sizes) for trial in together if takers}
+            for name in takers:
+                for trial, result in self._contend(name, [warm, *folders.values()], together[0].then).items():
+                    self._judge(result, folders[trial])
+                    self.results.append({**result, "sizes": made[trial]})
+                    yield self.results[-1]
+            for folder in folders.values():
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _contend(self, name: str, workloads: Sequence[Path], then: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """What a contender's process told of each workload but the first."""
+        trials = [folder.name for folder in workloads[1:]]
         python = PROJECT / ENTRIES[name].venv / "bin/python"
-        failed = {"contender": name, "workload": workloads[-1].name}
-        if not python.exists():
-            return {**failed, "error": f"there is no {ENTRIES[name].venv}"}
+        log = self.out / "logs" / f"{trials[0]}-{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
         home = self.work / "home"
         shutil.rmtree(home, ignore_errors=True)
-        arguments = [str(python), "-m", "benchmarks.contend", name, str(home), *map(str, workloads)]
-        log = self.out / "logs" / f"{workloads[-1].name}-{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w") as said:
-            ended = subprocess.run(
-                [*arguments, *(word for what in then for word in ("--then", what))],
-                cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True, check=False,
-            )  # fmt: skip
-        told = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"contender"')]
-        if not told:
-            return {**failed, "error": f"ended with status {ended.returncode}; its words are in {log.name}"}
-        return {**failed, **told[-1], "workload": workloads[-1].name}
+        told: dict[str, dict[str, Any]] = {}
+        why = f"there is no {ENTRIES[name].venv}"
+        if python.exists():
+            arguments = [str(python), "-m", "benchmarks.contend", name, str(home), *map(str, workloads)]
+            with log.open("w") as said:
+                ended = subprocess.run(
+                    [*arguments, *(word for what in then for word in ("--then", what))],
+                    cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True, check=False,
+                )  # fmt: skip
+            lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"contender"')]
+            told = {line["workload"]: line for line in lines}
+            why = told.get(_WARM_NAME, {}).get("error", f"ended with status {ended.returncode}; see {log.name}")
+        failed = {"contender": name, "error": why}
+        return {trial: told.get(trial, {**failed, "workload": trial}) for trial in trials}
 
     def _judge(self, result: dict[str, Any], folder: Path) -> None:
         result["scores"] = {}
