@@ -149,25 +149,29 @@ def main(profile: str, only: tuple[str, ...], trials: tuple[str, ...], out: Path
     """Run a profile of the benchmark, and write what was found into a folder (`target/bench`)."""
     if unknown := {*only} - ENTRIES.keys():
         raise click.UsageError(f"There is no contender {', '.join(sorted(unknown))}; there are {', '.join(ENTRIES)}.")
+    chosen = [trial for trial in PROFILES[profile] if not trials or trial.name in trials]
+    if unknown := {*trials} - {trial.name for trial in chosen}:
+        raise click.UsageError(f"Profile {profile} has no trial {', '.join(sorted(unknown))}.")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    found: dict[str, Any] = {
+        "profile": profile,
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
+        "machine": _machine(),
+        "results": [],
+    }
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as work:
         bench = Bench(Path(work), out)
-        chosen = [trial for trial in PROFILES[profile] if not trials or trial.name in trials]
         for result in bench.run(chosen, only or tuple(ENTRIES)):
             seconds = [round(sum(parts.values()), 1) for parts in result.get("increments", [])]
             right = {moment: f"{one['percent']:.1f} %" for moment, one in result["scores"].items()}
-            click.echo(
-                f"{result['workload']}: {result['contender']}: {result.get('error') or (seconds, right)}", err=True
-            )
-    found = {
-        "profile": profile, "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": _machine(),
-        "results": bench.results,
-    }  # fmt: skip
-    (out / "bench.json").write_text(json.dumps(found, indent=1))
-    text = markdown(found)
-    (out / "bench.md").write_text(text)
-    click.echo(text)
+            said = result.get("error") or f"{seconds}, right {right}"
+            click.echo(f"{result['workload']}: {result['contender']}: {said}", err=True)
+            # After each, so that hours of results outlive whatever ends the run.
+            found["results"] = bench.results
+            (out / "bench.json").write_text(json.dumps(found, indent=1))
+            (out / "bench.md").write_text(markdown(found))
+    click.echo(markdown(found))
     if not all(_is_right(result) for result in bench.results if result["contender"] == "tidemark"):
         sys.exit("bench: an answer of Tidemark's is wrong.")
 
