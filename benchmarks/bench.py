@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,8 @@ def main(profile: str, only: tuple[str, ...], trials: tuple[str, ...], out: Path
     chosen = [trial for trial in PROFILES[profile] if not trials or trial.name in trials]
     if unknown := {*trials} - {trial.name for trial in chosen}:
         raise click.UsageError(f"Profile {profile} has no trial {', '.join(sorted(unknown))}.")
+    # Ended from outside, it takes its contender with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     found: dict[str, Any] = {

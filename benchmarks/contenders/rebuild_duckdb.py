@@ -15,27 +15,27 @@ import duckdb
 from benchmarks.workload import COLUMNS
 
 _KINDS = {"bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
-_ENVELOPE = json.dumps({
+ENVELOPE = json.dumps({
     "before": {"id": "BIGINT"},
     "after": {name: _KINDS[kind] for name, kind in COLUMNS.items()},
     "source": {"ts_us": "BIGINT", "lsn": "BIGINT"},
     "op": "VARCHAR",
 })  # fmt: skip
-_NAMES = [name for name in COLUMNS if name != "id"]
-_ROW = ", ".join(f"change.after.{name}" for name in _NAMES)
+NAMES = [name for name in COLUMNS if name != "id"]
+ROW = ", ".join(f"change.after.{name}" for name in NAMES)
 _HISTORY = f"""
     with changes as (
-        select from_json(value, '{_ENVELOPE}') as change
+        select from_json(value, '{ENVELOPE}') as change
         from read_json(?, columns = {{value: 'VARCHAR'}}, format = 'newline_delimited')
         where value is not null
     ),
     rows as (
         select coalesce(change.after.id, change.before.id) as id, change.op, change.source.lsn,
-            change.source.ts_us as valid_from, {_ROW}
+            change.source.ts_us as valid_from, {ROW}
         from changes where coalesce(change.after.id, change.before.id) is not null
     ),
     placed as (
-        select *, hash({", ".join(_NAMES)}) as state from rows
+        select *, hash({", ".join(NAMES)}) as state from rows
         qualify lsn is distinct from lag(lsn) over (partition by id order by lsn)
     ),
     told as (
@@ -54,7 +54,13 @@ _HISTORY = f"""
 
 
 class RebuildDuckDB:
-    """All files that there were, and the one that is made of them."""
+    """All files that there were, and the one that is made of them.
+
+    Attributes:
+        query: What makes the history of the files.
+    """
+
+    query = _HISTORY
 
     def __init__(self, home: Path, made: Mapping[str, Any]) -> None:
         del made
@@ -69,7 +75,7 @@ class RebuildDuckDB:
     def increment(self, files: Sequence[str]) -> None:
         """Everything anew."""
         self._files += files
-        self._connection.execute(f"copy ({_HISTORY}) to '{self._history}' (format parquet)", [self._files])
+        self._connection.execute(f"copy ({self.query}) to '{self._history}' (format parquet)", [self._files])
 
     def history(self, table: str, folder: Path) -> list[Path]:
         """A copy, as the next increment replaces the file."""
