@@ -1,4 +1,4 @@
-"""Full rebuild in DuckDB that knows what this workload holds: truncates, values left out, and rows that change their key.
+"""Full rebuild in DuckDB that knows what this workload holds: truncates, values left out, rows that change their key.
 
 Written for these files: what else the history contract has (other connectors and forms, new logs, transactions,
 snapshots that disagree, types) isn't in it. It shows what being right costs at least.
