@@ -135,6 +135,7 @@ class Sizes:
         kind: A name of SETS.
         versions: Stored versions of each key when the initial load ends: the snapshot's and updates after it.
         tables: How many captured tables there are.
+        hot: Share of the ordinary updates that are of one key, from 0 to 1.
         seed: What the choices of the stream follow.
     """
 
@@ -144,6 +145,7 @@ class Sizes:
     kind: str = "clean"
     versions: int = 1
     tables: int = 1
+    hot: float = 0.0
     seed: int = 1
 
     def names(self) -> list[str]:
@@ -355,6 +357,8 @@ class Source:
             key = self._fresh()
             return key, self._insert(key)
         key = self._draw()
+        if self.sizes.hot and op == "u" and 1 in self._places and self._random.random() < self.sizes.hot:
+            return 1, self._update(1)
         return key, self._update(key) if op == "u" else self._delete(key)
 
     def _truncate(self) -> None:
@@ -622,6 +626,7 @@ def files_of(made: Mapping[str, Any], folder: Path) -> tuple[str, list[str]]:
 @click.option("--set", "kind", type=click.Choice(list(SETS)), default="clean", show_default=True)
 @click.option("--versions", default=1, show_default=True, help="Versions of each key in the initial load.")
 @click.option("--tables", default=1, show_default=True, help="Captured tables, each of these sizes.")
+@click.option("--hot", default=0.0, show_default=True, help="Share of the updates that are of one key, 0 to 1.")
 @click.option("--seed", default=1, show_default=True)
 def main(folder: Path, **sizes: Any) -> None:
     """Write a workload and its answer into FOLDER."""

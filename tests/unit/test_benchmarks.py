@@ -75,6 +75,15 @@ def test_versions_in_the_initial_load(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "answer/customers.initial.parquet").num_rows == 200
 
 
+def test_one_key_can_be_hot(tmp_path: Path) -> None:
+    generate(tmp_path, Sizes(keys=50, batches=2, changes=200, hot=0.7))
+    records = [record for file in sorted(tmp_path.glob("*.jsonl")) for record in read_records(file)]
+    [history] = build(records).values()
+    assert sum(map(len, history.versions.values())) == len(rows_of(tmp_path / "answer/customers.parquet"))
+    changed = [record.key for record in records if '"op":"u"' in (record.value or "")]
+    assert changed.count('{"id":1}') > len(changed) / 2
+
+
 def test_tables_have_lives_of_their_own(tmp_path: Path) -> None:
     generate(tmp_path, Sizes(keys=30, batches=1, changes=40, tables=3))
     records = [record for file in sorted(tmp_path.glob("*.jsonl")) for record in read_records(file)]
