@@ -54,6 +54,7 @@ def _session(home: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.jars": f"{_JAR},{_adapter(home)}",
         "spark.sql.catalog.lake": "bench.TablesOnly",
         "spark.sql.catalog.lake.warehouse": str(home.parent / "warehouse"),
