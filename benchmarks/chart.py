@@ -22,7 +22,9 @@ def draw(found: Found, path: Path) -> None:
     mpl.rcParams["svg.hashsalt"] = "tidemark"
     names = [name for name in found.contenders if found.increment("clean", name) is not None]
     names.sort(key=lambda name: -(found.increment("clean", name) or 0))
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 0.9 + 0.55 * len(names)), sharey=True)
+    figure, (left, right) = pyplot.subplots(
+        1, 2, figsize=(11, 0.9 + 0.55 * len(names)), sharey=True, layout="constrained"
+    )
     seconds = [found.increment("clean", name) or 0 for name in names]
     left.barh(range(len(names)), seconds, color=[_OWN if name == "tidemark" else _OTHER for name in names])
     own = found.increment("clean") or 0.0
@@ -41,10 +43,10 @@ def draw(found: Found, path: Path) -> None:
             right.text(share, place, f" {share:.1f}", va="center", fontsize=7)
     right.set_xlim(0, 125)
     right.set_title("right at every instant, % of the keys that changed", fontsize=10)
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, fontsize=8, frameon=False)
+    figure.legend(loc="outside lower right", ncols=3, fontsize=8, frameon=False)
     for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        axes.set_xticks([])
     figure.savefig(path, metadata={"Date": None})
 
 

@@ -55,7 +55,7 @@ ENTRIES: Final = {
     "dbt_snapshot": Entry("dbt snapshot over a merged current table"),
     "auto_cdc": Entry("Spark 4.3 AUTO CDC on Iceberg", ".venv-bench-autocdc"),
     "rebuild_duckdb": Entry("full rebuild, DuckDB to Parquet", ".venv-bench"),
-    "rebuild_duckdb_rules": Entry("the same with this workload's rules", ".venv-bench"),
+    "rebuild_duckdb_rules": Entry("full rebuild, DuckDB, with this workload's rules", ".venv-bench"),
     "rebuild_polars": Entry("full rebuild, Polars to Parquet", ".venv-bench"),
     "bare_parts": Entry("bare parts in Spark: parse, raw append, an append per layer"),
 }
