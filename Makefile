@@ -37,6 +37,17 @@ require:
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
 	@touch $@
 
+.venv-bench/ready: requirements/bench.txt | require
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --require-hashes -r requirements/bench.txt
+	@touch $@
+
+.venv-bench-autocdc/ready: requirements/bench-autocdc.txt benchmarks/jars.txt .venv/ready
+	$(PYTHON) -m venv .venv-bench-autocdc
+	.venv-bench-autocdc/bin/python -m pip install --quiet --require-hashes -r requirements/bench-autocdc.txt
+	$(VENV)/python -m spark_jobs.fetch_jars benchmarks/jars.txt .jars/bench 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
 .PHONY: test
 test: setup .jars/broker/ready ## Set up everything and run every test
 	$(VENV)/python -m pytest
@@ -80,7 +91,7 @@ format: .venv-lint/ready ## Put the code in form
 
 .PHONY: lock
 lock: .venv-lint/ready ## Compile requirements/*.in to *.txt; LOCK=--upgrade moves the pins
-	for name in runtime test lint; do \
+	for name in runtime test lint bench bench-autocdc; do \
 		$(LINT)/uv pip compile --quiet $(LOCK) --python-version 3.11 --generate-hashes --no-strip-extras --no-header \
 			--no-annotate --no-emit-index-url --no-emit-find-links \
 			--output-file requirements/$$name.txt requirements/$$name.in || exit; \
@@ -89,3 +100,8 @@ lock: .venv-lint/ready ## Compile requirements/*.in to *.txt; LOCK=--upgrade mov
 .PHONY: profile
 profile: setup ## Where time goes: 20,000 changes into 200,000 keys, seconds per stage
 	$(VENV)/python -m benchmarks.profile
+
+.PHONY: bench
+bench: setup .venv-bench/ready .venv-bench-autocdc/ready ## Tidemark and its rivals on the same files, each answer checked: PROFILE=short (half an hour) or long (hours)
+	$(VENV)/python -m benchmarks.bench --profile $(or $(PROFILE),short); status=$$?; \
+		.venv-bench/bin/python -m benchmarks.chart target/bench/bench.json target/bench/bench.svg && exit $$status

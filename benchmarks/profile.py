@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from benchmarks.workload import Source
+from benchmarks.workload import Sizes, files_of, generate
 from spark_jobs import steps
 from spark_jobs.declarations import run_dbt
 from spark_jobs.places import Places
@@ -58,12 +58,6 @@ class Profile:
         click.echo(f"{name:<44}{seconds:>8.1f}")
 
 
-def _write(lines: Iterable[str], path: Path) -> str:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    return str(path)
-
-
 @click.command()
 @click.option("--keys", default=200_000, show_default=True, help="Rows of the snapshot.")
 @click.option("--changes", default=20_000, show_default=True, help="Changes of the increment.")
@@ -75,9 +69,7 @@ def main(keys: int, changes: int) -> None:
         project = empty_project(home / "project")
         run = steps.Run(Places(project, str(home / "lakehouse"), str(home / "catalog")), "profile")
         run.begin("text")
-        source = Source(keys)
-        initial = _write(source.snapshot(), home / "initial.jsonl")
-        increment = _write(source.batch(changes), home / "increment.jsonl")
+        initial, [increment] = files_of(generate(home / "workload", Sizes(keys, 1, changes)), home / "workload")
         click.echo(f"{f'{changes} changes into {keys} keys':<44}{'seconds':>8}")
 
         def build(name: str) -> None:

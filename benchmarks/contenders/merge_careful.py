@@ -1,0 +1,80 @@
+"""Hand MERGE, careful: every change of a batch in the order of positions, without redeliveries and changes of nothing.
+
+What is not newer than the open version is stale and dropped: a late change does not reach history. One MERGE closes
+and inserts, its inserts under a key that matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.contenders.lake import ROW, Lake, changes
+from benchmarks.workload import COLUMNS
+
+_STAGED = f"""
+    with open as (
+        select id, lsn as open_lsn, struct({", ".join(ROW)}) as open_row from {{history}} where is_current
+    ),
+    placed as (
+        select changes.*, open_lsn, open_row,
+            lag(lsn) over (partition by changes.id order by lsn) as previous_lsn
+        from {{changes}} as changes left join open on changes.id = open.id
+        where lsn > coalesce(open_lsn, 0)
+    ),
+    followed as (
+        select *,
+            coalesce(lag(op) over by_position, if(open_lsn is null, 'd', 'u')) as previous_op,
+            if(
+                lag(op) over by_position is null, open_row, lag(struct({", ".join(ROW)})) over by_position
+            ) as previous_row
+        from placed where lsn is distinct from previous_lsn
+        window by_position as (partition by id order by lsn)
+    ),
+    told as (
+        select *,
+            lead(changed_at) over by_position as valid_to,
+            row_number() over by_position = 1 and open_lsn is not null as is_closing
+        from followed
+        where if(op = 'd', previous_op <> 'd', previous_op = 'd'
+            or previous_row is distinct from struct({", ".join(ROW)}))
+        window by_position as (partition by id order by lsn)
+    )
+    select id as merge_id, * except (is_closing, open_lsn, open_row, previous_lsn, previous_op, previous_row)
+    from told where is_closing
+    union all
+    select null as merge_id, * except (is_closing, open_lsn, open_row, previous_lsn, previous_op, previous_row)
+    from told where op <> 'd'
+"""
+_NAMES = [*COLUMNS, "valid_from", "valid_to", "lsn", "is_current"]
+_VALUES = [*(f"staged.{name}" for name in COLUMNS), "changed_at", "staged.valid_to", "staged.lsn"]
+_MERGE = f"""
+    merge into delta.`{{table}}` as history
+    using {{staged}} as staged on history.id = staged.merge_id and history.is_current
+    when matched then update set valid_to = staged.changed_at, is_current = false
+    when not matched then insert ({", ".join(_NAMES)}) values ({", ".join(_VALUES)}, staged.valid_to is null)
+"""
+
+
+class MergeCareful(Lake):
+    """The history is merged into."""
+
+    def initial(self, files: Sequence[str]) -> None:
+        """An empty table, then the same as ever."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        self.spark.sql(
+            f"create table delta.`{self.table}` ({columns}, valid_from timestamp, valid_to timestamp, lsn bigint,"
+            " is_current boolean) using delta"
+        )
+        self.increment(files)
+
+    def increment(self, files: Sequence[str]) -> None:
+        """One MERGE."""
+        if not files:
+            return
+        history = self.spark.read.format("delta").load(self.table)
+        staged = self.spark.sql(_STAGED, history=history, changes=changes(self.spark, files))
+        staged.createOrReplaceTempView("staged_changes")
+        self.spark.sql(_MERGE.format(table=self.table, staged="staged_changes"))
+
+
+open_contender = MergeCareful
