@@ -28,7 +28,7 @@ RECORDS = (
     " plain_value string comment 'The value as an envelope in JSON, where its bytes are of another form; else NULL',"
     " content_hash string comment 'SHA-256 of key, value and headers; with its place one delivery (R1)',"
     " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change, notification,"
-    " outbox',"
+    " signal, outbox',"
     " op string comment 'op of the envelope',"
     " connector string comment 'source.connector',"
     " source_name string comment 'source.name, the topic prefix',"

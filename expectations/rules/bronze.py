@@ -22,7 +22,7 @@ class ExpectRecordKindsToBeKnown(Law):
     description: str = "Every record is of a known kind (R17)."
     broken = (
         "coalesce(kind, '') not in ('change', 'truncate', 'tombstone', 'transaction', 'heartbeat', 'message',"
-        " 'schema_change', 'notification', 'outbox')"
+        " 'schema_change', 'notification', 'signal', 'outbox')"
     )
 
 

@@ -24,7 +24,8 @@ _BLOCKS = (
     "op string, after string, source struct<connector: string, name: string, db: string, schema: string,"
     " `table`: string, collection: string, ts_ms: string, ts_us: string, ts_ns: string, lsn: string,"
     " sequence: string, server_id: string, pos: string, `row`: string>, updateDescription string,"
-    " message string, status string, id string, ddl string, tableChanges string, aggregate_type string, ts_ms string"
+    " message string, status string, id string, ddl string, tableChanges string, aggregate_type string, ts_ms string,"
+    " type string"
 )
 _VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed string"
 
@@ -38,7 +39,8 @@ REASONS = {
     "key-not-json": "the key is not JSON",
     "schema-without-payload": "the value has a schema and no payload",
     "no-envelope": "the value is no Debezium envelope and none of the events beside them; rows that"
-    " ExtractNewRecordState flattened need its add.fields to tell op, source and place in the log",
+    " ExtractNewRecordState flattened need its add.fields to tell op, source and place in the log, and for documents"
+    " ExtractNewDocumentState has to be taken out",
     "flattened-without-fields": "a flattened row that lacks fields of its source",
     "flattened-document": "a document that ExtractNewDocumentState flattened: it has lost its BSON types, and an update"
     " doesn't tell what it left alone; take the transform out of the connector",
@@ -59,6 +61,7 @@ REASONS = {
 
 _PLACES = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
+_PLAIN_JSON = r'^\s*("(?:[^"\\]|\\.)*"|-?[0-9]+(?:[.][0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false)\s*$'
 _FIRST_MILLIS, _LAST_MILLIS = -62135596800000, 253402300799999  # the years 1 to 9999
 _TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
 
@@ -71,7 +74,7 @@ def routed(records: DataFrame) -> DataFrame:
 
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
-        schema_change, notification; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
+        schema_change, notification, signal; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
         `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields), and
         `is_suspect`: whether it can be of a form that JSON alone doesn't show (`forms`).
     """
@@ -147,6 +150,7 @@ def _block_names() -> list[str]:
         "tableChanges",
         "aggregate_type",
         "ts_ms",
+        "type",
     ]
 
 
@@ -167,13 +171,16 @@ def _is_tombstone(value: Column) -> Column:
 
 def _reason(value: Column) -> Column:
     op, source, table = F.col("e.op"), F.col("e.source"), F.coalesce("e.source.table", "e.source.collection")
-    is_other = (_other_kind()).isNotNull()
-    key_is_json = F.col("key_text").isNull() | F.json_object_keys("key_text").isNotNull()
+    is_other = _other_kind(value).isNotNull()
+    key = F.col("key_text")
+    # A plain value (ExtractField) is of no column that is known; the row tells the key then.
+    key_is_json = key.isNull() | F.json_object_keys(key).isNotNull() | key.rlike(_PLAIN_JSON)
     return (
         F.when(~_is_unicode("key", F.col("key_text")), "not-unicode")
         .when(_is_tombstone(value), F.lit(None))
         .when(~_is_unicode("value", value), "not-unicode")
-        .when(F.col("v").isNull() | F.col("v._malformed").isNotNull(), "value-not-json")
+        .when(F.col("v").isNull() | (F.col("v._malformed").isNotNull() & ~_is_object(value)), "value-not-json")
+        .when(F.col("v._malformed").isNotNull(), "no-envelope")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other, F.lit(None))
         .when(op.isNull() | source.isNull(), "no-envelope")
@@ -189,6 +196,11 @@ def _reason(value: Column) -> Column:
             "no-after",
         )
     )
+
+
+def _is_object(value: Column) -> Column:
+    """Whether a value that is no envelope is a JSON object all the same."""
+    return F.json_object_keys(value).isNotNull()
 
 
 def _is_described() -> Column:
@@ -218,14 +230,22 @@ def _is_whole(name: str, lowest: int, highest: int) -> Column:
     return F.col(name).isNull() | F.coalesce(within, F.lit(False))
 
 
-def _other_kind() -> Column:
+def _other_kind(value: Column) -> Column:
     return (
         F.when(F.col("e.op").isNotNull(), F.lit(None))
         .when(F.col("e.status").isin("BEGIN", "END") & F.col("e.id").isNotNull(), "transaction")
         .when(F.col("e.ddl").isNotNull() | F.col("e.tableChanges").isNotNull(), "schema_change")
         .when(F.col("e.aggregate_type").isNotNull(), "notification")
         .when(F.col("topic").contains("heartbeat") & F.col("e.ts_ms").isNotNull(), "heartbeat")
+        .when(F.col("e.type").isNotNull() & _is_signal(value), "signal")
     )
+
+
+def _is_signal(value: Column) -> Column:
+    """Whether it is what the connector reads as a signal: the topic prefix as key, a type, data, and nothing else."""
+    others = F.array_except(F.json_object_keys(value), F.array(F.lit("id"), F.lit("type"), F.lit("data")))
+    is_prefix = ~F.col("key_text").rlike(r"^\s*([{\[]|$)")
+    return F.coalesce((F.size(others) == 0) & is_prefix, F.lit(False))
 
 
 def _kind(value: Column) -> Column:
@@ -234,5 +254,5 @@ def _kind(value: Column) -> Column:
         .when(F.col("e.op") == "m", "message")
         .when(F.col("e.op") == "t", "truncate")
         .when(F.col("e.op").isNotNull(), "change")
-        .otherwise(_other_kind())
+        .otherwise(_other_kind(value))
     )
