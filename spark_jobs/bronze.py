@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.errors import Fault
+from spark_jobs.landing.record_files import text_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -133,7 +134,7 @@ def content_hash() -> Column:
 
 def record_text(part: str = "value") -> Column:
     """A record's key or value as JSON, as the macro of this name has it; NULL where it is no text."""
-    return F.coalesce(f"plain_{part}", F.try_validate_utf8(F.col(part).cast("string")))
+    return F.coalesce(f"plain_{part}", text_of(F.col(part)))
 
 
 def entry_id(place: Column) -> Column:

@@ -75,32 +75,16 @@
                 {{ scope.news }} as is_news
             from {{ scope.log }} as log
             where {{ is_change_of_key(scope.hazards) }}
-                and exists (select 1 from {{ scope.log }} as news where ({{ scope.news }}) and news.key <=> log.key)
+                and {{ is_touched('log.key', scope) }}
         ) as of_key
         group by key
     ) as of_keys
 {%- endmacro %}
 
 
-{#- Condition: whether a change of `log` is one that a fold of its key takes. -#}
-{% macro is_change_of_key(hazards) -%}
-    op != 't'
-        -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
-        and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
-        {%- if hazards.problems %}
-        and problem is null
-        {%- endif %}
-{%- endmacro %}
-
-
-{#- Condition: whether a key is folded from its whole log, or from its open version and its news. -#}
-{% macro is_refolded(key, carried) -%}
-    exists (select 1 from {{ carried.held }} as held where is_refolded and held.key <=> {{ key }})
-{%- endmacro %}
-
-
-{% macro is_carried(key, carried) -%}
-    exists (select 1 from {{ carried.held }} as held where not is_refolded and held.key <=> {{ key }})
+{#- Condition: whether a held key is folded from its whole log or, otherwise, from its open version and its news. -#}
+{% macro is_refolded(key, carried, otherwise=false) -%}
+    exists (select 1 from {{ carried.held }} as held where {{ 'not ' if otherwise }}is_refolded and held.key <=> {{ key }})
 {%- endmacro %}
 
 
@@ -136,7 +120,7 @@
         {{ own('partition', names) }} as `partition`,
         {{ own('offset', names) }} as `offset`
     from {{ this }} as stored
-    where {{ own('is_current', names) }} and {{ is_carried(key, carried) }}
+    where {{ own('is_current', names) }} and {{ is_refolded(key, carried, otherwise=true) }}
 {%- endmacro %}
 
 

@@ -47,10 +47,7 @@
                     walk -> walk.verdicts
                 ) as verdicts
             from (
-                select array_sort(
-                    collect_list(struct(*)),
-                    (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
-                ) as changes
+                select {{ in_order_of_place('struct(*)') }} as changes
                 from (select * except (found) from committed) as committed
                 group by key
             ) as lives

@@ -42,10 +42,7 @@ imaged as (
                     walk -> walk.images
                 ) as images
             from (
-                select array_sort(
-                    collect_list(struct(*)),
-                    (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
-                ) as changes
+                select {{ in_order_of_place('struct(*)') }} as changes
                 from runs
                 group by key, source_no, run_no
             ) as lives

@@ -144,10 +144,7 @@ resolved as (
         (known, link) -> map_concat(known, map(link.change_id, {{ resolved_link(table) }}))
     )) as (link, row)
     from (
-        select array_sort(
-            collect_list(struct(place, change_id, state, unresolved_columns, told)),
-            (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
-        ) as links
+        select {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, told)') }} as links
         from filled_alone
         inner join answers on change_id = asker
     ) as in_order

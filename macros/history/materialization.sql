@@ -82,7 +82,7 @@
         {%- set key = key_of('stored', declaration_of(declared.changes)) %}
         {%- set carried = decision.get('carried') %}
         {%- if carried %}
-        where ({{ quoted(open[0]) }} and {{ is_carried(key, carried) }})
+        where ({{ quoted(open[0]) }} and {{ is_refolded(key, carried, otherwise=true) }})
             {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}
         {%- elif decision.case == 'keys' %}
         where {{ is_touched(key, decision) }}

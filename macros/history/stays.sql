@@ -83,6 +83,26 @@ stays as (
 {%- endmacro %}
 
 
+{#- Expression: the structs of a group as an array in that order; `change` has the field `place`. -#}
+{% macro in_order_of_place(change) -%}
+    array_sort(
+        collect_list({{ change }}),
+        (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
+    )
+{%- endmacro %}
+
+
+{#- Condition: whether a change of `log` is one that a fold of its key takes. -#}
+{% macro is_change_of_key(hazards) -%}
+    op != 't'
+        -- both halves of a key change can fall on one declared key: then the other half is an update (R14)
+        and not (op = 'd' and coalesce(next_key = {{ key_text('key') }}, false))
+        {%- if hazards.problems %}
+        and problem is null
+        {%- endif %}
+{%- endmacro %}
+
+
 {#- Expression: whether a change begins another transaction than the change before it. Reads stand alone. Owns R11. -#}
 {% macro starts_transaction(granularity) -%}
     {%- if granularity == 'event' -%}

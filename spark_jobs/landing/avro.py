@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from spark_jobs.landing.record_files import text_of
 from spark_jobs.landing.registry import GLOBAL, SHORT, Registries, parsed
 
 # More schemas than a landing of thousands of tables has; random bytes can name any number of them.
@@ -144,7 +145,7 @@ def _cases(place: Column, schemas: Mapping[tuple[str, int], Schema]) -> tuple[Co
 
 def _json(data: Column, schema: Schema) -> Column:
     if not schema.avro:
-        return F.try_validate_utf8(data.cast("string"))
+        return text_of(data)
     read = from_avro(F.concat(data, F.lit(_END.encode())), schema.avro, {"mode": "PERMISSIVE"})
     # The one field of an object, cut out of its text: the value may be no object itself.
     text = F.to_json(F.struct(read["v"].alias("v")), _WHOLE)

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.forms import is_suspect
-from spark_jobs.landing.record_files import JSON_LIMITS, has_half_letters
+from spark_jobs.landing.record_files import JSON_LIMITS, has_half_letters, text_of
 from spark_jobs.names import feed
 
 ROW_OPS = ("c", "u", "r")
@@ -20,13 +20,16 @@ OPS = (*ROW_OPS, "d", "t")
 # The connector whose rows are documents; what else is its own is in macros/connectors/mongodb.sql.
 DOCUMENTS = "mongodb"
 
-_BLOCKS = (
-    "op string, after string, source struct<connector: string, name: string, db: string, schema: string,"
-    " `table`: string, collection: string, ts_ms: string, ts_us: string, ts_ns: string, lsn: string,"
-    " sequence: string, server_id: string, pos: string, `row`: string>, updateDescription string,"
-    " message string, status string, id string, ddl string, tableChanges string, aggregate_type string, ts_ms string,"
-    " type string"
+_SOURCE = (
+    "struct<connector: string, name: string, db: string, schema: string, `table`: string, collection: string,"
+    " ts_ms: string, ts_us: string, ts_ns: string, lsn: string, sequence: string, server_id: string, pos: string,"
+    " `row`: string>"
 )
+_BLOCK_NAMES = (
+    "op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type",
+    "ts_ms", "type",
+)  # fmt: skip
+_BLOCKS = ", ".join(f"{name} {_SOURCE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
 _VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed string"
 
 REASONS = {
@@ -61,7 +64,6 @@ REASONS = {
 
 _PLACES = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
-_PLAIN_JSON = r'^\s*("(?:[^"\\]|\\.)*"|-?[0-9]+(?:[.][0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false)\s*$'
 _FIRST_MILLIS, _LAST_MILLIS = -62135596800000, 253402300799999  # the years 1 to 9999
 _TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
 
@@ -78,7 +80,7 @@ def routed(records: DataFrame) -> DataFrame:
         `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields), and
         `is_suspect`: whether it can be of a form that JSON alone doesn't show (`forms`).
     """
-    rows = _routed(records, _text("key"), _text("value"))
+    rows = _routed(records, text_of(F.col("key")), text_of(F.col("value")))
     return rows.withColumn("is_suspect", is_suspect(F.col("reason"), F.col("kind")))
 
 
@@ -86,8 +88,8 @@ def routed_by_plain_form(records: DataFrame) -> DataFrame:
     """The same for records whose plain form stands beside their bytes, as `forms.in_plain_form` gives it."""
     wrapped = F.concat(F.lit('{"schema":'), "plain_schema", F.lit(',"payload":'), "plain_value", F.lit("}"))
     # An application decides what the bytes of its events are.
-    value = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce(wrapped, "plain_value", _text("value")))
-    key = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce("plain_key", _text("key")))
+    value = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce(wrapped, "plain_value", text_of(F.col("value"))))
+    key = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce("plain_key", text_of(F.col("key"))))
     rows = _routed(records.withColumn("v_text", value).withColumn("k_text", key), F.col("k_text"), F.col("v_text"))
     is_event = F.col("is_outbox") & (F.col("reason").isNull() | (F.col("reason") == "no-envelope"))
     return (
@@ -103,7 +105,7 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
     parsed = records.withColumn("v", F.from_json(value, _VALUE, options))
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
-        F.struct(*[F.col(f"v.{name}").alias(name) for name in _block_names()])
+        F.struct(*[F.col(f"v.{name}").alias(name) for name in _BLOCK_NAMES])
     )
     parsed = parsed.withColumn("e", envelope).withColumn("key_text", key_text)
     parsed = parsed.withColumn("reason", F.coalesce("reason", _reason(value))).withColumn(
@@ -137,28 +139,6 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
     )
 
 
-def _block_names() -> list[str]:
-    return [
-        "op",
-        "after",
-        "source",
-        "updateDescription",
-        "message",
-        "status",
-        "id",
-        "ddl",
-        "tableChanges",
-        "aggregate_type",
-        "ts_ms",
-        "type",
-    ]
-
-
-def _text(column: str) -> Column:
-    """The text that bytes are in UTF-8; NULL where they are none."""
-    return F.try_validate_utf8(F.col(column).cast("string"))
-
-
 def _is_unicode(column: str, text: Column) -> Column:
     return F.col(column).isNull() | (text.isNotNull() & ~has_half_letters(text))
 
@@ -174,7 +154,8 @@ def _reason(value: Column) -> Column:
     is_other = _other_kind(value).isNotNull()
     key = F.col("key_text")
     # A plain value (ExtractField) is of no column that is known; the row tells the key then.
-    key_is_json = key.isNull() | F.json_object_keys(key).isNotNull() | key.rlike(_PLAIN_JSON)
+    is_plain = F.size(F.json_object_keys(F.concat(F.lit('{"key":'), key, F.lit("}")))) == 1
+    key_is_json = key.isNull() | F.json_object_keys(key).isNotNull() | F.coalesce(is_plain, F.lit(False))
     return (
         F.when(~_is_unicode("key", F.col("key_text")), "not-unicode")
         .when(_is_tombstone(value), F.lit(None))

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.avro import decoded, has_magic, inside, told
-from spark_jobs.landing.record_files import JSON_LIMITS
+from spark_jobs.landing.record_files import JSON_LIMITS, text_of
 from spark_jobs.landing.registry import GLOBAL, Registries
 
 OUTBOX_TOPIC = "outbox.event."
@@ -123,7 +123,7 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
 
 def _unwrapped(rows: DataFrame) -> DataFrame:
     """Add `payload`, the JSON text of the value without a schema around it, `payload_schema`, and `form`."""
-    text = F.coalesce("value_json", F.try_validate_utf8(F.col("value").cast("string")))
+    text = F.coalesce("value_json", text_of(F.col("value")))
     wrapped = F.from_json(text, "`schema` string, payload string", JSON_LIMITS)
     is_wrapped = F.array_sort(F.json_object_keys(text)) == F.array(F.lit("payload"), F.lit("schema"))
     keys = F.json_object_keys("payload")
@@ -233,7 +233,7 @@ def _with_events(spark: SparkSession, rows: DataFrame, known: Sequence[str], reg
     plain = F.coalesce(
         "data_json",
         F.when(F.col("event.data").startswith("{"), F.col("event.data")),
-        F.try_validate_utf8(F.col("packed").cast("string")),
+        text_of(F.col("packed")),
     )
     parts = "`before` string, `after` string, updateDescription string"
     read = F.from_json("data", f"`schema` string, payload struct<{parts}>, {parts}", JSON_LIMITS)
@@ -323,7 +323,7 @@ def _header_texts() -> Column:
 
 
 def _header_text(value: Column) -> Column:
-    text = F.try_validate_utf8(value.cast("string"))
+    text = text_of(value)
     payload = F.get_json_object(text, "$.payload")
     plain = F.when(text.startswith("{"), F.nullif(payload, F.lit("null"))).otherwise(F.btrim(text, F.lit('"')))
     return F.nullif(plain, F.lit("null"))
@@ -336,7 +336,7 @@ def _is_outbox() -> Column:
 
 def _told_value(told_value: Column) -> Column:
     """The id of a value: in front of its bytes, or in the JSON that Apicurio's converter writes around it."""
-    text = F.try_validate_utf8(F.col("value").cast("string"))
+    text = text_of(F.col("value"))
     # With quotes in front of the id's name this is JSON of two fields; more of it is read only then.
     is_pretty = F.coalesce(text.rlike(r'^\s*\{\s*"schemaId"\s*:\s*[0-9]{1,18}\s*,\s*"payload"\s*:'), F.lit(False))
     read = F.from_json(text, "schemaId bigint, payload string", JSON_LIMITS)

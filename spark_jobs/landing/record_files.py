@@ -58,6 +58,11 @@ def _bytes(text: Column, base64: Column) -> Column:
     return F.coalesce(F.encode(text, "utf-8"), F.try_to_binary(base64, F.lit("base64")))
 
 
+def text_of(data: Column) -> Column:
+    """The text that bytes are in UTF-8; NULL where they are none."""
+    return F.try_validate_utf8(data.cast("string"))
+
+
 def has_half_letters(text: Column) -> Column:
     """Whether JSON text spells half a letter, a surrogate without its other half: no encoding can hold that."""
     half = r"\\u[dD][89a-fA-F]"
