@@ -43,7 +43,8 @@ REASONS = {
     "key-not-json": "the key is not JSON",
     "schema-without-payload": "the value has a schema and no payload",
     "no-envelope": "the value is no Debezium envelope and none of the events beside them; rows that"
-    " ExtractNewRecordState flattened need its add.fields to tell op, source and place in the log",
+    " ExtractNewRecordState flattened need its add.fields to tell op, source and place in the log, and for documents"
+    " ExtractNewDocumentState has to be taken out",
     "flattened-without-fields": "a flattened row that lacks fields of its source",
     "flattened-document": "a document that ExtractNewDocumentState flattened: it has lost its BSON types, and an update"
     " doesn't tell what it left alone; take the transform out of the connector",
@@ -172,12 +173,16 @@ def _reason(value: Column) -> Column:
     is_other = _other_kind(value).isNotNull()
     is_schema_change = F.coalesce(_other_kind(value) == "schema_change", F.lit(False))
     has_no_name = F.coalesce("e.source.name", F.lit("")) == ""
-    key_is_json = F.col("key_text").isNull() | F.json_object_keys("key_text").isNotNull()
+    key = F.col("key_text")
+    # A plain value (ExtractField) is of no column that is known; the row tells the key then.
+    is_plain = F.size(F.json_object_keys(F.concat(F.lit('{"key":'), key, F.lit("}")))) == 1
+    key_is_json = key.isNull() | F.json_object_keys(key).isNotNull() | F.coalesce(is_plain, F.lit(False))
     return (
         F.when(~_is_unicode("key", F.col("key_text")), "not-unicode")
         .when(_is_tombstone(value), F.lit(None))
         .when(~_is_unicode("value", value), "not-unicode")
-        .when(F.col("v").isNull() | F.col("v._malformed").isNotNull(), "value-not-json")
+        .when(F.col("v").isNull() | (F.col("v._malformed").isNotNull() & ~_is_object(value)), "value-not-json")
+        .when(F.col("v._malformed").isNotNull(), "no-envelope")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other & ~is_schema_change, F.lit(None))
         .when(~is_schema_change & (op.isNull() | source.isNull()), "no-envelope")
@@ -193,6 +198,11 @@ def _reason(value: Column) -> Column:
             "no-after",
         )
     )
+
+
+def _is_object(value: Column) -> Column:
+    """Whether a value that is no envelope is a JSON object all the same."""
+    return F.json_object_keys(value).isNotNull()
 
 
 def _is_described() -> Column:

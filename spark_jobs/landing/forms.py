@@ -58,6 +58,10 @@ _SIGNS = (
     "source_lsn",
     "connector",
     "source_connector",
+    "rs",
+    "source_rs",
+    "collection",
+    "source_collection",
 )
 
 

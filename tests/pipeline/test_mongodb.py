@@ -17,14 +17,12 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
 from tests.projects import PROJECT, empty_project, land, microseconds, renamed, rows_of, run_models
 
 CAPTURES = Path(__file__).parents[1] / "captures"
-CORPUS = Path(__file__).parents[1] / "corpus"
 Row = dict[str, Any]
 Document = dict[str, Any]
 
@@ -427,44 +425,6 @@ def whole() -> list[str]:
     ]
 
 
-# Examples as the documents print them, and what has to become of each: a kind, or a code of the quarantine.
-PRINTED = {
-    "value-update": "change", "value-delete": "change", "value-create": "change", "value-snapshot-read": "change",
-    "transaction-begin": "transaction", "transaction-end": "transaction",
-    # Cut short in print: no envelope without a source, and no table without one that names it.
-    "value-create-short": "no-source", "value-with-transaction": "no-source",
-    "value-incremental-snapshot-read": "no-source",
-    "value-unset-removed-fields": "no-envelope", "event-frame": "no-envelope",
-}  # fmt: skip
-PRINTED_IDS = [
-    "1234", "12.34", '"1234"', '{ "hi" : "kafka", "nums" : [10.0, 100.0, 1000.0] }',
-    '{ "$oid" : "596e275826f08b2730779e1f" }', '{ "binary" : "a2Fma2E=", "type" : "00" }',
-]  # fmt: skip
-
-
-def printed() -> list[str]:
-    """Each example as the only record of its topic; those of whole events under the printed keys."""
-    keys = {"value-snapshot-read": "key-deployed-example"} | dict.fromkeys(
-        ["value-update", "value-delete", "value-create"], "key"
-    )
-    lines = []
-    for name in PRINTED:
-        key = example(keys[name]) if name in keys else None
-        told = {"topic": f"printed.{name}", "partition": 0, "offset": 0, "timestamp": None, "headers": []}
-        lines.append(json.dumps(told | {"key": key and json.dumps(key), "value": json.dumps(example(name))}) + "\n")
-    for number in range(1, 7):
-        value = event(
-            "fulfillment", number, "c", after={"_id": 0}, source={"db": "inventory", "collection": "customers"}
-        )
-        lines.append(record("printed.ids", number, example(f"key-payload-id-type-{number}")["id"], value))
-    return lines
-
-
-def example(name: str) -> Row:
-    found: Row = json.loads((CORPUS / f"mongodb-{name}.json").read_text())
-    return found
-
-
 def cut_short() -> list[str]:
     """Two transactions of two inserts each, of which the last has not come; END names the replica set too."""
     session = "11111111-2222-3333-4444-555555555555"
@@ -485,9 +445,7 @@ def cut_short() -> list[str]:
 
 # Whole from the first landing on: a cut goes forward with what has come.
 AT_ONCE = ("mg_cut.shop.t", "mg_cut.transaction")
-SOURCES = {
-    "mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut", "fulfillment", "inventory_connector_mongodb",
-}  # fmt: skip
+SOURCES = {"mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut"}
 MODELS = (
     "--select", "config.materialized:changes", "config.materialized:history", "mg_whole__shop__t_accounting",
     "mg_cut_transactions",
@@ -504,14 +462,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     places = Places.of(project)
     collection = lives("mg_lives", 7)
     types = {"_id": "one"} | {name: value for name, (_, value) in typed_columns().items()}
-    lines = (
-        renamed(CAPTURES / "synthetic-mongodb-2.5.4", "mg_cap")
-        + by_hand()
-        + collection.lines
-        + whole()
-        + printed()
-        + cut_short()
-    )
+    lines = renamed(CAPTURES / "synthetic-mongodb-2.5.4", "mg_cap") + by_hand() + collection.lines
+    lines += whole() + cut_short()
     lines += [record("mg_types.shop.t", 0, '"one"', event("mg_types", 1, "c", after=types))]
     draw = random.Random(3)
     batches: list[list[str]] = [[], []]
@@ -671,42 +623,3 @@ def test_the_capture_is_what_its_script_says(built: Built) -> None:
 
 def test_a_cut_knows_a_collection_by_its_replica_set(built: Built) -> None:
     assert [row["id"] for row in built.versions("mg_cut")] == ['"a"', '"b"']
-
-
-def test_printed_examples_become_what_they_are(built: Built, spark: SparkSession) -> None:
-    landed = (
-        bronze.read(spark, built.places, "records").where("topic like 'printed.%'").select("topic", "kind").collect()
-    )
-    aside = (
-        bronze.read(spark, built.places, "quarantine").where("topic like 'printed.%'").select("topic", "code").collect()
-    )
-    found = {row[0].removeprefix("printed."): row[1] for row in [*landed, *aside]}
-
-    assert found == PRINTED | {"ids": "change"}
-
-
-def test_printed_events_are_ordered_by_their_ordinals(built: Built) -> None:
-    """The update has 1, the delete 6, the create 31, all in one second."""
-    found = [
-        (
-            row["opened_by"],
-            row["closed_by"],
-            json.loads(row["document"])["first_name"],
-            row["valid_from"] == row["valid_to"],
-        )
-        for row in built.versions("fulfillment")
-        if row["id"] == "1004"
-    ]
-    assert found == [("update", "delete", "Anne Marie", True), ("insert", None, "Anne", False)]
-
-
-def test_a_printed_id_of_every_type_is_a_key(built: Built) -> None:
-    assert {row["id"] for row in built.versions("fulfillment")} == {*PRINTED_IDS, "1004"}
-
-
-def test_a_record_without_an_id_is_in_a_log_without_a_key(built: Built) -> None:
-    """The documents print a deployed example with another connector's key."""
-    [row] = built.log("inventory_connector_mongodb")
-
-    assert row["after"] == {"id": None, "document": '{"product_id":101,"quantity":3}'}
-    assert built.tables["inventory_connector_mongodb"].history is None

@@ -1,0 +1,156 @@
+"""What few sources do and the documents tell of: names that look alike, chosen keys, partitions, columns left out.
+
+One lakehouse, one landing, one build; `docs/checklist.md` names each test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.places import Places
+from tests.projects import declare_history, empty_project, land, rows_of, run_models
+from tests.source import Column, Source, Table
+
+Row = dict[str, Any]
+NUMBER = Column("id", {"type": "int32"})
+SOURCES = {"ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_plain"}
+
+
+def alike() -> str:
+    """Db2 writes tables whose names differ in case to one topic."""
+    source = Source("ck_alike", connector="db2")
+    for name, value in (("ORDERS", "upper"), ("orders", "lower")):
+        with source.commit():
+            source.insert(Table(name, [NUMBER, Column("name")], ("id",)), {"id": 1, "name": value})
+    return moved(source, "ck_alike.db.ORDERS")
+
+
+def chosen() -> str:
+    """A key of `message.key.columns`: another than the primary one, which may change under it."""
+    source, table = Source("ck_chosen"), Table("people", [NUMBER, Column("email")], ("email",), is_full=True)
+    with source.commit():
+        source.insert(table, {"id": 1, "email": "a@x"})
+    with source.commit():
+        source.update(table, {"id": 1, "email": "a@x"}, {"id": 2})
+    return source.lines()
+
+
+def parts() -> str:
+    """Partitions of one table, brought to one topic by ByLogicalTableRouter; a row moves from one to the other."""
+    source = Source("ck_parts")
+    old, new = (Table(f"sales_{year}", [NUMBER, Column("name")], ("id",)) for year in (2023, 2024))
+    for id_ in (1, 2):
+        with source.commit():
+            source.insert(old, {"id": id_, "name": str(id_)})
+    with source.commit():
+        source.delete(old, {"id": 1, "name": "1"})
+        source.insert(new, {"id": 1, "name": "1"})
+    return moved(source, "ck_parts.sales", {"__dbz__physicalTableIdentifier": "ck_parts.public.sales"})
+
+
+def left_out() -> str:
+    """`column.exclude.list` takes a key's column out of the row, and the key keeps it."""
+    source, table = Source("ck_left_out"), Table("people", [NUMBER, Column("name")], ("id",))
+    with source.commit():
+        source.insert(table, {"id": 1, "name": "a"})
+    with source.commit():
+        source.update(table, {"id": 1, "name": "a"}, {"name": "b"})
+    lines = []
+    for record in source.records:
+        value = json.loads(record["value"])
+        value["payload"]["after"].pop("id")
+        for image in value["schema"]["fields"]:
+            image["fields"] = [column for column in image["fields"] if column["field"] != "id"]
+        lines.append(json.dumps(record | {"value": json.dumps(value)}) + "\n")
+    return "".join(lines)
+
+
+def plain_keys() -> str:
+    """Keys of one plain value, as ExtractField makes them: they don't say of which column it is."""
+    source, table = Source("ck_plain"), Table("people", [NUMBER, Column("name")], ("id",))
+    with source.commit():
+        source.insert(table, {"id": 1, "name": "a"})
+        source.insert(table, {"id": 2, "name": "b"})
+    with source.commit():
+        source.delete(table, {"id": 1, "name": "a"})
+    keys = [json.dumps(json.loads(record["key"])["payload"]["id"]) for record in source.records]
+    return source.lines([record | {"key": key} for record, key in zip(source.records, keys, strict=True)])
+
+
+def moved(source: Source, topic: str, more: Row | None = None) -> str:
+    """A source's records on one topic, in the order in which they were written, their keys with more fields."""
+    lines = []
+    for offset, record in enumerate(source.records):
+        key = json.loads(record["key"])
+        key["payload"] |= more or {}
+        lines.append(json.dumps(record | {"topic": topic, "offset": offset, "key": json.dumps(key)}) + "\n")
+    return "".join(lines)
+
+
+@dataclass(frozen=True)
+class Built:
+    """One landing and one build."""
+
+    tables: dict[str, CapturedTable]
+
+    def versions(self, name: str) -> list[Row]:
+        """A table's history, in order; `name` is its full one."""
+        history = self.tables[name].history
+        assert history is not None
+        return sorted(rows_of(history.location), key=lambda row: (row["position"], row["offset"]))
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    project = empty_project(tmp_path_factory.mktemp("breadth") / "project")
+    places = Places.of(project)
+    land(spark, places, "breadth", alike() + chosen() + parts() + left_out() + plain_keys(), SOURCES)
+    for source in ("ck_left_out", "ck_plain"):
+        model = project / f"models/silver/changes/{source}__public__people_changes.sql"
+        columns = "key=['id'], columns={'id': 'int', 'name': 'string'}"
+        model.write_text(f"{{{{ changes('{source}', 'public__people', {columns}) }}}}\n")
+        declare_history(project, f"{source}__public__people", {})
+    run_models(places, "--select", "config.materialized:changes", "config.materialized:history")
+    return Built({table.name: table for table in captured_tables(places)})
+
+
+def test_tables_whose_names_look_alike_are_told_apart_on_one_topic(built: Built) -> None:
+    names = [name for name in built.tables if name.startswith("ck_alike")]
+    found = Counter(version["name"] for name in names for version in built.versions(name))
+
+    assert len(names) == 2
+    assert found == {"upper": 1, "lower": 1}
+
+
+def test_a_row_is_known_by_the_key_that_was_chosen(built: Built) -> None:
+    found = [(row["id"], row["email"], row["closed_by"]) for row in built.versions("ck_chosen__public__people")]
+
+    assert found == [(1, "a@x", "update"), (2, "a@x", None)]
+
+
+def test_each_partition_of_a_table_has_its_history_and_together_they_are_the_table_s(built: Built) -> None:
+    rows = [row for year in (2023, 2024) for row in built.versions(f"ck_parts__public__sales_{year}")]
+    found = [(row["id"], row["opened_by"], row["closed_by"]) for row in rows]
+    first, second = (row for row in rows if row["id"] == 1)
+
+    assert found == [(1, "insert", "delete"), (2, "insert", None), (1, "insert", None)]
+    assert (first["valid_to"], first["transaction_id"]) == (second["valid_from"], "501")
+
+
+def test_a_column_of_the_key_that_the_row_leaves_out_is_the_keys(built: Built) -> None:
+    found = [(row["id"], row["name"], row["closed_by"]) for row in built.versions("ck_left_out__public__people")]
+
+    assert found == [(1, "a", "update"), (1, "b", None)]
+
+
+def test_a_key_of_one_plain_value_leaves_the_declared_key_to_the_row(built: Built) -> None:
+    found = [(row["id"], row["name"], row["closed_by"]) for row in built.versions("ck_plain__public__people")]
+
+    assert found == [(1, "a", "delete"), (2, "b", None)]
