@@ -65,7 +65,12 @@ SHAPES = (
     " batch_id bigint comment 'The landing that saw it first'"
 )
 
-TABLES = {"records": (RECORDS, ["feed"]), "quarantine": (QUARANTINE, []), "shapes": (SHAPES, [])}
+# Columns, partitions, and the columns by whose bounds files are left unread: others would cost every look at the log.
+TABLES = {
+    "records": (RECORDS, ["feed"], "batch_id, topic, `partition`, `offset`"),
+    "quarantine": (QUARANTINE, [], "batch_id, topic, `partition`, `offset`"),
+    "shapes": (SHAPES, [], "feed, batch_id"),
+}
 
 
 def ensure(spark: SparkSession, places: Places) -> None:
@@ -74,13 +79,16 @@ def ensure(spark: SparkSession, places: Places) -> None:
     Raises:
         Fault: A table has files and no log: made anew, it would hide them.
     """
-    for name, (columns, partitions) in TABLES.items():
+    for name, (columns, partitions, pruned_by) in TABLES.items():
         location = places.table("bronze", name)
         if not is_table(spark, location):
             if _has_files(spark, location):
                 raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
-            spark.sql(f"create table {table_at(location)} ({columns}) using delta {partitioned}")
+            spark.sql(
+                f"create table {table_at(location)} ({columns}) using delta {partitioned}"
+                f" tblproperties ('delta.dataSkippingStatsColumns' = '{pruned_by}')"
+            )
 
 
 def remedy(location: str) -> str:

@@ -15,20 +15,8 @@
     {%- else -%}
         {%- do add_row_fields(target, decision.added) -%}
         {%- set staged = stage(compiled_code) -%}
-        {%- set revised = revisions(staged, target, decision.case) -%}
-        {%- set counts = run_query(
-            "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
-        )[0] -%}
         {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
-        {%- if counts[1] and decision.case == 'rederive' -%}
-            {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
-        {%- elif counts[1] -%}
-            {%- do run_query(merge_revisions(revised, target)) -%}
-        {%- elif counts[0] -%}
-            {%- do run_query(
-                'insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')'
-            ) -%}
-        {%- endif -%}
+        {%- set counts = write_new(staged, target, decision) -%}
         {%- do unstage(staged) -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
@@ -43,7 +31,8 @@
 {#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
 {% macro create_log(target, sql, decision) -%}
     {%- do create_as(
-        target, sql, 'silver', [], decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id}
+        target, sql, 'silver', [], decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id},
+        ['batch_id', 'position', 'changed_at']
     ) -%}
 {%- endmacro %}
 
@@ -110,12 +99,42 @@
 
 
 {#-
-  Query: what of a staged batch the log lacks (`insert`), or holds from a later delivery (`update`); for a whole log
-  also what it holds and should not (`delete`). Only the part of the log from the batch's first position on is read:
-  deliveries of one change agree in position, but for one that S of R4 put behind its own.
+  Write what of a staged batch the log lacks or holds otherwise. Where the whole batch stands behind the log, as it mostly
+  does, nothing of it is there yet: deliveries of one change agree in position, but for one that S of R4 put behind its own.
+
+  Args:
+      id: the column that names a row
+
+  Returns: [new changes, revised changes]
 -#}
-{% macro revisions(staged, target, case, id='change_id') -%}
-    {%- set bounds = run_query('select min(position), count_if(position is null) from ' ~ staged)[0] -%}
+{% macro write_new(staged, target, decision, id='change_id') -%}
+    {%- set bounds = run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
+    {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
+    {%- if known and not bounds[2] and bounds[0] and bounds[1] > known | max -%}
+        {%- do run_query('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
+        {{ return([bounds[0], 0]) }}
+    {%- endif -%}
+    {%- set from_position = none if decision.case == 'rederive' or bounds[2] else bounds[1] -%}
+    {%- set revised = revisions(staged, target, decision.case, from_position, id) -%}
+    {%- set counts = run_query(
+        "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
+    )[0] -%}
+    {%- if counts[1] and decision.case == 'rederive' -%}
+        {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
+    {%- elif counts[1] -%}
+        {%- do run_query(merge_revisions(revised, target, id)) -%}
+    {%- elif counts[0] -%}
+        {%- do run_query('insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')') -%}
+    {%- endif -%}
+    {{ return([counts[0], counts[1]]) }}
+{%- endmacro %}
+
+
+{#-
+  Query: what of a staged batch the log lacks (`insert`), or holds from a later delivery (`update`); for a whole log
+  also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read.
+-#}
+{% macro revisions(staged, target, case, from_position, id) -%}
     select
         staged.*,
         case
@@ -127,8 +146,8 @@
     {{ 'full' if case == 'rederive' else 'left' }} join (
         select {{ id }}, position, `partition`, `offset`, topic
         from {{ target }}
-        {%- if case == 'some' and not bounds[1] %}
-        where position >= {{ text_literal(bounds[0]) }}
+        {%- if from_position is not none %}
+        where position >= {{ text_literal(from_position) }}
         {%- endif %}
     ) as known on staged.{{ id }} = known.{{ id }}
     where known.{{ id }} is null
@@ -142,7 +161,7 @@
 
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
-{% macro merge_revisions(revisions, target, id='change_id') -%}
+{% macro merge_revisions(revisions, target, id) -%}
     {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
     merge into {{ target }} as target
     using ({{ revisions }}) as revised

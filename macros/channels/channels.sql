@@ -87,17 +87,7 @@
         {%- do say('built', decision) -%}
     {%- else -%}
         {%- set staged = stage(compiled_code) -%}
-        {%- set revised = revisions(staged, target, 'some', id) -%}
-        {%- set counts = run_query(
-            "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
-        )[0] -%}
-        {%- if counts[1] -%}
-            {%- do run_query(merge_revisions(revised, target, id)) -%}
-        {%- elif counts[0] -%}
-            {%- do run_query(
-                'insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')'
-            ) -%}
-        {%- endif -%}
+        {%- set counts = write_new(staged, target, decision, id) -%}
         {%- do unstage(staged) -%}
         {%- do say(counts[0] ~ ' rows', decision) -%}
     {%- endif -%}

@@ -15,14 +15,14 @@
         scope.cut is none and last.get('cut') is none
         and not (scope.hazards.absent and scope.hazards.unavailable)
         and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
-        and last.get('version') == delta_version(this)
+        and last.get('left_as') == table_state(this)
     ) }}
 {%- endmacro %}
 
 
-{#- The version of a Delta table: it tells whether a run that was not written down has changed it. -#}
-{% macro delta_version(relation) -%}
-    {{ return(run_query('describe history ' ~ relation ~ ' limit 1')[0][0] | int) }}
+{#- What a Delta table was left as: it tells whether a run that was not written down has changed it. -#}
+{% macro table_state(relation) -%}
+    {{ return(local_md5(run_query('describe detail ' ~ relation)[0] | join(' '))) }}
 {%- endmacro %}
 
 

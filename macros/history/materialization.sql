@@ -32,24 +32,45 @@
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, layer, open) -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_as(target, compiled_code, layer, open, decision.state.columns | map('first') | list) -%}
-        {%- do say('built', decision, {'version': delta_version(target)} if open else {}) -%}
+        {%- do create_as(
+            target, compiled_code, layer, open, decision.state.columns | map('first') | list,
+            pruned_by=pruned_by(declared, layer)
+        ) -%}
+        {%- do say('built', decision, {'left_as': table_state(target)} if open else {}) -%}
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
-        {%- set staged = stage(difference(target, columns, decision, declared, id, open)) -%}
-        {%- set counts = run_query(
-            "select count(*), count_if(action = 'insert'), count_if(action != 'insert' and not was_open) from " ~ staged
-        )[0] -%}
-        {%- if counts[0] -%}
-            {%- do run_query(apply_difference(target, columns | map(attribute='name') | list, staged, counts, id, open)) -%}
+        {%- set differing = difference(target, columns, decision, declared, id, open) -%}
+        {%- if not open or (decision.get('carried') and not decision.carried.refolded) -%}
+            {%- set changed = merge_difference(target, columns, '(' ~ differing ~ ')', id, open, true) -%}
+        {%- else -%}
+            {%- set staged = stage(differing) -%}
+            {%- set counts = run_query(
+                "select count(*), count_if(action != 'insert' and not was_open) from " ~ staged
+            )[0] -%}
+            {%- set changed = counts[0] and merge_difference(target, columns, staged, id, open, not counts[1]) -%}
+            {%- do unstage(staged) -%}
         {%- endif -%}
-        {%- do unstage(staged) -%}
-        {%- do say(counts[0] ~ ' rows differ', decision, {'version': delta_version(target)} if open else {}) -%}
+        {%- do say(changed ~ ' rows changed', decision, {'left_as': table_state(target)} if open else {}) -%}
     {%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
     {{ return(target) }}
+{%- endmacro %}
+
+
+{#- The columns that people look for versions by: the key, as far as Delta keeps bounds of its types, and the time. -#}
+{% macro pruned_by(declared, layer) -%}
+    {%- set table = declaration_of(declared.changes) -%}
+    {%- set columns = [] -%}
+    {%- for spec in table.columns
+        if spec.name in table.key and not modules.re.search('binary|boolean|variant|<', spec.type | lower) -%}
+        {%- do columns.append(quoted(spec.name)) -%}
+    {%- endfor -%}
+    {%- for name in ['valid_from', 'valid_to'] if name == 'valid_from' or layer == 'gold' -%}
+        {%- do columns.append(own(name, declared.column_names)) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
 {%- endmacro %}
 
 
@@ -109,21 +130,28 @@
 {%- endmacro %}
 
 
-{#- Statement: the difference, in one commit. Where only open versions are touched, a literal says so and prunes. -#}
-{% macro apply_difference(target, columns, staged, counts, id, open) -%}
+{#-
+  Write the difference, in one commit; where there is none, Delta commits nothing (G3). A closed version is only read where
+  one may differ: as long as all are open, a literal says so and prunes.
+
+  Returns: how many rows were inserted, updated or deleted
+-#}
+{% macro merge_difference(target, columns, differing, id, open, are_open) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set merge -%}
     merge into {{ target }} as target
-    using {{ staged }} as staged
-    on target.{{ id }} = staged.acted_on
-        {%- if open and not counts[2] %}
+    using {{ differing }} as differing
+    on target.{{ id }} = differing.acted_on
+        {%- if open and are_open %}
         and target.{{ quoted(open[0]) }} = true
         {%- endif %}
-    {%- if counts[0] != counts[1] %}
-    when matched and staged.action = 'delete' then delete
+    when matched and differing.action = 'delete' then delete
     when matched then update set
-        {%- for column in columns %}
-        target.{{ quoted(column) }} = staged.{{ quoted(column) }}{{ ',' if not loop.last }}
+        {%- for name in names %}
+        target.{{ quoted(name) }} = differing.{{ quoted(name) }}{{ ',' if not loop.last }}
         {%- endfor %}
-    {%- endif %}
-    when not matched then insert ({% for column in columns %}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %})
-        values ({% for column in columns %}staged.{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %})
+    when not matched then insert ({% for name in names %}{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
+        values ({% for name in names %}differing.{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
+    {%- endset -%}
+    {{ return(run_query(merge)[0][0] | int) }}
 {%- endmacro %}

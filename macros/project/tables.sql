@@ -4,9 +4,14 @@
 
   Args:
       columns: the names of its columns, as far as they are a source's own
+      pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
+          every reader of the table's log, and every writer
 -#}
-{% macro create_as(target, sql, layer, partitions, columns=[], properties={}) -%}
+{% macro create_as(target, sql, layer, partitions, columns=[], properties={}, pruned_by=[]) -%}
     {%- set properties = dict(mapping_properties(columns), **properties) -%}
+    {%- if pruned_by -%}
+        {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
+    {%- endif -%}
     {%- call statement('main') %}
         create or replace table {{ target }}
         using delta
