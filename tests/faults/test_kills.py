@@ -61,7 +61,7 @@ KINDS = [
     Kill("changes: rows written", BUILD, f"silver/{TABLE}_changes/*.parquet"),
     Kill("changes: committed", BUILD, f"silver/{TABLE}_changes/_delta_log/*.json"),
     Kill("changes: progress committed", BUILD, "ops/progress/_delta_log/*.json"),
-    Kill("history: rows staged", BUILD, f"ops/_staged/staged_{TABLE}_history/_SUCCESS"),
+    Kill("history: keys or rows held", BUILD, f"ops/_staged/*_{TABLE}_history/_SUCCESS"),
     Kill("history: rows written", BUILD, f"gold/{TABLE}_history/*/*.parquet"),
     Kill("history: committed", BUILD, f"gold/{TABLE}_history/_delta_log/*.json"),
     Kill("current: rows written", BUILD, f"silver/{TABLE}_current/*.parquet"),
