@@ -268,6 +268,12 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @click.argument("files", nargs=-1)
 @_from_kafka
 @click.option("--every", type=_Duration(), metavar="TIME", help="Run again so often, until stopped (SIGTERM, Ctrl-C).")
+@click.option(
+    "--skip-unchanged",
+    is_flag=True,
+    help="Leave out what has not changed since the last good run: files of the"
+    " same size and time, and build and check where neither a table nor the project is another. So does --every.",
+)
 @click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
 @click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
 @click.option("--on-failure", metavar="COMMAND", help="Start it where a run fails, with the summary on its input.")
@@ -276,22 +282,18 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @_writer
 def run(
     files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
-    patience: float | None, every: float | None, summary: str | None, metrics: str | None, on_failure: str | None,
-    source_label: str, sample_rows: bool, project_dir: str, log_format: str, wait: float,
+    patience: float | None, every: float | None, skip_unchanged: bool, summary: str | None, metrics: str | None,
+    on_failure: str | None, source_label: str, sample_rows: bool, project_dir: str, log_format: str, wait: float,
 ) -> int:  # fmt: skip
-    """Land FILES or topics, build and check, in one session; without either, build and check what was landed.
-
-    What has not changed since the last good run is left out: files of the same size and time, and build and check where
-    neither a table nor the project is another.
-    """
+    """Land FILES or topics, build and check, in one session; without either, build and check what was landed."""
     from spark_jobs import schedule, steps
 
     schedule.require_command(on_failure)
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
-        Places.of(project_dir), files, wanted, source_label, sample_rows, wait, log_format, summary, metrics,
-        on_failure, out,
+        Places.of(project_dir), files, wanted, skip_unchanged or every is not None, source_label, sample_rows, wait,
+        log_format, summary, metrics, on_failure, out,
     )  # fmt: skip
     # Where standard output is the summary's, words for people, dbt's too, go beside it.
     with contextlib.redirect_stdout(sys.stderr) if summary == "-" else contextlib.nullcontext():

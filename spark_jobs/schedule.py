@@ -1,4 +1,4 @@
-"""A run that a scheduler starts, or that starts itself again: land, build, check, and nothing of it that has no news.
+"""A run that people or a scheduler start, or that starts itself again: land, build, check; or only what has news.
 
 What the last run came to stands in the lakehouse (`run.json`), so that the next one, in whatever process, knows what is
 unchanged: the files that were landed, the tables, and the project that they were built by.
@@ -28,6 +28,7 @@ from spark_jobs.lock import writing
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
 from spark_jobs.places import Places
+from spark_jobs.reporting.liveness import DEAD
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed, Topics
@@ -51,6 +52,7 @@ class Task:
         places: The project and its lakehouse.
         files: Record files, folders and patterns.
         topics: Topics to land instead.
+        skips: Whether files, and builds and checks, are left out that have no news.
         source_label: The cluster's name in bronze.
         sample_rows: Whether the report shows sample rows.
         wait: Seconds to wait for another writer.
@@ -64,6 +66,7 @@ class Task:
     places: Places
     files: Sequence[str] = ()
     topics: Topics | None = None
+    skips: bool = False
     source_label: str = "default"
     sample_rows: bool = True
     wait: float = 0
@@ -115,9 +118,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class Memory:
-    """What the last runs left in the lakehouse; lost or damaged, the next run does everything."""
+    """What the last runs left in the lakehouse; lost or damaged, the next run does everything.
+
+    `check_by` is the time from which silence alone is news: a connector can be dead by then.
+    """
 
     fingerprint: str | None = None
+    check_by: str | None = None
     records: int = -1
     files: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     failed_runs: int = 0
@@ -198,7 +205,7 @@ def _run(
 ) -> None:
     known = memory.files.get(task.source_label, {})
     fresh = {file: _stamp(file) for file in files}
-    changed = [file for file, stamp in fresh.items() if known.get(file) != stamp]
+    changed = [file for file, stamp in fresh.items() if not task.skips or known.get(file) != stamp]
     if changed:
         outcome.landed = steps.land(run, run.session(catalog=True), changed, task.source_label)
         memory.files[task.source_label] = known | fresh
@@ -211,8 +218,10 @@ def _run(
             return
     else:
         outcome.skipped.append("land")
+        if files:
+            run.landed = outcome.landed  # they were looked for
     project = _project(task.places)
-    if memory.fingerprint is not None and memory.fingerprint == _fingerprint(task.places, project):
+    if task.skips and memory.fingerprint == _fingerprint(task.places, project) and not _is_late(memory.check_by):
         outcome.skipped += ["build", "check"]
         return
     memory.fingerprint = None
@@ -224,13 +233,20 @@ def _run(
         failed = error
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
     memory.report = outcome.checked.report
-    found = outcome.checked.evidence  # topics that another process lands
+    found = outcome.checked.evidence
+    ends = [one.last_sign + one.limit for one in found.pulses if one.limit is not None and one.state != DEAD]
+    memory.check_by = min(ends).isoformat() if ends else None
+    # Topics can be landed by another process.
     outcome.lag, outcome.gaps = [asdict(one) for one in found.lags], [asdict(one) for one in found.gaps]
     if failed is not None:
         raise failed
     if not outcome.checked.passed:
         raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
     memory.fingerprint = _fingerprint(task.places, project)
+
+
+def _is_late(check_by: str | None) -> bool:
+    return check_by is not None and datetime.now(UTC) > datetime.fromisoformat(check_by)
 
 
 def _look_at_topics(task: Task, outcome: Outcome) -> None:

@@ -18,7 +18,10 @@ with DAG(
     BashOperator(
         task_id="run",
         cwd="/srv/tidemark",
-        bash_command=r".venv/bin/tidemark run --kafka broker:9092 --topics 'shop\..*' --wait 600 --summary run.json",
+        bash_command=(
+            r".venv/bin/tidemark run --kafka broker:9092 --topics 'shop\..*' --skip-unchanged --wait 600"
+            " --summary run.json"
+        ),
         append_env=True,
         execution_timeout=timedelta(hours=2),
     )
