@@ -27,7 +27,7 @@ OPS = ("kafka_offsets", "kafka_gaps")
 def show_tables(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside] = ()
 ) -> None:
-    """Make every table of the lakehouse a view under its own name, and under `layer.name` as the catalog has it."""
+    """Make every table of the lakehouse a view under its own name, without its layer."""
     locations = {name: places.table("bronze", name) for name in bronze.TABLES}
     locations |= {name: places.table("ops", name) for name in OPS}
     for table in tables:

@@ -19,7 +19,7 @@ with DAG(
         task_id="run",
         cwd="/srv/tidemark",
         bash_command=(
-            r".venv/bin/tidemark run --kafka broker:9092 --topics 'shop\..*' --skip-unchanged --wait 600"
+            r".venv/bin/tidemark run --kafka broker:9092 --topics '(__debezium-heartbeat\.)?shop(\..*)?' --skip-unchanged --wait 600"
             " --summary run.json"
         ),
         append_env=True,

@@ -49,7 +49,7 @@ def next_steps(evidence: Evidence) -> list[Step]:
         steps.append(Step("Nothing has landed yet.", "tidemark land FILES"))
     histories = [table.history for table in evidence.tables if table.history is not None]
     if not steps and histories:
-        steps.append(Step("Look at a history.", f'tidemark sql "select * from {histories[0].relation} limit 20"'))
+        steps.append(Step("Look at a history.", f'tidemark sql "select * from {histories[0].name} limit 20"'))
     return steps
 
 
