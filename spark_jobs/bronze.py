@@ -81,12 +81,14 @@ def ensure(spark: SparkSession, places: Places) -> None:
     """
     for name, (columns, partitions, pruned_by) in TABLES.items():
         location = places.table("bronze", name)
-        if not is_table(spark, location):
-            if _has_files(spark, location):
+        is_there = is_table(spark, location)
+        # A build before the first landing gives the catalog a table that has no columns yet.
+        if not is_there or not spark.table(table_at(location)).columns:
+            if not is_there and _has_files(spark, location):
                 raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
             spark.sql(
-                f"create table {table_at(location)} ({columns}) using delta {partitioned}"
+                f"create or replace table {table_at(location)} ({columns}) using delta {partitioned}"
                 f" tblproperties ('delta.dataSkippingStatsColumns' = '{pruned_by}')"
             )
 

@@ -68,11 +68,7 @@ def check_layout(places: Places) -> None:
 @contextmanager
 def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Iterator[None]:
     """Hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy."""
-    path = open_lakehouse(places) / ".lock"
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise Fault(f"The lakehouse {places.lakehouse} can't be written ({error.strerror}).") from error
+    descriptor = _lock_file(places, ".lock")
     deadline = time.monotonic() + wait
     try:
         while not _taken(descriptor):
@@ -97,8 +93,7 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
 @contextmanager
 def alone(places: Places, name: str, what: str) -> Iterator[None]:
     """Do something that one process at a time may do, writing or not; raises Busy where another does it."""
-    path = open_lakehouse(places) / f".{name}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = _lock_file(places, f".{name}.lock")
     try:
         if not _taken(descriptor):
             raise Busy(f"Another process lands {what} in {places.lakehouse}. Wait for it to end, or stop it.")
@@ -119,6 +114,13 @@ def holder_of(places: Places) -> dict[str, str] | None:
             text = file.read()
             return dict(json.loads(text)) if text else {}
     return None
+
+
+def _lock_file(places: Places, name: str) -> int:
+    try:
+        return os.open(open_lakehouse(places) / name, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise Fault(f"The lakehouse {places.lakehouse} can't be written ({error.strerror}).") from error
 
 
 def _taken(descriptor: int) -> bool:

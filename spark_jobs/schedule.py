@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from spark_jobs.reporting.check import CheckOutcome
 
 MEMORY = "run.json"
+# What a shell says of a process that SIGTERM ended.
+TERMINATED = 143
 # Of a project, what tables and reports are made by.
 _PROJECT = ("models", "macros", "expectations", "tests/dbt", "dbt_project.yml", "profiles.yml")
 # Each look at a broker writes it, and no table is made of it.
@@ -107,7 +109,7 @@ class Outcome:
             "landed": {name: getattr(self.landed, name) for name in ("read", "landed", "known", "quarantined")},
             "stages": {name: round(seconds, 3) for name, seconds in self.stages.items()},
             "failures": list(checked.failures) if checked else [],
-            "warnings": list(checked.warnings) if checked else [],
+            "warnings": list(checked.warnings) if checked else memory.warnings,
             "report": checked.report if checked else memory.report,
             "lag": self.lag,
             "gaps": self.gaps,
@@ -125,6 +127,7 @@ class Memory:
 
     fingerprint: str | None = None
     check_by: str | None = None
+    warnings: list[str] = field(default_factory=list)
     records: int = -1
     files: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     failed_runs: int = 0
@@ -180,6 +183,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                 _run(task, run, outcome, memory, files, stop)
                 if outcome.streamed is None or not outcome.streamed.is_stopped:
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
+            except Busy:  # a run that met another writer has not failed
+                raise
             except BaseException:
                 memory.failed_runs += 1
                 raise
@@ -188,7 +193,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     except TidemarkError as error:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)
-        if not is_counted and not isinstance(error, Busy):  # a run that met another writer has not failed
+        if not is_counted and not isinstance(error, Busy):
             memory.failed_runs += 1
             if (Path(task.places.lakehouse) / MEMORY).exists():
                 memory.store(task.places, outcome)
@@ -215,6 +220,7 @@ def _run(
         outcome.landed = outcome.streamed.landed
         _look_at_topics(task, outcome)
         if outcome.streamed.is_stopped:
+            outcome.status = 0 if stop is not None else TERMINATED
             return
     else:
         outcome.skipped.append("land")
@@ -224,6 +230,8 @@ def _run(
     if task.skips and memory.fingerprint == _fingerprint(task.places, project) and not _is_late(memory.check_by):
         outcome.skipped += ["build", "check"]
         return
+    if stop is not None and stop.is_set():
+        return
     memory.fingerprint = None
     spark = run.session(catalog=True)
     failed: DataError | None = None
@@ -232,7 +240,7 @@ def _run(
     except DataError as error:
         failed = error
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
-    memory.report = outcome.checked.report
+    memory.report, memory.warnings = outcome.checked.report, list(outcome.checked.warnings)
     found = outcome.checked.evidence
     ends = [one.last_sign + one.limit for one in found.pulses if one.limit is not None and one.state != DEAD]
     memory.check_by = min(ends).isoformat() if ends else None

@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs import bronze
 from spark_jobs.damage import BOOKS, damages, explained, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
@@ -170,6 +171,8 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     from spark_jobs.declarations import beginning_of, run_dbt
 
     with run.stage("build"):
+        if (spark := SparkSession.getActiveSession()) is not None:
+            bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
     if result.exception is not None:

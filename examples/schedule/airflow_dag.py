@@ -19,8 +19,8 @@ with DAG(
         task_id="run",
         cwd="/srv/tidemark",
         bash_command=(
-            r".venv/bin/tidemark run --kafka broker:9092 --topics '(__debezium-heartbeat\.)?shop(\..*)?' --skip-unchanged --wait 600"
-            " --summary run.json"
+            r".venv/bin/tidemark run --kafka broker:9092 --topics '(__debezium-heartbeat\.)?shop(\..*)?'"
+            " --skip-unchanged --wait 600 --summary run.json"
         ),
         append_env=True,
         execution_timeout=timedelta(hours=2),

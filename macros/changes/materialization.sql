@@ -100,7 +100,8 @@
 
 {#-
   Write what of a staged batch the log lacks or holds otherwise. Where the whole batch stands behind the log, as it mostly
-  does, nothing of it is there yet: deliveries of one change agree in position, but for one that S of R4 put behind its own.
+  does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4). A
+  log that is ahead of what was written down of it may hold the batch already (G4).
 
   Args:
       id: the column that names a row
@@ -110,11 +111,13 @@
 {% macro write_new(staged, target, decision, id='change_id') -%}
     {%- set bounds = run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
     {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
-    {%- if known and not bounds[2] and bounds[0] and bounds[1] > known | max -%}
+    {%- set follows_reads = decision.get('follows_reads', true) -%}
+    {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max
+        and not run_query('select 1 from ' ~ target ~ ' where batch_id > ' ~ decision.after ~ ' limit 1') | length -%}
         {%- do run_query('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}
-    {%- set from_position = none if decision.case == 'rederive' or bounds[2] else bounds[1] -%}
+    {%- set from_position = none if decision.case == 'rederive' or follows_reads or bounds[2] else bounds[1] -%}
     {%- set revised = revisions(staged, target, decision.case, from_position, id) -%}
     {%- set counts = run_query(
         "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
@@ -122,6 +125,12 @@
     {%- if counts[1] and decision.case == 'rederive' -%}
         {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
     {%- elif counts[1] -%}
+        {%- if decision.tops is defined -%}
+            {#- Histories can't go on from versions of deliveries that no longer count. -#}
+            {%- do run_query(
+                'alter table ' ~ target ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id) ~ ')'
+            ) -%}
+        {%- endif -%}
         {%- do run_query(merge_revisions(revised, target, id)) -%}
     {%- elif counts[0] -%}
         {%- do run_query('insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')') -%}
@@ -144,7 +153,7 @@
         end as action
     from {{ staged }} as staged
     {{ 'full' if case == 'rederive' else 'left' }} join (
-        select {{ id }}, position, `partition`, `offset`, topic
+        select {{ id }}, position, `partition`, `offset`, topic, source_label
         from {{ target }}
         {%- if from_position is not none %}
         where position >= {{ text_literal(from_position) }}
@@ -152,8 +161,8 @@
     ) as known on staged.{{ id }} = known.{{ id }}
     where known.{{ id }} is null
         or staged.{{ id }} is null
-        or struct(staged.`partition`, staged.`offset`, staged.topic)
-        < struct(known.`partition`, known.`offset`, known.topic)
+        or struct(staged.`partition`, staged.`offset`, staged.topic, staged.source_label)
+        < struct(known.`partition`, known.`offset`, known.topic, known.source_label)
         {%- if case == 'rederive' %}
         or not staged.position <=> known.position
         {%- endif %}

@@ -69,7 +69,7 @@ of_tables as (
     select
         *,
         -- "db"."table"; of a renamed table the name before stands in front of it
-        transform(regexp_extract_all(told.id, '"((?:[^"]|"")*)"', 1), part -> replace(part, '""', '"')) as parts
+        transform(regexp_extract_all(told.id, '"([^"]*(?:""[^"]*)*)"', 1), part -> replace(part, '""', '"')) as parts
     from placed
     lateral view posexplode(`tableChanges`) exploded as number, told
 
@@ -83,7 +83,7 @@ described as (
         coalesce(nullif(source.db, ''), `databaseName`) as db,
         coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
         coalesce(try_element_at(parts, -1), source.`table`) as `table`,
-        if(contains(told.id, '","'), try_element_at(parts, cast(size(parts) div 2 as int)), null) as previous_table,
+        if(size(parts) > 2 and contains(told.id, '","'), try_element_at(parts, cast(size(parts) div 2 as int)), null) as previous_table,
         transform(told.`table`.columns, one -> named_struct(
             'name', one.name,
             'type', {{ spelled_type('one') }},

@@ -40,6 +40,10 @@
 
 
 {% macro snapshots_query(prefix, asked_in) -%}
+    {#- Of one millisecond what ends a snapshot is behind what happened in it, whatever partitions they came by. -#}
+    {%- set by_clock -%}
+        at asc nulls first, case when `type` in ('STARTED', 'SKIPPED') then 0 when `type` in ('COMPLETED', 'ABORTED') then 2 else 1 end, topic, `partition`, `offset`
+    {%- endset -%}
     {%- set notice -%}
         id: string, aggregate_type: string, `type`: string, additional_data: map<string, string>, timestamp: string
     {%- endset -%}
@@ -97,7 +101,7 @@ begun as (
         *,
         `type` in ('STARTED', 'SKIPPED') or coalesce(lag(`type`) over by_clock in ('COMPLETED', 'ABORTED', 'SKIPPED'), true) as begins
     from told_once
-    window by_clock as (partition by kind order by at asc nulls first, topic, `partition`, `offset`)
+    window by_clock as (partition by kind order by {{ by_clock }})
 
 ),
 
@@ -106,7 +110,7 @@ numbered as (
     select
         *,
         sum(if(begins, 1, 0)) over (
-            partition by kind order by at asc nulls first, topic, `partition`, `offset` rows unbounded preceding
+            partition by kind order by {{ by_clock }} rows unbounded preceding
         ) as number
     from begun
 

@@ -64,6 +64,7 @@ REASONS = {
 }
 
 
+_SIGNALS = ("log", "schema-changes", *(f"{what}-snapshot" for what in ("execute", "stop", "pause", "resume")))
 _PLACES = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
 _FIRST_MILLIS, _LAST_MILLIS = -62135596800000, 253402300799999  # the years 1 to 9999
@@ -260,10 +261,14 @@ def _is_heartbeat() -> Column:
 
 
 def _is_signal(value: Column) -> Column:
-    """Whether it is what the connector reads as a signal: the topic prefix as key, a type, data, and nothing else."""
+    """Whether it is what the connector reads as a signal: the topic prefix as key, a type, data, and nothing else.
+
+    An application's event can look so too: the type is one of the connector's, or the topic says what it is.
+    """
     others = F.array_except(F.json_object_keys(value), F.array(F.lit("id"), F.lit("type"), F.lit("data")))
     is_prefix = ~F.col("key_text").rlike(r"^\s*([{\[]|$)")
-    return F.coalesce((F.size(others) == 0) & is_prefix, F.lit(False))
+    is_known = F.col("e.type").isin(*_SIGNALS) | F.col("topic").rlike("(?i)signals?$")
+    return F.coalesce((F.size(others) == 0) & is_prefix & is_known, F.lit(False))
 
 
 def _kind(value: Column) -> Column:

@@ -119,7 +119,8 @@ class _Landing:
 
     def begin(self, look: Look, asked: Any) -> None:
         """Say and store where the next query begins."""
-        if not look.partitions and self.topics.every is None:
+        is_followed = any(self.broker.has(topic) for topic, _ in self.known)
+        if not look.partitions and not is_followed and self.topics.every is None:
             some = ", ".join(sorted(look.topics)[:3])
             raise UsageError(
                 f"--topics {self.topics.pattern}: none of the {len(look.topics)} topics at {self.topics.servers} has"
@@ -157,7 +158,7 @@ class _Landing:
                 if self.stop.is_set() or self.is_moved:
                     return
                 if isinstance(self.failed, TidemarkError):
-                    raise self.failed from None
+                    raise type(self.failed)(self.topics.settings.redacted(str(self.failed))) from None
                 said = first_cause(self.topics.settings.redacted(str(error)))
                 raise Fault(
                     f"Records of {self.topics.servers} could not be read: {said}. What was landed is whole; the next"
@@ -219,6 +220,8 @@ class _Landing:
             if self.stop.is_set() or self.is_moved:
                 raise Stopped
             spark = rows.sparkSession
+            # Streams turn it off for the sake of state, which this query has none of.
+            spark.conf.set("spark.sql.adaptive.enabled", "true")
             records = _as_records(rows, self.topics.servers, self.label)
             survey: list[Row] = []
             with self.writing():
@@ -275,7 +278,11 @@ def land_topics(
         Fault: The broker was away for too long, refuses who asks, or Spark could not read or write.
     """
     with alone(places, f"kafka-{hashlib.sha256(label.encode()).hexdigest()[:12]}", f"the topics of {label}"):
-        broker = Broker(spark, topics.servers, topics.pattern, topics.settings, topics.patience)
+        broker = patiently(
+            lambda: Broker(spark, topics.servers, topics.pattern, topics.settings, topics.patience),
+            topics.patience,
+            stop.is_set,
+        )
         one = _Landing(spark, places, topics, run_id, label, writing, stop, broker)
         try:
             one.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)

@@ -52,6 +52,9 @@ _TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
 _SECRETS = re.compile(r"jaas|password|secret|token|[.]key$")
 _REFUSED = ("AuthenticationException", "SSLException", "SSLHandshakeException")
 _FORBIDDEN = "AuthorizationException"
+# Names can fail to resolve for a while, at a machine's start above all.
+_UNRESOLVED = "No resolvable bootstrap"
+_LEVELS = ("read_committed", "read_uncommitted")
 _UNUSABLE = ("ConfigException", "UnknownHostException", ".KafkaException", "IllegalArgumentException")
 _OFFSETS = re.compile(r"(\S+?)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
 _TOPICS = re.compile(r"name=([^,\s]+), topicId=([^,\s]+), internal=(true|false)")
@@ -92,6 +95,9 @@ class Settings:
                 near = get_close_matches(name, [one for one in _TAKEN if one[-1] != "."], n=1)
                 hint = f" Did you mean {near[0]}?" if near else " It takes what begins with security, ssl or sasl."
                 raise UsageError(f"{_FILE}={environ[_FILE]}: it sets {name}, which a landing decides itself.{hint}")
+        level = known.get("isolation.level", _LEVELS[0])
+        if level not in _LEVELS:
+            raise UsageError(f"{_FILE}={environ[_FILE]}: isolation.level={level}: it takes {' or '.join(_LEVELS)}.")
         return cls(_DEFAULTS | known | _of_variables(told, known))
 
     def redacted(self, text: str) -> str:
@@ -297,7 +303,7 @@ class Broker:
         while one is not None and len(causes) < 10:
             causes.append((str(one.getClass().getName()), str(one.getMessage() or "")))
             one = one.getCause()
-        said = self.settings.redacted(first_cause("\n".join(f"{name}: {message}" for name, message in causes)))
+        said = first_cause(self.settings.redacted("\n".join(f"{name}: {message}" for name, message in causes)))
         return explained(self.servers, causes, said, what)
 
 
@@ -332,7 +338,8 @@ def explained(servers: str, causes: list[tuple[str, str]], said: str, what: str 
             f"Kafka at {servers} forbids this user something ({said}). Nothing more was landed; it needs to describe"
             " the cluster, and to describe and read the topics; then run again."
         )
-    if any(name.endswith(_UNUSABLE) for name in names) and not any("Timeout" in name for name in names):
+    is_away = any("Timeout" in name or _UNRESOLVED in message for name, message in causes)
+    if any(name.endswith(_UNUSABLE) for name in names) and not is_away:
         return UsageError(
             f"--kafka {servers}: {what} ({said}). Give host:port of a broker, or several with commas; what connects to"
             f" it is set by {_VARIABLES['security']} and its like, or {_FILE}."

@@ -168,6 +168,7 @@ def beginnings(
     begin, gaps = {}, []
     first = _first_offsets(broker, look, {} if known else asked)
     explicit = asked if isinstance(asked, dict) else {}
+    followed = {(one.topic, one.topic_id) for one in known.values()}
     if strange := sorted(set(explicit) - set(look.partitions)):
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
@@ -178,12 +179,16 @@ def beginnings(
             gaps += [] if one.is_gone else _gap(one, one.next_offset, one.end_offset, "topic_made_anew")
             one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
         elif one is None:
-            one = Offsets(*place, ends.topic_id, first[place], ends.end)
+            # A partition that a topic was given since has lost what retention took of it.
+            begins = 0 if (place[0], ends.topic_id) in followed else first[place]
+            one = Offsets(*place, ends.topic_id, begins, ends.end)
         if place in explicit:
-            gaps += _gap(one, one.next_offset, explicit[place], "skipped") if place in known else []
-            one = replace(one, next_offset=explicit[place])
+            begins = min(explicit[place], ends.end)
+            gaps += _gap(one, one.next_offset, begins, "skipped") if place in known else []
+            one = replace(one, next_offset=begins)
         if one.next_offset < ends.first:
-            gaps += _gap(one, one.next_offset, ends.first, "retention") if place in known else []
+            is_followed = place in known or (place[0], ends.topic_id) in followed
+            gaps += _gap(one, one.next_offset, ends.first, "retention") if is_followed else []
             one = replace(one, next_offset=ends.first)
         # A broker that lost the end of its log writes these offsets anew; bronze then has both (R5).
         begin[place] = replace(one, next_offset=min(one.next_offset, ends.end)).seen(ends, look.at)
@@ -209,11 +214,12 @@ def _gap(one: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
 
 
 def has_moved(known: Known, look: Look) -> bool:
-    """Whether a topic was made anew, is gone, or has lost records: then a running query can't just go on."""
+    """Whether a topic was made anew, is gone or back, or has lost records: then a running query can't just go on."""
     return any(
-        (ends := look.partitions.get(place)) is None or ends.topic_id != one.topic_id or ends.end < one.next_offset
+        one.is_gone or ends.topic_id != one.topic_id or ends.end < one.next_offset
+        if (ends := look.partitions.get(place))
+        else not one.is_gone and look.is_without(place)
         for place, one in known.items()
-        if not one.is_gone and (place in look.partitions or look.is_without(place))
     )
 
 
@@ -245,6 +251,8 @@ def landed_until(
             ]
         newest = max((t for t in (one.newest_at, _utc(row["newest"] if row else None)) if t is not None), default=None)
         after[place] = replace(one, next_offset=max(end, one.next_offset), newest_at=newest).seen(ends, look.at)
+    for place in set(until) & set(known) - set(look.partitions):  # deleted behind the batch, which is landed
+        after[place] = replace(known[place], next_offset=max(until[place], known[place].next_offset))
     return after, gaps
 
 

@@ -141,6 +141,8 @@ def land_rows(
     try:
         survey = _survey(as_bytes)
         check(survey)
+        if not survey:
+            return Landed()
         rows = as_bytes.withColumns({"plain_key": nothing, "plain_value": nothing, "detail": nothing})
         if any(part["suspects"] for part in survey):
             suspects = in_plain_form(

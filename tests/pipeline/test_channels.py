@@ -311,6 +311,7 @@ def odd() -> list[Record]:
         ("no-envelope", {"id": 1}, {"id": "1", "type": "t", "data": {}}),
         ("no-envelope", "prefix", {"id": "1", "type": "t", "data": {}, "more": 1}),
         ("no-envelope", {"id": 1}, {"ts_ms": 1}),
+        ("no-envelope", "e1", {"id": "e1", "type": "OrderCreated", "data": {"total": 3}}),
         ("no-source", None, {"ddl": "drop table t", "tableChanges": [], "source": {"connector": "mysql"}}),
         ("no-source", None, {"op": "m", "source": {"connector": "mysql"}, "message": {"prefix": "p"}}),
         ("no-message", None, {"op": "m", "source": source}),

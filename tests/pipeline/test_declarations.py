@@ -142,3 +142,20 @@ def test_current_state_that_is_built_alone_takes_up_later_what_its_history_had_n
     assert table.current is not None
     now = DeltaTable(table.current.location).to_pyarrow_table().to_pylist()
     assert {row["id"]: row["state"] for row in now} == {1: "back", FAR: "paid"}
+
+
+def test_a_log_that_is_ahead_of_what_was_written_down_of_it_takes_nothing_twice(
+    spark: SparkSession, places: Places
+) -> None:
+    progress = f"delta.`{places.table('ops', 'progress')}`"
+    before = spark.sql(f"describe history {progress} limit 1").collect()[0]["version"]
+    land(spark, places, "orders-last", line(6, "u", 1, "kept", 95), {"shop"})
+    run_models(places)
+    spark.sql(f"restore table {progress} to version as of {before}")
+
+    run_models(places)
+
+    [table] = captured_tables(places)
+    log = DeltaTable(table.changes.location).to_pyarrow_table(columns=["offset"]).to_pylist()
+    assert sorted(row["offset"] for row in log) == list(range(7))
+    assert states(places)[1][-1] == "kept"

@@ -113,7 +113,7 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
     assert said["status"] == "passed"
     assert "Good:" in page(said)
     history = Model("src__t_history", "gold.src__t_history", "nowhere")
-    assert "gold.src__t_history" in report(evidence(tables=[captured(history=history)]))["next"][0]["command"]
+    assert " from src__t_history " in report(evidence(tables=[captured(history=history)]))["next"][0]["command"]
 
 
 @pytest.mark.parametrize(

@@ -77,4 +77,6 @@ def test_every_example_runs_a_command_that_there_is() -> None:
         assert isinstance(command, click.Command)
         with command.make_context(name, list(arguments)) as context:
             assert not context.args
-            assert context.params["topics"] in (None, r"(__debezium-heartbeat\.)?shop(\..*)?"), "quoted as its reader unquotes it"
+            assert context.params["topics"] in (None, r"(__debezium-heartbeat\.)?shop(\..*)?"), (
+                "quoted as its reader unquotes it"
+            )
