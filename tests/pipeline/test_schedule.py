@@ -41,7 +41,7 @@ class Runs:
         """Run; its exit status, summary and metrics."""
         summary, metrics = self.home / "run.json", self.home / "tidemark.prom"
         told = ["--summary", str(summary), "--metrics", str(metrics), "--project-dir", str(self.home / "project")]
-        status = main(["run", *arguments, *told])
+        status = main(["run", "--skip-unchanged", *arguments, *told])
         families = text_string_to_metric_families(metrics.read_text())
         samples = {
             ",".join([one.name.removeprefix("tidemark_"), *one.labels.values()]): one.value
@@ -112,7 +112,7 @@ def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: p
     status, said, _ = runs("--on-failure", hook)
     assert (status, said["failed_runs"], heard.exists()) == (0, 0, False)
     capsys.readouterr()
-    assert main(["run", "--summary", "-", "--project-dir", str(runs.home / "project")]) == 0
+    assert main(["run", "--skip-unchanged", "--summary", "-", "--project-dir", str(runs.home / "project")]) == 0
     assert json.loads(capsys.readouterr().out)["skipped"] == ["land", "build", "check"], "nothing but the summary"
 
 
