@@ -11,6 +11,7 @@ from operator import and_, or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
 from spark_jobs.landing.record_files import JSON_LIMITS, has_half_letters, text_of
 from spark_jobs.names import feed
@@ -80,11 +81,15 @@ def routed(records: DataFrame) -> DataFrame:
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
         schema_change, notification, signal; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
-        `table`, `feed`, `shape_id` and `shape` (of a change with a state: its schema, or the names of its fields), and
-        `is_suspect`: whether it can be of a form that JSON alone doesn't show (`forms`).
+        `table`, `feed`, `shape_id` (of `shape`), `has_shape` and `is_suspect`: whether it can be of a form that JSON
+        alone doesn't show (`forms`).
     """
-    rows = _routed(records, text_of(F.col("key")), text_of(F.col("value")))
-    return rows.withColumn("is_suspect", is_suspect(F.col("reason"), F.col("kind")))
+    return (
+        records.withColumn("value_text", text_of(F.col("value")))
+        .withColumn("key_text", text_of(F.col("key")))
+        .transform(_routed)
+        .withColumn("is_suspect", is_suspect(F.col("reason"), F.col("kind")))
+    )
 
 
 def routed_by_plain_form(records: DataFrame) -> DataFrame:
@@ -93,38 +98,36 @@ def routed_by_plain_form(records: DataFrame) -> DataFrame:
     # An application decides what the bytes of its events are.
     value = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce(wrapped, "plain_value", text_of(F.col("value"))))
     key = F.when(F.col("is_outbox"), "{}").otherwise(F.coalesce("plain_key", text_of(F.col("key"))))
-    rows = _routed(records.withColumn("v_text", value).withColumn("k_text", key), F.col("k_text"), F.col("v_text"))
+    rows = records.withColumn("value_text", value).withColumn("key_text", key).transform(_routed)
     is_event = F.col("is_outbox") & (F.col("reason").isNull() | (F.col("reason") == "no-envelope"))
     return (
         rows.withColumn("kind", F.when(is_event, "outbox").otherwise(F.col("kind")))
         .withColumn("reason", F.when(is_event, None).otherwise(F.col("reason")))
-        .drop("v_text", "k_text", "plain_schema", "is_outbox")
+        .drop("plain_schema", "is_outbox")
     )
 
 
-def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
+def _routed(records: DataFrame) -> DataFrame:
+    """Route records by `key_text` and `value_text`, which the result has no more."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
-    known = [name for name in records.columns if name != "reason"]
-    parsed = records.withColumn("v", F.from_json(value, _VALUE, options))
+    known = [name for name in records.columns if name not in ("reason", "key_text", "value_text")]
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
         F.struct(*[F.col(f"v.{name}").alias(name) for name in _BLOCK_NAMES])
     )
-    parsed = parsed.withColumn("e", envelope).withColumn("key_text", key_text)
-    parsed = parsed.withColumn("reason", F.coalesce("reason", _reason(value))).withColumn(
-        "kind", F.when(F.col("reason").isNull(), _kind(value))
+    # A column each: what stands in an expression twice is computed twice.
+    parsed = (
+        records.withColumn("v", F.from_json("value_text", _VALUE, options))
+        .withColumn("e", envelope)
+        .withColumn("is_tombstone", _is_tombstone())
+        .withColumn("other_kind", _other_kind())
+        .withColumn("reason", F.coalesce("reason", _reason()))
+        .withColumn("kind", F.when(F.col("reason").isNull(), _kind()))
     )
     table = F.coalesce("e.source.table", "e.source.collection")
     is_row = F.col("kind").isin("change", "truncate")
-    # Each document can have fields of its own: they are no columns.
-    fields = F.when(F.col("e.source.connector") == DOCUMENTS, F.array().cast("array<string>")).otherwise(
-        F.json_object_keys("e.after")
-    )
-    shape = F.when(
-        F.col("kind") == "change",
-        F.coalesce("v.schema", F.to_json(F.array_sort(F.array_distinct(fields)))),
-    )
-    return parsed.select(
+    shape = F.when(F.col("kind") == "change", _shape("v.schema", F.col("e.after"), "e.source.connector"))
+    return parsed.withColumn("shape", shape).select(
         *known,
         "reason",
         "kind",
@@ -137,9 +140,22 @@ def _routed(records: DataFrame, key_text: Column, value: Column) -> DataFrame:
         F.when(is_row, feed(F.col("e.source.name"), F.col("e.source.db"), F.col("e.source.schema"), table))
         .otherwise(feed(F.lit("topic"), F.col("topic")))
         .alias("feed"),
-        F.xxhash64(shape).alias("shape_id"),
-        shape.alias("shape"),
+        F.xxhash64("shape").alias("shape_id"),
+        F.col("shape").isNotNull().alias("has_shape"),
     )
+
+
+def shape() -> Column:
+    """The shape of a change with a state, from its value and `connector`: its schema, or the names of its fields."""
+    value = F.from_json(record_text(), "`schema` string, payload struct<after string>, after string", JSON_LIMITS)
+    after = F.when(value["payload"].isNotNull(), value["payload"]["after"]).otherwise(value["after"])
+    return _shape(value["schema"], after, "connector")
+
+
+def _shape(schema: Column | str, after: Column, connector: str) -> Column:
+    # Each document can have fields of its own: they are no columns.
+    fields = F.when(F.col(connector) == DOCUMENTS, F.array().cast("array<string>")).otherwise(F.json_object_keys(after))
+    return F.coalesce(schema, F.to_json(F.array_sort(F.array_distinct(fields))))
 
 
 def _source_name() -> Column:
@@ -159,30 +175,33 @@ def _source_name() -> Column:
     )
 
 
-def _is_unicode(column: str, text: Column) -> Column:
-    return F.col(column).isNull() | (text.isNotNull() & ~has_half_letters(text))
+def _is_unicode(part: str) -> Column:
+    text = F.col(f"{part}_text")
+    return F.col(part).isNull() | (text.isNotNull() & ~has_half_letters(text))
 
 
-def _is_tombstone(value: Column) -> Column:
+def _is_tombstone() -> Column:
     # With schemas on, JsonConverter can write a null value as {"schema": null, "payload": null}.
-    nothing = value.rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
-    return (F.col("value").isNull() & value.isNull()) | F.coalesce(nothing, F.lit(False))
+    nothing = F.col("value_text").rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
+    return (F.col("value").isNull() & F.col("value_text").isNull()) | (
+        F.col("e.op").isNull() & F.coalesce(nothing, F.lit(False))
+    )
 
 
-def _reason(value: Column) -> Column:
+def _reason() -> Column:
     op, source, table = F.col("e.op"), F.col("e.source"), F.coalesce("e.source.table", "e.source.collection")
-    is_other = _other_kind(value).isNotNull()
-    is_schema_change = F.coalesce(_other_kind(value) == "schema_change", F.lit(False))
+    is_other = F.col("other_kind").isNotNull()
+    is_schema_change = F.coalesce(F.col("other_kind") == "schema_change", F.lit(False))
     has_no_name = F.coalesce("e.source.name", F.lit("")) == ""
     key = F.col("key_text")
     # A plain value (ExtractField) is of no column that is known; the row tells the key then.
     is_plain = F.size(F.json_object_keys(F.concat(F.lit('{"key":'), key, F.lit("}")))) == 1
     key_is_json = key.isNull() | F.json_object_keys(key).isNotNull() | F.coalesce(is_plain, F.lit(False))
     return (
-        F.when(~_is_unicode("key", F.col("key_text")), "not-unicode")
-        .when(_is_tombstone(value), F.lit(None))
-        .when(~_is_unicode("value", value), "not-unicode")
-        .when(F.col("v").isNull() | (F.col("v._malformed").isNotNull() & ~_is_object(value)), "value-not-json")
+        F.when(~_is_unicode("key"), "not-unicode")
+        .when(F.col("is_tombstone"), F.lit(None))
+        .when(~_is_unicode("value"), "not-unicode")
+        .when(F.col("v").isNull() | (F.col("v._malformed").isNotNull() & ~_is_object()), "value-not-json")
         .when(F.col("v._malformed").isNotNull(), "no-envelope")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other & ~is_schema_change, F.lit(None))
@@ -201,9 +220,9 @@ def _reason(value: Column) -> Column:
     )
 
 
-def _is_object(value: Column) -> Column:
+def _is_object() -> Column:
     """Whether a value that is no envelope is a JSON object all the same."""
-    return F.json_object_keys(value).isNotNull()
+    return F.json_object_keys("value_text").isNotNull()
 
 
 def _is_described() -> Column:
@@ -232,12 +251,14 @@ def _is_all_numbers() -> Column:
 
 
 def _is_whole(name: str, lowest: int, highest: int) -> Column:
-    number = F.when(F.col(name).rlike("^-?[0-9]{1,19}$"), F.col(name).try_cast("bigint"))
+    told = F.col(name).try_cast("bigint")
+    # A cast reads more than digits; only where it does is there anything to look for.
+    number = F.when((told.cast("string") == F.col(name)) | F.col(name).rlike("^-?[0-9]{1,19}$"), told)
     within = number.between(max(lowest, -(2**63)), min(highest, 2**63 - 1))
     return F.col(name).isNull() | F.coalesce(within, F.lit(False))
 
 
-def _other_kind(value: Column) -> Column:
+def _other_kind() -> Column:
     """What a record without an op is: by its schema's name where it has one, else by its fields."""
     return (
         F.when(F.col("e.op").isNotNull(), F.lit(None))
@@ -245,7 +266,7 @@ def _other_kind(value: Column) -> Column:
         .when(F.col("e.ddl").isNotNull() | F.col("e.tableChanges").isNotNull(), "schema_change")
         .when(F.col("e.aggregate_type").isNotNull() & F.col("e.type").isNotNull(), "notification")
         .when(F.col("e.ts_ms").isNotNull() & F.col("e.source").isNull() & _is_heartbeat(), "heartbeat")
-        .when(F.col("e.type").isNotNull() & _is_signal(value), "signal")
+        .when(F.col("e.type").isNotNull() & _is_signal(), "signal")
     )
 
 
@@ -260,22 +281,22 @@ def _is_heartbeat() -> Column:
     )
 
 
-def _is_signal(value: Column) -> Column:
+def _is_signal() -> Column:
     """Whether it is what the connector reads as a signal: the topic prefix as key, a type, data, and nothing else.
 
     An application's event can look so too: the type is one of the connector's, or the topic says what it is.
     """
-    others = F.array_except(F.json_object_keys(value), F.array(F.lit("id"), F.lit("type"), F.lit("data")))
+    others = F.array_except(F.json_object_keys("value_text"), F.array(F.lit("id"), F.lit("type"), F.lit("data")))
     is_prefix = ~F.col("key_text").rlike(r"^\s*([{\[]|$)")
     is_known = F.col("e.type").isin(*_SIGNALS) | F.col("topic").rlike("(?i)signals?$")
     return F.coalesce((F.size(others) == 0) & is_prefix & is_known, F.lit(False))
 
 
-def _kind(value: Column) -> Column:
+def _kind() -> Column:
     return (
-        F.when(_is_tombstone(value), "tombstone")
+        F.when(F.col("is_tombstone"), "tombstone")
         .when(F.col("e.op") == "m", "message")
         .when(F.col("e.op") == "t", "truncate")
         .when(F.col("e.op").isNotNull(), "change")
-        .otherwise(_other_kind(value))
+        .otherwise(F.col("other_kind"))
     )

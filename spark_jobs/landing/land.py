@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.envelope import REASONS, routed, routed_by_plain_form
+from spark_jobs.landing.envelope import REASONS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
@@ -35,7 +35,7 @@ from spark_jobs.reporting.masking import first_cause
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
 _SHAPE = ("feed", "topic", "shape_id", "key_fields")
-_DESCRIBED = ("shape", "connector", "source_name", "db", "schema", "table")
+_NAMED = ("connector", "source_name", "db", "schema", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _survey(rows: DataFrame) -> list[Row]:
         F.max(understood).alias("high"),
         F.min("offset").alias("first"),
         F.max("timestamp").alias("newest"),
-        F.max(F.coalesce(F.col("line").startswith("{"), F.lit(False))).alias("looks_like_records"),
+        F.max(F.coalesce(F.col("line").startswith("{"), F.col("topic").isNotNull())).alias("looks_like_records"),
     ).collect()  # fmt: skip
 
 
@@ -206,24 +206,38 @@ def _append_unknown(
         How many, by feed, and whether a shape was new.
     """
     records = rows.where("topic is not null and partition is not null and offset is not null")
-    unknown = _unknown(spark, places, records.dropDuplicates(list(bronze.DELIVERY)), survey)
-    unknown.persist(StorageLevel.MEMORY_AND_DISK)
+    unknown = _unknown(records, _stored(spark, places, survey))
+    if unknown is not records:
+        unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        shapes = _shapes(unknown).collect()
-        has_new = bool(shapes) and _append_unknown_shapes(spark, places, shapes, batch_id)
-        if shapes:
+        shapes = _shapes(unknown)
+        seen = shapes.groupBy(*_SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
+        has_new = bool(seen) and _append_unknown_shapes(spark, places, shapes, seen, batch_id)
+        if seen:
             # Gathered by feed, its partition: a file or two each, however many tasks wrote.
             bronze.append(spark, places, "records", unknown.hint("rebalance", "feed"))
     finally:
-        unknown.unpersist()
+        if unknown is not records:
+            unknown.unpersist()
     feeds: dict[str, int] = {}
-    for shape in sorted(shapes, key=lambda shape: str(shape["feed"])):
-        feeds[shape["feed"]] = feeds.get(shape["feed"], 0) + shape["records"]
+    for one in sorted(seen, key=lambda one: str(one["feed"])):
+        feeds[one["feed"]] = feeds.get(one["feed"], 0) + one["records"]
     return feeds, has_new
 
 
-def _unknown(spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row]) -> DataFrame:
-    """The records whose delivery bronze does not hold; reads only stored files whose offsets overlap."""
+def _unknown(records: DataFrame, stored: DataFrame) -> DataFrame:
+    """The records whose delivery is not stored, each once: those given where that is all of them."""
+    deliveries = records.select(*bronze.DELIVERY)
+    is_stored_again = not stored.isEmpty()
+    if not is_stored_again and deliveries.groupBy(*bronze.DELIVERY).count().where("count > 1").isEmpty():
+        return records
+    if is_stored_again and deliveries.join(stored, on=list(bronze.DELIVERY), how="left_anti").isEmpty():
+        return records.limit(0)
+    return records.dropDuplicates(list(bronze.DELIVERY)).join(stored, on=list(bronze.DELIVERY), how="left_anti")
+
+
+def _stored(spark: SparkSession, places: Places, survey: Sequence[Row]) -> DataFrame:
+    """The deliveries that bronze holds; reads only files whose offsets overlap with those of the survey."""
     ranges: dict[str, tuple[int, int]] = {}
     for part in survey:
         if part["low"] is not None:
@@ -232,7 +246,7 @@ def _unknown(spark: SparkSession, places: Places, records: DataFrame, survey: Se
     stored = bronze.read(spark, places, "records")
     if 0 < len(ranges) <= _MOST_RANGES:
         stored = stored.where(_any_of([_within(topic, *ends) for topic, ends in sorted(ranges.items())]))
-    return records.join(stored.select(*bronze.DELIVERY), on=list(bronze.DELIVERY), how="left_anti")
+    return stored.select(*bronze.DELIVERY)
 
 
 def _within(topic: str, low: int, high: int) -> Column:
@@ -248,29 +262,41 @@ def _any_of(conditions: Sequence[Column]) -> Column:
 
 
 def _shapes(records: DataFrame) -> DataFrame:
-    """The shapes of values and keys with the number of their records; `shape` is NULL where a record has no state."""
+    """The records with the names of their key's fields, as JSON; NULL where a record has no state."""
     key = bronze.record_text("key")
     payload = F.coalesce(F.get_json_object(key, "$.payload"), key)
-    return (
-        records.withColumn(
-            "key_fields", F.when(F.col("shape").isNotNull(), F.to_json(F.array_distinct(F.json_object_keys(payload))))
-        )
-        .groupBy(*_SHAPE)
-        .agg(F.count("*").alias("records"), *[F.first(name).alias(name) for name in _DESCRIBED])
-    )
+    names = F.to_json(F.array_distinct(F.json_object_keys(payload)))
+    return records.withColumn("key_fields", F.when(F.col("has_shape"), names))
 
 
-def _append_unknown_shapes(spark: SparkSession, places: Places, seen: Sequence[Row], batch_id: int) -> bool:
-    """Append the shapes that no earlier landing has seen, in one commit if any (G3); whether there were any."""
+def _append_unknown_shapes(
+    spark: SparkSession, places: Places, records: DataFrame, seen: Sequence[Row], batch_id: int
+) -> bool:
+    """Append the shapes that no earlier landing has seen, in one commit if any (G3); whether there were any.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        records: What `_shapes` gave.
+        seen: The shapes of these records.
+        batch_id: The number of this landing.
+    """
     stored = bronze.read(spark, places, "shapes").where(F.col("feed").isin(sorted({one["feed"] for one in seen})))
     known = {tuple(row) for row in stored.select(*_SHAPE).collect()}
-    unknown = [one for one in seen if one["shape"] is not None and tuple(one[name] for name in _SHAPE) not in known]
+    unknown = [one for one in seen if one["has_shape"] and tuple(one[name] for name in _SHAPE) not in known]
     if unknown:
-        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in (*_SHAPE, *_DESCRIBED)]
+        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in _SHAPE]
         # By way of Arrow: rows given as Python objects would start Python workers.
         rows = spark.createDataFrame(pa.Table.from_pylist([one.asDict() for one in unknown], pa.schema(columns)))
-        described = rows.withColumn("fields", fields_of(F.col("shape")))
-        bronze.append(spark, places, "shapes", described.withColumn("batch_id", F.lit(batch_id).cast("bigint")))
+        shapes = (
+            records.where("has_shape")
+            .join(F.broadcast(rows), on=[records[name].eqNullSafe(rows[name]) for name in _SHAPE], how="left_semi")
+            .groupBy(*_SHAPE)
+            .agg(*[F.first(name).alias(name) for name in (*_NAMED, "value", "plain_value")])
+            .withColumn("shape", shape())
+            .withColumn("fields", fields_of(F.col("shape")))
+        )
+        bronze.append(spark, places, "shapes", shapes.withColumn("batch_id", F.lit(batch_id).cast("bigint")))
     return bool(unknown)
 
 

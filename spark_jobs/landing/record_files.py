@@ -22,35 +22,41 @@ def records_of(lines: DataFrame) -> DataFrame:
         lines: `value` (a line of text) and `origin` (the file it is from).
 
     Returns:
-        `line`, `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`, `timestamp`,
+        `line` (where it holds none), `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`, `timestamp`,
         `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no UTF-8 its
         bytes), `headers` (array of key and binary value).
     """
-    line = F.regexp_replace(F.make_valid_utf8("value"), "^\ufeff|\r$", "")
-    is_text = F.is_valid_utf8("value") & ~has_half_letters(line)
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
-    parsed = lines.select(
-        line.alias("line"),
-        "origin",
-        is_text.alias("is_text"),
-        F.when(~F.is_valid_utf8("value"), F.col("value").cast("binary")).alias("bytes"),
-        F.when(is_text, F.from_json(line, _LINE, options)).alias("r"),
-    )
     is_kcat = F.col("r.tstype").isNotNull() | F.col("r.ts").isNotNull() | F.col("r.payload").isNotNull()
+    # A column each: what stands in an expression twice is computed twice.
+    parsed = (
+        lines.withColumn("is_utf8", F.is_valid_utf8("value"))
+        .withColumn("line", _line(F.when(F.col("is_utf8"), F.col("value")).otherwise(F.make_valid_utf8("value"))))
+        .withColumn("is_text", F.col("is_utf8") & ~has_half_letters(F.col("line")))
+        .withColumn("bytes", F.when(~F.col("is_utf8"), F.col("value").cast("binary")))
+        .withColumn("r", F.when(F.col("is_text"), F.from_json("line", _LINE, options)))
+        .withColumn("told_headers", F.when(F.col("r.headers").isNotNull(), _told_headers(is_kcat)))
+    )
     value = F.when(is_kcat, F.col("r.payload")).otherwise(F.col("r.value"))
     millis = F.when(is_kcat, F.col("r.ts")).otherwise(F.col("r.timestamp"))
-    return parsed.select(
-        "line",
+    return parsed.withColumn("reason", _reason()).select(
+        F.when(F.col("reason").isNotNull(), F.col("line")).alias("line"),
         "origin",
-        _reason(is_kcat).alias("reason"),
+        "reason",
         F.col("r.topic").alias("topic"),
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
         F.when(millis.between(0, LAST_MILLIS), F.timestamp_millis(millis)).alias("timestamp"),
         _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
         F.coalesce("bytes", _bytes(value, F.col("r.value_base64"))).alias("value"),
-        _headers(is_kcat).alias("headers"),
+        _headers().alias("headers"),
     )
+
+
+def _line(text: Column) -> Column:
+    """A line without what editors put before the first one and at the end of each."""
+    has_ends = text.startswith("\ufeff") | text.endswith("\r")
+    return F.when(has_ends, F.regexp_replace(text, "^\ufeff|\r$", "")).otherwise(text)
 
 
 def _bytes(text: Column, base64: Column) -> Column:
@@ -65,20 +71,22 @@ def text_of(data: Column) -> Column:
 
 def has_half_letters(text: Column) -> Column:
     """Whether JSON text spells half a letter, a surrogate without its other half: no encoding can hold that."""
+    # Most texts spell no surrogate at all, which is soon seen.
+    spells = text.contains(r"\ud") | text.contains(r"\uD")
     half = r"\\u[dD][89a-fA-F]"
     escapes = F.regexp_replace(text, r"\\\\", "")
     unpaired = F.regexp_replace(escapes, r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", "")
-    return F.coalesce(text.rlike(half) & unpaired.rlike(half), F.lit(False))
+    return F.coalesce(F.when(spells, unpaired.rlike(half)), F.lit(False))
 
 
-def _reason(is_kcat: Column) -> Column:
+def _reason() -> Column:
     is_record = F.col("r.topic").isNotNull() & F.col("r.partition").isNotNull() & F.col("r.offset").isNotNull()
     return (
         F.when(~F.col("is_text"), "not-unicode")
         .when(F.col("r").isNull() | F.col("r._malformed").isNotNull(), "line-not-json")
         .when(~is_record, "line-without-position")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
-        .when(F.col("r.headers").isNotNull() & ~_are_headers(_told_headers(is_kcat)), "headers-not-understood")
+        .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("told_headers")), "headers-not-understood")
     )
 
 
@@ -86,9 +94,9 @@ def _is_base64(name: str) -> Column:
     return F.col(name).isNull() | F.try_to_binary(name, F.lit("base64")).isNotNull()
 
 
-def _headers(is_kcat: Column) -> Column:
+def _headers() -> Column:
     binary = F.transform(
-        _told_headers(is_kcat),
+        "told_headers",
         lambda h: F.struct(h["key"].alias("key"), _bytes(h["value"], h["value_base64"]).alias("value")),
     )
     return F.coalesce(binary, F.array().cast("array<struct<key: string, value: binary>>"))
