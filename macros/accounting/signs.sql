@@ -93,7 +93,7 @@
         'exact_values': 'if(size(exact_values) > 0, 1, 0) - if(size(exact_values_told) > 0, 1, 0)'
     } if ignored else {} -%}
         case
-            {%- if scope.carried %}
+            {%- if scope.get('carried') %}
             when {{ is_carried }} then null
             {%- endif %}
             {%- if scope.hazards.whole_before %}
@@ -112,7 +112,7 @@
         filter(
             array(
                 {%- for name, records in signs.items() %}
-                struct('{{ name }}' as name, {{ 'if(' ~ is_carried ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.carried else records }} as records),
+                struct('{{ name }}' as name, {{ 'if(' ~ is_carried ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.get('carried') else records }} as records),
                 {%- endfor %}
                 {%- for name in signs_of_found(scope.hazards, scope.account) %}
                 struct('{{ name }}' as name, cast({{ name }} as int) as records){{ ',' if not loop.last }}

@@ -25,7 +25,7 @@
         {%- set table = declaration_of(changes) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
         {%- set scope = history_scope('gold', log, table, declared) -%}
-        {%- if scope.account and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
+        {%- if scope.get('account') and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
             {#- The accounting has counted what these keys were before the news. -#}
             {%- set before = dict(
                 scope, case='before', now=scope, carried=none,
@@ -44,7 +44,7 @@ with
 
 final as (
 
-    {% if scope.account -%}
+    {% if scope.get('account') -%}
     {{ accounted_rows(table, scope, tracked, column_names) }}
     {%- else -%}
     {{ version_rows(table, column_names) }}

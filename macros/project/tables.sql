@@ -100,3 +100,19 @@
     {%- endif -%}
     {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
 {%- endmacro %}
+
+
+{#- Builds a table anew where what it tells of has moved, and leaves it alone otherwise (G3). -#}
+{% materialization remade, adapter='spark' %}
+    {%- set decision = decided(compiled_code) -%}
+    {%- set target = this.incorporate(type='table') -%}
+    {{ run_hooks(pre_hooks) }}
+    {%- if decision.case == 'nothing' -%}
+        {%- do leave_as_is(target, this.schema) -%}
+    {%- else -%}
+        {%- do create_as(target, compiled_code, this.schema, []) -%}
+        {%- do say('built', decision) -%}
+    {%- endif -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [target]}) }}
+{% endmaterialization %}
