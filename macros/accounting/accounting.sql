@@ -123,7 +123,7 @@ select * from account
   The account that a history's build keeps up: its model, where that is a part of this run too. It is a base to go on from
   where it counts what the history has; a run that was killed may have written one down and not the other (G4).
 
-  Returns: {name, relation, is_base, after, tops, last_end, last_transaction}, or none
+  Returns: {name, relation, is_base, counts, after, tops, last_end, last_transaction}, or none
       tops: the last places of partitions before the news, as `account_of_log` has them; none where they are not known
 -#}
 {% macro account_to_go_on_from(scope, last, known) -%}
@@ -132,7 +132,10 @@ select * from account
         {{ return(none) }}
     {%- endif -%}
     {%- set relation = api.Relation.create(schema=node.schema, identifier=node.alias) -%}
-    {%- set stored = {'name': node.name, 'relation': relation | string, 'is_base': false, 'after': scope.after} -%}
+    {%- set stored = {
+        'name': node.name, 'relation': relation | string, 'is_base': false, 'after': scope.after, 'tops': none,
+        'last_end': none, 'last_transaction': none
+    } -%}
     {%- if scope.case == 'increment' and load_relation(relation) is not none -%}
         {%- do stored.update(stored_account(relation)) -%}
         {%- do stored.update({
@@ -185,10 +188,12 @@ select * from account
 
 
 {#- How a run that reads the whole log is accounted for. -#}
-{% macro account_of_all(scope, stored, declared, log) -%}
+{% macro account_of_all(scope, stored, found, declared, log) -%}
     {%- set account = dict(
         whole_account(scope, declared), name=stored.name, relation=stored.relation, before=none,
-        counts=as_counted(scope.state, scope.batch_id), **set_aside(log, scope.cut)
+        counts=as_counted(scope.state, scope.batch_id), **(
+            as_set_aside([found[14], found[15], found[16]]) if scope.case == 'full' else set_aside(log, scope.cut)
+        )
     ) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
@@ -205,7 +210,7 @@ select * from account
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
         order='new' if is_in_order else 'all', counts=as_counted(scope.state, scope.batch_id),
-        quarantined=found[14] | int, no_op=found[15] | int, held_back=held_back | int
+        **dict(as_set_aside([found[14], found[15], 0]), held_back=held_back | int)
     )) }}
 {%- endmacro %}
 
@@ -218,7 +223,12 @@ select * from account
 {#- How many changes of a log no fold meets, and why. -#}
 {% macro set_aside(log, cut) -%}
     {%- set found = run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ log)[0] -%}
-    {{ return({'quarantined': found[0] | int, 'no_op': found[1] | int, 'held_back': found[2] | int}) }}
+    {{ return(as_set_aside([found[0], found[1], found[2]])) }}
+{%- endmacro %}
+
+
+{% macro as_set_aside(counts) -%}
+    {{ return({'quarantined': counts[0] | int, 'no_op': counts[1] | int, 'held_back': counts[2] | int}) }}
 {%- endmacro %}
 
 

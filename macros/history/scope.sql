@@ -36,7 +36,7 @@
     {%- set found = run_query(
         "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
         ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), ' ~ hazard_counts()
-        ~ (', ' ~ account_counts(scope, last.get('cut'), stored) if stored and stored.is_base) ~ ' from ' ~ log ~ ' where '
+        ~ (', ' ~ account_counts(scope, last.get('cut'), stored) if stored) ~ ' from ' ~ log ~ ' where '
         ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
     )[0] -%}
     {%- set scope = dict(
@@ -46,12 +46,12 @@
     {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
     {%- if scope.case == 'full' or scope.state.log_made_in != last.get('log_made_in')
         or scope.state.scans != last.get('scans', '') or (stored and needs_all(stored, found)) -%}
-        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, declared, log)}) -%}{%- endif -%}
+        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
         {{ return(as_far_as(history, progress, whole)) }}
     {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- elif found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') -%}
-        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, declared, log)}) -%}{%- endif -%}
+        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
         {{ return(as_far_as(history, progress, whole)) }}
     {%- endif -%}
     {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
