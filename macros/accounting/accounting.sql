@@ -1,67 +1,302 @@
 {#-
   What became of each change of one table (G6), and what the contract asks to be counted: a row per disposition, and a
-  row per sign with the first keys that it met. It reads what gold says of the changes, so that it can't say anything
-  else, and of the fold's steps only those that no version shows.
+  row per sign with the first keys that it met.
+
+  It is a by-product of the table's history: where both are part of a run, the fold that builds the one tells the other
+  what became of the changes that it met, and the account is what it was and what those add. This model then has
+  nothing left to do. On its own, it counts what the history has read.
 
   Args:
       history: the name of the table's history model
 -#}
 {% macro accounting(history) -%}
     {%- do check_options('accounting', dict(kwargs, history=history)) -%}
-    {%- do config(meta={'tidemark': {'accounts': history}}) -%}
-    {%- set versions = read(history) -%}
+    {%- do config(materialized='accounting', meta={'tidemark': {'accounts': history}}) -%}
+    {%- do read(history) -%}
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
-        {%- set scope = history_scope('ops', log, table, declared, by_key=false, history=history) -%}
+        {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
+        {%- set scope = accounting_scope(history, log, table, declared) -%}
 {{ decision(scope) }}
 with
 
-{{ stays_steps(table, scope, declared.granularity, declared.snapshot_deletes) }},
+{{ fold_steps(table, scope, declared.granularity, tracked, declared.snapshot_deletes, declared.column_names) }},
 
-{{ told_steps(scope.log, table, scope.hazards, versions, declared.column_names, scope.scans) }},
+told as (
 
-in_order as (
-
-    {{ told_by_order(log) }}
+    {{ told_of_versions(table, scope, tracked) }}
 
 ),
 
-{#- A truncate meets many keys: it counts once, as the most that it did. -#}
-by_change as (
+{{ account_steps('told', scope, log) }}
 
+select * from account
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  What this model has to count on its own: nothing, where its history is part of the run or it has counted what the
+  history has; else all of that.
+-#}
+{% macro accounting_scope(history, log, table, declared) -%}
+    {%- set scope = {
+        'case': 'nothing' if flags.EMPTY else 'full', 'log': log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none,
+        'batch_id': none, 'news': 'true'
+    } -%}
+    {%- if not is_building() -%}
+        {{ return(dict(scope, account=whole_account(scope, declared))) }}
+    {%- endif -%}
+    {%- set history_id = model_node(history).unique_id -%}
+    {%- set progress = progress_of([table.unique_id, history_id]) -%}
+    {%- set last = progress.get(history_id, {'batch_id': -1}) -%}
+    {%- set known = progress.get(table.unique_id, {'batch_id': -1}) -%}
+    {%- if history_id in selected_resources or (
+        not should_full_refresh() and load_relation(this) is not none
+        and stored_account(this).counts == as_counted(last, last.batch_id)
+    ) -%}
+        {{ return(dict(scope, case='nothing', account=whole_account(scope, declared))) }}
+    {%- endif -%}
+    {%- set read = '(select * from ' ~ log ~ ' where batch_id <= ' ~ last.batch_id ~ ')' -%}
+    {%- set scope = dict(
+        scope, log=up_to(read, last.get('cut')), scans=scans_of(declared.changes), cut=last.get('cut'),
+        hazards=known.hazards if known.batch_id >= last.batch_id and known.batch_id >= 0 else every_hazard()
+    ) -%}
+    {{ return(dict(
+        scope, account=dict(whole_account(scope, declared), counts=as_counted(last, last.batch_id), **set_aside(read, scope.cut))
+    )) }}
+{%- endmacro %}
+
+
+{#- The accounting model of a history; none where there is none. -#}
+{% macro accounting_of(history) -%}
+    {%- for node in graph.nodes.values()
+        if node.resource_type == 'model' and ((node.config.meta or {}).get('tidemark') or {}).get('accounts') == history -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#- What a history has counted when it has read up to a landing: an account of anything else is no base to go on from. -#}
+{% macro as_counted(state, batch_id) -%}
+    {{ return(local_md5(tojson([
+        batch_id, state.get('declared'), state.get('columns'), state.get('log_made_in'), state.get('cut'), state.get('scans')
+    ]))) }}
+{%- endmacro %}
+
+
+{#-
+  What is written down with an account, in the commit that makes it: {counts, last_end, last_transaction}. What it counts,
+  and of the last change that ended versions of other keys than its own (a truncate, the end of a snapshot) the position
+  and the transaction: what is older may change what that did.
+-#}
+{% macro stored_account(relation) -%}
+    {%- set found = {'counts': none, 'last_end': none, 'last_transaction': none} -%}
+    {%- for row in run_query('show tblproperties ' ~ relation) if row[0].startswith('tidemark.') -%}
+        {%- do found.update({row[0][9:]: row[1]}) -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#-
+  How the whole of a log is accounted for.
+
+  Returns: {is_whole, shared, ends, order, quarantined, held_back, no_op}
+      shared: whether one change can meet several keys, and then counts as the most that it did
+      ends: whether complete snapshots are looked at (R16)
+      order: of which changes the order is told: `all` or those that are `new`
+      quarantined, held_back, no_op: how many changes no fold meets
+-#}
+{% macro whole_account(scope, declared) -%}
+    {{ return({
+        'is_whole': true, 'shared': is_shared(scope.hazards, declared), 'ends': scope.hazards.reads, 'order': 'all',
+        'quarantined': 0, 'held_back': 0, 'no_op': 0
+    }) }}
+{%- endmacro %}
+
+
+{#-
+  The account that a history's build keeps up: its model, where that is a part of this run too. It is a base to go on from
+  where it counts what the history has; a run that was killed may have written one down and not the other (G4).
+
+  Returns: {name, relation, is_base, counts, after, tops, last_end, last_transaction}, or none
+      tops: the last places of partitions before the news, as `account_of_log` has them; none where they are not known
+-#}
+{% macro account_to_go_on_from(scope, last, known) -%}
+    {%- set node = accounting_of(model.name) -%}
+    {%- if node is none or node.unique_id not in selected_resources -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set relation = api.Relation.create(schema=node.schema, identifier=node.alias) -%}
+    {%- set stored = {
+        'name': node.name, 'relation': relation | string, 'is_base': false, 'after': scope.after, 'tops': none,
+        'last_end': none, 'last_transaction': none
+    } -%}
+    {%- if scope.case == 'increment' and load_relation(relation) is not none -%}
+        {%- do stored.update(stored_account(relation)) -%}
+        {%- do stored.update({
+            'is_base': stored.counts == as_counted(last, scope.after),
+            'tops': known.get('tops') if known.batch_id == scope.after else none
+        }) -%}
+    {%- endif -%}
+    {{ return(stored) }}
+{%- endmacro %}
+
+
+{#- Expression list over a log: what says whether that account can go on from the news alone, and with which counts. -#}
+{% macro account_counts(scope, last_cut, stored) -%}
+    {%- set is_new = 'batch_id > ' ~ scope.after -%}
+    {{ set_aside_counts(scope.cut, is_new, scope.news) }},
+    {%- set reaches_back = [] -%}
+    {%- if stored.last_end is not none -%}
+        {%- do reaches_back.append('position <= ' ~ text_literal(stored.last_end)) -%}
+    {%- endif -%}
+    {%- if stored.last_transaction is not none -%}
+        {%- do reaches_back.append('transaction_id = ' ~ text_literal(stored.last_transaction)) -%}
+    {%- endif -%}
+    {%- do reaches_back.append(is_snapshot_read() ~ (
+        '' if scope.scans else " and snapshot in ('last', 'last_in_data_collection')"
+    )) -%}
+    count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})),
+    {%- set places = [] -%}
+    {%- for top in stored.tops or [] -%}
+        {%- do places.append('array(' ~ text_list(top[:3]) ~ '), ' ~ top[3] ~ 'L') -%}
+    {%- endfor %}
+    count_if({{ is_new }} and {{
+        '`offset` <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
+        if places else 'false'
+    }}),
+    count_if(
+        {{ "batch_id <= " ~ scope.after ~ " and position >= " ~ text_literal(scope.cut)
+            ~ (' and position < ' ~ text_literal(last_cut) if last_cut is not none) if scope.cut is not none else 'false' }}
+    )
+{%- endmacro %}
+
+
+{#-
+  Whether an account has to be begun anew: there is none to go on from; news are older than the last change that ended
+  versions of other keys, or are such an end (what that did to the others may be another thing now); or a cut shows less
+  than before.
+-#}
+{% macro needs_all(stored, found) -%}
+    {{ return(not stored.is_base or found[17] > 0 or found[19] > 0) }}
+{%- endmacro %}
+
+
+{#- How a run that reads the whole log is accounted for. -#}
+{% macro account_of_all(scope, stored, found, declared, log) -%}
+    {%- set account = dict(
+        whole_account(scope, declared), name=stored.name, relation=stored.relation, before=none,
+        counts=as_counted(scope.state, scope.batch_id), **(
+            as_set_aside([found[14], found[15], found[16]]) if scope.case == 'full' else set_aside(log, scope.cut)
+        )
+    ) -%}
+    {%- do account.update(last_end(scope)) -%}
+    {{ return(account) }}
+{%- endmacro %}
+
+
+{#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
+{% macro account_of_news(scope, stored, found, declared, log) -%}
+    {%- set is_in_order = stored.tops and not found[18] -%}
+    {%- set held_back = run_query(
+        'select count(*) from ' ~ log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
+        ~ ', false)'
+    )[0][0] if scope.cut is not none else 0 -%}
+    {{ return(dict(
+        stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
+        order='new' if is_in_order else 'all', counts=as_counted(scope.state, scope.batch_id),
+        **dict(as_set_aside([found[14], found[15], 0]), held_back=held_back | int)
+    )) }}
+{%- endmacro %}
+
+
+{% macro is_shared(hazards, declared) -%}
+    {{ return(hazards.moves or hazards.truncates or (hazards.reads and declared.snapshot_deletes == 'close')) }}
+{%- endmacro %}
+
+
+{#- How many changes of a log no fold meets, and why. -#}
+{% macro set_aside(log, cut) -%}
+    {%- set found = run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ log)[0] -%}
+    {{ return(as_set_aside([found[0], found[1], found[2]])) }}
+{%- endmacro %}
+
+
+{% macro as_set_aside(counts) -%}
+    {{ return({'quarantined': counts[0] | int, 'no_op': counts[1] | int, 'held_back': counts[2] | int}) }}
+{%- endmacro %}
+
+
+{#- Expression list: those counts, of the changes that have landed since, and of those that a cut shows since. -#}
+{% macro set_aside_counts(cut, landed='true', shown='true') -%}
+    {%- set is_shown = 'coalesce(position < ' ~ text_literal(cut) ~ ', false)' if cut is not none else 'true' -%}
+    count_if(({{ landed }}) and problem is not null),
+    count_if(
+        ({{ shown }}) and problem is null and {{ is_shown }} and op = 'd' and coalesce(next_key = {{ key_text('key') }}, false)
+    ),
+    count_if(problem is null and not {{ is_shown }})
+{%- endmacro %}
+
+
+{#- Query: what a fold has noted of each committed change, from its last step. -#}
+{% macro told_of_versions(table, scope, tracked) -%}
     select
-        log.change_id,
-        any_value(log.signs) as signs_of_log,
-        {%- if scope.cut is not none %}
-        any_value(log.position) >= {{ text_literal(scope.cut) }} as is_held_back,
-        {%- endif %}
-        {%- if scope.hazards.problems %}
-        any_value(log.problem) as problem,
-        {%- endif %}
-        max(struct(
-            array_position(array('collapsed', 'closed_only', 'opened'), told.outcome) as weight, told.outcome
-        )).outcome as outcome,
-        flatten(collect_list(told.signs)) as signs
-    from in_order as log
-    left join told on log.change_id = told.change_id
-    group by log.change_id
+        *,
+        if(size(signs) > 0, {{ key_text('key') }}, null) as key_of_signs
+    from (
+        select
+            key,
+            {{ told_columns(scope, ignored_columns(table, tracked)) }}
+        from versions
+    ) as noted
+{%- endmacro %}
 
-),
 
+{#-
+  Steps to `account`: a row per disposition and per sign.
+
+  Args:
+      told: what `told_of_versions` gave
+      log: the changes, those beyond a cut too
+      before: the same of what the stored account has counted of the keys that were folded whole
+      stored: the account that this one goes on from
+-#}
+{% macro account_steps(told, scope, log, before=none, stored=none) -%}
+{%- set account = scope.account -%}
+{%- set parts = [[told, 1]] + ([[before, -1]] if before else []) -%}
 marks as (
 
-    select mark.*
-    from by_change
-    lateral view explode(concat(
-        array(struct(
-            'disposition' as kind,
-            {{ disposition(scope) }} as name,
-            cast(null as string) as key
-        )),
-        transform(concat(signs_of_log, signs), sign -> struct('sign' as kind, sign.name, sign.key))
-    )) exploded as mark
+    {%- for part, factor in parts %}
+    {{ 'union all' if not loop.first }}
+    {{ marks_of(part, factor, scope) }}
+    {%- endfor %}
+    union all
+    select
+        'sign' as kind,
+        name,
+        key,
+        1 as records,
+        false as is_sample
+    from (
+        {{ told_by_order(log, account) }}
+    ) as in_order
+    where name is not null
+    {%- for name in ['quarantined', 'held_back', 'no_op'] if account[name] %}
+    union all
+    select 'disposition', '{{ name }}', null, {{ account[name] }}, false
+    {%- endfor %}
+    {%- if stored %}
+    {%- set replaced = ['held_back'] + (['position_regressions', 'new_logs'] if account.order == 'all' else []) %}
+    union all
+    select kind, name, null, records, false from {{ stored }} where name not in ({{ text_list(replaced) }})
+    union all
+    select kind, name, explode(sample_keys), 0, true from {{ stored }} where name not in ({{ text_list(replaced) }})
+    {%- endif %}
 
 ),
 
@@ -70,50 +305,121 @@ by_key as (
     select
         kind,
         name,
-        key,
-        count(*) as records,
-        row_number() over (partition by kind, name order by key asc nulls last) as number
+        sum(records) as records,
+        -- a stored sample of a key that was folded whole is one only where that says so again
+        if(max(records) > 0 or (bool_or(is_sample) and min(records) >= 0), key, null) as sample
     from marks
     group by kind, name, key
 
+),
+
+account as (
+
+    select
+        kind,
+        name,
+        sum(records) as records,
+        array_sort(collect_list(if(number <= 10, sample, null))) as sample_keys
+    from (
+        select *, row_number() over (partition by kind, name order by sample asc nulls last) as number from by_key
+    ) as numbered
+    group by kind, name
+    having sum(records) != 0
+
 )
+{%- endmacro %}
 
-select
-    kind,
-    name,
-    sum(records) as records,
-    array_sort(collect_list(if(number <= 10, key, null))) as sample_keys
-from by_key
-group by kind, name
+
+{#- Query: the marks of what a fold has noted, as {kind, name, key, records, is_sample}. -#}
+{% macro marks_of(told, factor, scope) -%}
+    {%- set of_changes = scope.account.shared -%}
+    select
+        mark.kind,
+        mark.name,
+        mark.key,
+        cast({{ factor }} * mark.records as bigint) as records,
+        false as is_sample
+    from {{ told }}
+    lateral view explode(concat(
+        {%- if not of_changes %}
+        array(
+            struct('disposition' as kind, outcome as name, cast(null as string) as key, 1 as records),
+            struct('disposition' as kind, 'collapsed' as name, cast(null as string) as key, cast(collapsed as int) as records)
+        ),
+        {%- endif %}
+        transform(signs, sign -> struct('sign' as kind, sign.name as name, key_of_signs as key, sign.records as records))
+    )) exploded as mark
+    where mark.records != 0 and mark.name is not null
+    {%- if of_changes %}
+    union all
+    select
+        'disposition' as kind,
+        element_at({{ text_array(outcomes()) }}, max(weight)) as name,
+        null as key,
+        cast({{ factor }} as bigint) as records,
+        false as is_sample
+    from (
+        select
+            change.change_id,
+            change.weight
+        from {{ told }}
+        lateral view explode(array_append(
+            transform(collapsed_changes, id -> struct(id as change_id, {{ outcomes().index('collapsed') + 1 }} as weight)),
+            struct(change_id, cast(array_position({{ text_array(outcomes()) }}, outcome) as int) as weight)
+        )) exploded as change
+        where change.weight is not null
+        {%- if scope.hazards.truncates and scope.account.is_whole %}
+        union all
+        select change_id, 1 as weight from {{ scope.log }} as log where op = 't' and problem is null
+        {%- endif %}
+    ) as of_changes
+    group by change_id
+    {%- endif %}
+{%- endmacro %}
+
+
+{#- What can become of a change that a fold meets; a change that meets many keys counts as the last of these that it did. -#}
+{% macro outcomes() -%}
+    {{ return(['no_op', 'collapsed', 'closed_only', 'opened']) }}
+{%- endmacro %}
+
+
+{#- Write an account down, in one commit with what it counts. -#}
+{% macro write_account(target, sql, account, description) -%}
+    {%- set properties = {'tidemark.counts': account.counts} -%}
+    {%- if account.last_end is not none -%}
+        {%- do properties.update({'tidemark.last_end': account.last_end}) -%}
+        {%- if account.last_transaction is not none -%}
+            {%- do properties.update({'tidemark.last_transaction': account.last_transaction}) -%}
+        {%- endif -%}
     {%- endif -%}
+    {%- do create_as(target, sql, 'ops', [], properties=properties, description=description) -%}
 {%- endmacro %}
 
 
-{#- Expression: what became of a change, from what it did to keys; where it was not looked at, why. -#}
-{% macro disposition(scope) -%}
-    coalesce(
-        {%- if scope.hazards.problems %}
-        if(problem is null, null, 'quarantined'),
-        {%- endif %}
-        {%- if scope.cut is not none %}
-        if(is_held_back, 'held_back', null),
-        {%- endif %}
-        outcome,
-        'no_op'
-    )
+{#- The last change of a log that can end versions of other keys than its own, as {last_end, last_transaction}. -#}
+{% macro last_end(scope) -%}
+    {%- if scope.hazards.truncates or scope.hazards.reads -%}
+        {%- set found = run_query(
+            'select try_element_at(ends, -1).place.position, try_element_at(ends, -1).transaction_id from ('
+            ~ ends(scope.log, scope.hazards.truncates, scope.hazards.reads, scope.scans) ~ ') as ended'
+        )[0] -%}
+        {{ return({'last_end': found[0], 'last_transaction': found[1]}) }}
+    {%- endif -%}
+    {{ return({'last_end': none, 'last_transaction': none}) }}
 {%- endmacro %}
 
 
-{#- Builds a table of `ops` anew where what it tells of has moved, and leaves it alone otherwise (G3). -#}
-{% materialization remade, adapter='spark' %}
+{#- Builds an account on its own, where its history did not, and leaves it alone otherwise (G3). -#}
+{% materialization accounting, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, this.schema) -%}
     {%- else -%}
-        {%- do create_as(target, compiled_code, this.schema, []) -%}
-        {%- do say('built', decision) -%}
+        {%- do write_account(target, compiled_code, dict(decision.account, **last_end(decision)), model.description) -%}
+        {%- do store_raw_result(name='main', message='counted', code=none, rows_affected=none) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}

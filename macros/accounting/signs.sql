@@ -1,159 +1,178 @@
 {#-
-  Steps from `stays` to `told`: of each change what it did to a key (`outcome`), and what was found on the way (`signs`,
-  of {name, key}). What the names mean to people is told in spark_jobs/reporting/signs.py.
+  What a fold notes beside its versions: what became of each change (`outcome`), and what was found on the way (`signs`).
+  What the names mean to people is told in spark_jobs/reporting/signs.py. Changes that a transaction collapses are no
+  rows of the fold's later steps: what is told of them is counted so far, and told with the change that stayed.
+
+  `account`, in all of these, is what `account_to_keep` gave.
 -#}
-{% macro told_steps(log, table, hazards, versions, column_names, scans=[]) -%}
-{%- set lineage = ['position', 'topic', 'partition', 'offset'] -%}
-in_gold as (
 
-    select
-        {% for name in lineage + ['valid_from', 'valid_to', 'opened_by', 'unresolved_columns', 'exact_values'] -%}
-        {{ own(name, column_names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}
-        {%- endfor %}
-    from {{ versions }}
 
-),
-
-{% if hazards.reads -%}
-snapshot_ends as (
-
-    {{ ends(log, false, true, scans) }}
-
-),
-
-{% endif -%}
-beside as (
-
-    select
-        stays.*,
-        -- what a first change found is told with the change that found it (R19)
-        if(op = 'b', first_value(if(is_last, {{ struct_of_lineage(lineage) }}, null), true) over later, {{ struct_of_lineage(lineage) }}) as told_by,
-        coalesce(last_value(if(is_last, is_state, null), true) over earlier, false) as was_open,
-        lag(if(is_state, struct(state, unavailable_columns, absent_columns, exact_values), null)) over by_place as found
-        {%- if hazards.reads %},
-        first_value(if(op = 'r' and not is_state, null, place), true) over later as next_place,
+{#- Expression list over `labelled`'s window: what a change found, as far as signs look at it. -#}
+{% macro found_columns(hazards, account, snapshot_deletes) -%}
+        coalesce(lag(is_state) over by_place, false) as follows_state
+        {%- if hazards.whole_before %},
+        lag(if(is_state, struct(state, unavailable_columns, absent_columns, exact_values), null)) over by_place as met
+        {%- endif %}
+        {%- if account.ends %},
+        {%- if snapshot_deletes == 'close' %}
+        lead(if(op = 'r' and not is_state, null, place)) ignore nulls over by_place as next_place,
+        {%- else %}
+        lead(place) over by_place as next_place,
+        {%- endif %}
         snapshot_ends.ends
         {%- endif %}
-    from stays
-    {%- if hazards.reads %}
-    cross join snapshot_ends
-    {%- endif %}
-    window
-        by_place as (partition by key order by place),
-        earlier as (partition by key order by place rows between unbounded preceding and 1 preceding),
-        later as (partition by key order by place rows between 1 following and unbounded following)
+{%- endmacro %}
 
-),
 
-beside_gold as (
+{#- Those of them that are of no use behind `stays`. -#}
+{% macro found_alone(hazards, account) -%}
+    {{ ' except (follows_state' ~ (', met' if hazards.whole_before) ~ (', next_place, ends' if account.ends) ~ ')' }}
+{%- endmacro %}
 
-    select
-        beside.* except (exact_values),
-        version.position is not null as is_opening,
-        version.valid_from,
-        version.opened_by,
-        version.unresolved_columns,
-        version.exact_values,
-        last_value(version.valid_to, true) over (
-            partition by beside.key order by beside.place rows between unbounded preceding and 1 preceding
-        ) as closed_at
-    from beside
-    left join in_gold as version
-        on is_last
-        and is_state
-        {%- for name in lineage %}
-        and told_by.{{ quoted(name) }} = version.{{ quoted(name) }}
+
+{#- The signs that a change shows by what it found, be it collapsed or not. -#}
+{% macro signs_of_found(hazards, account) -%}
+    {{ return(
+        ['unknown_deletes'] + (['broken_chains'] if hazards.whole_before else [])
+        + (['missed_deletes'] if account.ends else [])
+    ) }}
+{%- endmacro %}
+
+
+{#- The columns that count so far: the changes of a key, and those that show one of these signs. -#}
+{% macro counters(hazards, account) -%}
+    {{ return(['change_no'] + signs_of_found(hazards, account)) }}
+{%- endmacro %}
+
+
+{#- Expression list over `labelled`. -#}
+{% macro counted_so_far(table, hazards, account) -%}
+    {%- set conditions = {
+        'unknown_deletes': "op = 'd' and not follows_state",
+        'broken_chains': before_differs(table),
+        'missed_deletes': 'is_state and exists(ends, ' ~ reaches() ~ ')'
+    } -%}
+        row_number() over by_place as change_no
+        {%- for name in signs_of_found(hazards, account) %},
+        sum(if({{ conditions[name] }}, 1, 0)) over so_far as {{ name }}
         {%- endfor %}
-        and (op = 'b') = (version.opened_by = 'before')
-
-),
-
-told as (
-
-    select
-        change_id,
-        case
-            when not is_last then 'collapsed'
-            when is_opening then 'opened'
-            when was_open and not is_state then 'closed_only'
-        end as outcome,
-        {{ signs({
-            'missed_changes': 'is_read and was_open and is_opening',
-            'unknown_updates': "is_opening and not was_open and opened_by = 'update'",
-            'held_back_times': (
-                'not is_read and is_last and changed_at < case when is_opening then valid_from'
-                ~ ' when was_open and not is_state then closed_at end'
-            ),
-            'unresolved_columns': 'size(unresolved_columns) > 0',
-            'exact_values': 'size(exact_values) > 0',
-            'unknown_deletes': "op = 'd' and found is null",
-            'broken_chains': before_differs(table) if hazards.whole_before else 'false',
-            'missed_deletes': 'is_state and exists(ends, ' ~ reaches() ~ ')' if hazards.reads else 'false'
-        }) }} as signs
-    from beside_gold
-
-)
 {%- endmacro %}
 
 
-{%- macro struct_of_lineage(lineage) -%}
-    struct({% for name in lineage %}{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
-{%- endmacro %}
-
-
-{#- Query: the log, with the signs that its order alone shows. -#}
-{% macro told_by_order(log) -%}
-    select
-        *,
-        {{ signs({
-            'position_regressions': "op != 'r' and position < highest",
-            'new_logs': 'log_number > 0 and highest is null'
-        }) }} as signs
-    from (
-        select
-            *,
-            max(position) over (
-                partition by source_label, topic, `partition`, log_number
-                order by `offset` rows between unbounded preceding and 1 preceding
-            ) as highest
-        from {{ log }}
-    ) as followed
-{%- endmacro %}
-
-
-{#- Expression: those signs whose condition holds, each with the key that it met. -#}
-{% macro signs(conditions) -%}
-    filter(
-        array(
-            {%- for name, condition in conditions.items() %}
-            if({{ condition }}, struct('{{ name }}' as name, {{ key_text('key') }} as key), null){{ ',' if not loop.last }}
-            {%- else %}
-            cast(null as struct<name: string, key: string>)
-            {%- endfor %}
-        ),
-        sign -> sign is not null
-    )
+{#- Expression list over `committed`'s window: how much was counted since the last change that stayed. -#}
+{% macro counted_since_last(hazards, account) -%}
+        change_no - coalesce(lag(change_no) over by_place, 0) - 1 as collapsed
+        {%- for name in signs_of_found(hazards, account) %},
+        {{ name }} - coalesce(lag({{ name }}) over by_place, 0) as {{ name }}
+        {%- endfor %}
+        {%- if hazards.whole_before %},
+        coalesce(lag(op) over by_place = 'b', false) as has_opened_before
+        {%- endif %}
 {%- endmacro %}
 
 
 {#-
-  Condition: whether a change found the row (`before`, where it is whole) in another state than the last one known (R19).
-  A column that the last state did not carry, or not exactly, says nothing.
+  Expression list over the last step of a fold: what is to be told of a committed change. A change that found a state
+  opened its version (R19); a version that was carried was told of before, but for what an ignored column brought since.
+
+  Columns: outcome, NULL where the row is no change of its own; collapsed, how many changes collapsed into this one;
+      signs, an array of {name, records}; key, as JSON text where there are signs; where a change can meet several keys,
+      change_id and collapsed_changes, the ids of those
+-#}
+{% macro told_columns(scope, ignored) -%}
+    {%- set is_carried = 'length(op) > 1' -%}
+    {%- set signs = {
+        'missed_changes': 'if(is_read and was_open and is_opening, 1, 0)',
+        'unknown_updates': "if(is_opening and not was_open and opened_by = 'update', 1, 0)",
+        'held_back_times': 'if(is_boundary and not is_read and told_by.changed_at < boundary, 1, 0)',
+        'unresolved_columns': 'if(is_opening and size(unresolved_columns) > 0, 1, 0)',
+        'exact_values': 'if(is_opening and size(exact_values) > 0, 1, 0)'
+    } -%}
+    {%- set since_carried = {
+        'unresolved_columns': 'if(size(unresolved_columns) > 0, 1, 0) - if(size(unavailable_columns) > 0, 1, 0)',
+        'exact_values': 'if(size(exact_values) > 0, 1, 0) - if(size(exact_values_told) > 0, 1, 0)'
+    } if ignored else {} -%}
+        case
+            {%- if scope.get('carried') %}
+            when {{ is_carried }} then null
+            {%- endif %}
+            {%- if scope.hazards.whole_before %}
+            when op = 'b' then null
+            when has_opened_before then 'opened'
+            {%- endif %}
+            when is_opening then 'opened'
+            when is_boundary then 'closed_only'
+            else 'no_op'
+        end as outcome,
+        collapsed,
+        {%- if scope.account.shared %}
+        told_by.change_id as change_id,
+        collapsed_changes,
+        {%- endif %}
+        filter(
+            array(
+                {%- for name, records in signs.items() %}
+                struct('{{ name }}' as name, {{ 'if(' ~ is_carried ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.get('carried') else records }} as records),
+                {%- endfor %}
+                {%- for name in signs_of_found(scope.hazards, scope.account) %}
+                struct('{{ name }}' as name, cast({{ name }} as int) as records){{ ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            sign -> sign.records != 0
+        ) as signs
+{%- endmacro %}
+
+
+{#- Query: the log, or what of it is behind a landing, with the signs that its order alone shows. -#}
+{% macro told_by_order(log, account) -%}
+    {%- set is_new = account.order == 'new' -%}
+    select
+        {{ key_text('key') }} as key,
+        case
+            when op != 'r' and position < highest then 'position_regressions'
+            when log_number > 0 and highest is null then 'new_logs'
+        end as name
+    from (
+        select
+            log.key,
+            log.op,
+            log.position,
+            log.log_number,
+            {{ 'greatest(' if is_new }}max(log.position) over (
+                partition by log.source_label, log.topic, log.`partition`, log.log_number
+                order by log.`offset` rows between unbounded preceding and 1 preceding
+            ){{ ', top.highest.position)' if is_new }} as highest
+        from {{ log }} as log
+        {%- if is_new %}
+        left join ({{ tops_as_rows(account.tops) }}) as top
+            on log.source_label = top.source_label
+            and log.topic = top.topic
+            and log.`partition` = top.`partition`
+            and log.log_number = top.log_number
+        where log.batch_id > {{ account.after }}
+        {%- endif %}
+    ) as followed
+{%- endmacro %}
+
+
+{#-
+  Condition over `labelled`: whether a change found the row (`before`, where it is whole) in another state than the last
+  one known (R19). A column that the last state did not carry, or not exactly, says nothing.
 -#}
 {% macro before_differs(table) -%}
-    op in ('u', 'd') and before is not null and found is not null and (
+    op in ('u', 'd') and before is not null and met is not null and (
         {%- if table.documents %}
-        found.state.edits is null and not {{ same_document('before.after', 'found.state.after') }}
+        met.state.edits is null and not {{ same_document('before.after', 'met.state.after') }}
         {%- else %}
         {%- for spec in table.columns if spec.name not in table.key %}
         {%- set name = text_literal(spec.name) %}
         {{ 'or ' if not loop.first }}not (
             {{ comparable('before.' ~ quoted(spec.name), spec.type) }}
-            <=> {{ comparable('found.state.' ~ quoted(spec.name), spec.type) }}
-            or array_contains(found.unavailable_columns, {{ name }})
-            or array_contains(found.absent_columns, {{ name }})
+            <=> {{ comparable('met.state.' ~ quoted(spec.name), spec.type) }}
+            or array_contains(met.unavailable_columns, {{ name }})
+            or array_contains(met.absent_columns, {{ name }})
             or array_contains(absent_columns, {{ name }})
-            or found.exact_values[{{ name }}] is not null
+            or met.exact_values[{{ name }}] is not null
         )
         {%- else %}
         false

@@ -8,13 +8,17 @@
 {#-
   Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
   no step looks at more of a key's past than its open version tells. (In gold a column that a change did not carry looks
-  like one that was NULL, and that would fill what is unavailable: R7. Of a document it has no edits to fold.)
+  like one that was NULL, and that would fill what is unavailable: R7. Of a document it has no edits to fold. And a chain
+  is broken by what the change before carried: R19.)
 -#}
 {% macro is_in_step(scope, last, declared) -%}
     {{ return(
         scope.cut is none and last.get('cut') is none
         and not (scope.hazards.absent and scope.hazards.unavailable)
         and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
+        and not (
+            scope.get('account') and scope.hazards.whole_before and (scope.hazards.absent or scope.hazards.unavailable)
+        )
         and last.get('left_as') == table_state(this)
     ) }}
 {%- endmacro %}

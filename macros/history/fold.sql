@@ -1,9 +1,11 @@
 {#-
   Steps: from the ordered log of some keys to their versions. Each step is one rule or two; the last, `versions`, has a
-  row per version with the row's state as a struct. `scope.hazards` says which steps the log needs.
+  row per version with the row's state as a struct. `scope.hazards` says which steps the log needs. Where the fold is
+  accounted for (`scope.account`), `versions` has a row per committed change, and what `told` says of it.
 -#}
 {% macro fold_steps(table, scope, granularity, tracked, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
+{%- set account = scope.get('account') -%}
 {{ stays_steps(table, scope, granularity, snapshot_deletes, names) }},
 
 {{ fill_steps(table, hazards) }},
@@ -15,6 +17,9 @@ begun as (
         last_value(
             if(starts_stay, struct(transaction_no, opens_as, previous_key), null), true
         ) over (partition by key order by place rows between unbounded preceding and current row) as stay
+        {%- if account and account.shared %},
+        collect_list(if(is_last, null, change_id)) over (partition by key, transaction_no) as collapsed_changes
+        {%- endif %}
     from filled
 
 ),
@@ -22,7 +27,10 @@ begun as (
 committed as (
 
     select
-        * except (opens_as, previous_key, stay),
+        * except (opens_as, previous_key, stay{{ ', ' ~ counters(hazards, account) | join(', ') if account }}),
+        {%- if account %}
+        {{ counted_since_last(hazards, account) }},
+        {%- endif %}
         if(stay.transaction_no = transaction_no, stay.opens_as, opens_as) as opened_by,
         if(stay.transaction_no = transaction_no, stay.previous_key, previous_key) as opened_from,
         -- what a first change found is told with the change that found it (R19)
@@ -63,6 +71,9 @@ confirmed as (
     select
         {%- if ignored %}
         * except (state, unresolved_columns, exact_values),
+        {%- if account %}
+        exact_values as exact_values_told,
+        {%- endif %}
         {{ newest_state(table, ignored) }} as state,
         {{ newest_unresolved(ignored) }} as unresolved_columns,
         {{ newest_exact_values(ignored) }} as exact_values,
@@ -79,14 +90,21 @@ confirmed as (
 
 {%- endif %}
 
+{%- set told = 'confirmed' if ignored or hazards.reads else 'compared' %}
+{%- set of_key = 'key, is_boundary' if account else 'key' %}
 boundaries as (
 
     select
         *,
         {{ boundary_clock() if hazards.reads else 'told_by.changed_at' }} as clock
-    from {{ 'confirmed' if ignored or hazards.reads else 'compared' }}
+    {%- if account %}
+    -- what made no boundary stays, to be counted, and stands apart from what did
+    from (select *, is_opening or (was_open and not is_state) as is_boundary from {{ told }}) as changes
+    {%- else %}
+    from {{ told }}
     where is_opening or (was_open and not is_state)
-    window by_place as (partition by key order by place)
+    {%- endif %}
+    window by_place as (partition by {{ of_key }} order by place)
 
 ),
 
@@ -95,7 +113,7 @@ timed as (
     select
         *,
         max(clock) over (
-            partition by key order by place rows between unbounded preceding and current row
+            partition by {{ of_key }} order by place rows between unbounded preceding and current row
         ) as boundary
     from boundaries
 
@@ -114,10 +132,12 @@ versions as (
             lead(if(is_state, null, next_key)) over by_place as closed_into
         from timed
         window
-            by_place as (partition by key order by place),
-            earlier as (partition by key order by place rows between unbounded preceding and 1 preceding)
+            by_place as (partition by {{ of_key }} order by place),
+            earlier as (partition by {{ of_key }} order by place rows between unbounded preceding and 1 preceding)
     ) as bounded
+    {%- if not account %}
     where is_state
+    {%- endif %}
 
 )
 {%- endmacro %}

@@ -25,6 +25,18 @@
         {%- set table = declaration_of(changes) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
         {%- set scope = history_scope('gold', log, table, declared) -%}
+        {%- if scope.get('account') and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
+            {#- The accounting has counted what these keys were before the news. -#}
+            {%- set before = dict(
+                scope, case='before', now=scope, carried=none,
+                log='(select * from ' ~ scope.log ~ ' where not coalesce(' ~ scope.news ~ ', false))'
+            ) -%}
+            {%- do scope.account.update({'before': stage(
+                'with ' ~ fold_steps(table, before, granularity, tracked, snapshot_deletes, column_names) ~ ' '
+                ~ told_of_versions(table, before, tracked),
+                'before'
+            )}) -%}
+        {%- endif %}
 {{ decision(scope) }}
 with
 
@@ -32,7 +44,11 @@ with
 
 final as (
 
+    {% if scope.get('account') -%}
+    {{ accounted_rows(table, scope, tracked, column_names) }}
+    {%- else -%}
     {{ version_rows(table, column_names) }}
+    {%- endif %}
 
 )
 

@@ -28,19 +28,23 @@
 {% macro build_by_difference(layer, declared, id, open) -%}
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
+    {%- set account = decision.get('account') if decision.case != 'nothing' else none -%}
     {{ run_hooks(pre_hooks) }}
+    {%- set told = stage(compiled_code, 'told') if account else none -%}
+    {%- set built = 'select version.* from ' ~ told ~ ' where version is not null' if account else compiled_code -%}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, layer, open) -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_as(
-            target, compiled_code, layer, open, decision.state.columns | map('first') | list,
+            target, built, layer, open, decision.state.columns | map('first') | list,
             pruned_by=pruned_by(declared, layer)
         ) -%}
+        {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
         {%- do say('built', decision, {'left_as': table_state(target)} if open else {}) -%}
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
-        {%- set differing = difference(target, columns, decision, declared, id, open) -%}
+        {%- set differing = difference(built, target, columns, decision, declared, id, open) -%}
         {%- if not open or (decision.get('carried') and not decision.carried.refolded) -%}
             {%- set changed = merge_difference(target, columns, '(' ~ differing ~ ')', id, open, true) -%}
         {%- else -%}
@@ -51,11 +55,32 @@
             {%- set changed = counts[0] and merge_difference(target, columns, staged, id, open, not counts[1]) -%}
             {%- do unstage(staged) -%}
         {%- endif -%}
+        {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
         {%- do say(changed ~ ' rows changed', decision, {'left_as': table_state(target)} if open else {}) -%}
     {%- endif -%}
+    {%- if account -%}{%- do unstage(told, is_large=account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
     {{ return(target) }}
+{%- endmacro %}
+
+
+{#- Write down what became of the changes that a fold met: a history's build tells the accounting of it (G6). -#}
+{% macro account_for(decision, declared, told) -%}
+    {%- set account = decision.account -%}
+    {%- set node = model_node(account.name) -%}
+    {%- set sql -%}
+        with
+
+        {{ account_steps(
+            told, decision, relation_of(declared.changes), account.before, none if account.is_whole else account.relation
+        ) }}
+
+        select * from account
+    {%- endset -%}
+    {%- do write_account(
+        api.Relation.create(schema=node.schema, identifier=node.alias, type='table'), sql, account, node.description
+    ) -%}
 {%- endmacro %}
 
 
@@ -90,10 +115,10 @@
 
 
 {#- Query: the rows to insert, update and delete, by their id. Stored rows of untouched keys are not looked at. -#}
-{% macro difference(target, columns, decision, declared, id, open) -%}
+{% macro difference(built, target, columns, decision, declared, id, open) -%}
     with built as (
 
-        {{ compiled_code }}
+        {{ built }}
 
     ),
 

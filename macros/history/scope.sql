@@ -1,21 +1,22 @@
 {#-
-  What this run of a history, current or accounting model has to read of the log, decided here alone:
+  What this run of a history or current model has to read of the log, decided here alone:
       full      the table is new, refreshed or declared otherwise: the whole log
       nothing   the log has nothing that the last run had not
       keys      of the keys that have news, and of keys that share a row with them, the log or, where `carried` says
                 that it is enough, the news and the open version
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
-                log made anew, or a notification that tells of a complete one, reaches keys that have no news
+                log made anew, or a notification that tells of a complete one, reaches keys that have no news; or the
+                account of the history is to be begun anew
 
   News are changes landed since the last run, and those between its consistent cut and this run's (G7).
 
   Args:
-      by_key: whether the model can be built for some keys alone; where not, `keys` is `table`
-      history: the name of the history that a current or accounting model reads
+      history: the name of the history that a current model reads
 
-  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news}; `log` is the log up to the cut.
+  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news, account}; `log` is the log up to the
+  cut, `account` how this run is accounted for, where it is.
 -#}
-{% macro history_scope(layer, log, table, declared, by_key=true, history=none) -%}
+{% macro history_scope(layer, log, table, declared, history=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
     {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
     {%- set cut = cut_of(declared.changes) -%}
@@ -31,24 +32,29 @@
     ) -%}
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
+    {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
     {%- set found = run_query(
         "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
-        ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), ' ~ hazard_counts() ~ ' from ' ~ log ~ ' where '
+        ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), ' ~ hazard_counts()
+        ~ (', ' ~ account_counts(scope, last.get('cut'), stored) if stored) ~ ' from ' ~ log ~ ' where '
         ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
     )[0] -%}
     {%- set scope = dict(
         scope, hazards=both_hazards(known.hazards, named_hazards(found, 4)),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
-    {%- if scope.case == 'full' -%}
-        {{ return(as_far_as(history, progress, scope)) }}
-    {%- elif scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '') -%}
-        {{ return(as_far_as(history, progress, dict(scope, case='table'))) }}
+    {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
+    {%- if scope.case == 'full' or scope.state.log_made_in != last.get('log_made_in')
+        or scope.state.scans != last.get('scans', '') or (stored and needs_all(stored, found)) -%}
+        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
+        {{ return(as_far_as(history, progress, whole)) }}
     {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
-    {%- elif not by_key or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') -%}
-        {{ return(as_far_as(history, progress, dict(scope, case='table'))) }}
+    {%- elif found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') -%}
+        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
+        {{ return(as_far_as(history, progress, whole)) }}
     {%- endif -%}
+    {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
     {%- set carries = history is none and not is_linked and not table.documents and is_in_step(scope, last, declared) -%}
     {{ return(as_far_as(history, progress, dict(
@@ -103,6 +109,12 @@
 {%- endmacro %}
 
 
+{#- Condition: whether a key with news is folded from its whole log. -#}
+{% macro is_folded_whole(key, scope) -%}
+    {{ is_refolded(key, scope.carried) if scope.carried else is_touched(key, scope) }}
+{%- endmacro %}
+
+
 {#-
   Hold the keys with new changes and those that a change of key links with them, on both sides and as far as links go:
   a value that was left out can come from any of them (R7). Returns the names of what is held: each has the one before
@@ -143,6 +155,7 @@
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
     {%- if scope.get('carried') -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
+    {%- if (scope.get('account') or {}).get('before') -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
     {%- for name in (scope.get('touched') or []) | reverse -%}
         {%- do unstage(name) -%}
     {%- endfor -%}

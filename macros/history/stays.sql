@@ -5,6 +5,7 @@
 {% macro stays_steps(table, scope, granularity, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
 {%- set carried = scope.get('carried') -%}
+{%- set account = scope.get('account') -%}
 own_changes as (
 
     select
@@ -36,6 +37,8 @@ own_changes as (
         and ({{ scope.news }}{{ ' or ' ~ is_refolded('log.key', carried) if carried.refolded }})
         {%- elif scope.case == 'keys' %}
         and {{ is_touched('log.key', scope) }}
+        {%- elif scope.case == 'before' %}
+        and {{ is_folded_whole('log.key', scope.now) }}
         {%- endif %}
     {%- if carried %}
     union all
@@ -45,6 +48,14 @@ own_changes as (
 ),
 
 {{ beside_steps(scope.log, table, hazards, snapshot_deletes, scope.scans) }},
+{%- if account and account.ends %}
+
+snapshot_ends as (
+
+    {{ ends(scope.log, false, true, scope.scans) }}
+
+),
+{%- endif %}
 
 labelled as (
 
@@ -53,7 +64,13 @@ labelled as (
         {{ starts_transaction(granularity) }}{{ ' or ' ~ follows_carried() if carried }} as starts_transaction,
         is_state and not coalesce(lag(is_state) over by_place, false) as starts_stay,
         {{ opens_as() }} as opens_as
+        {%- if account %},
+        {{ found_columns(hazards, account, snapshot_deletes) }}
+        {%- endif %}
     from every_change
+    {%- if account and account.ends %}
+    cross join snapshot_ends
+    {%- endif %}
     window by_place as (partition by key order by place)
 
 ),
@@ -61,10 +78,13 @@ labelled as (
 stays as (
 
     select
-        *,
+        *{{ found_alone(hazards, account) if account }},
         sum(if(starts_transaction, 1, 0)) over so_far as transaction_no,
         sum(if(starts_stay or previous_key is not null, 1, 0)) over so_far as source_no,
         coalesce(lead(starts_transaction) over by_place, true) as is_last
+        {%- if account %},
+        {{ counted_so_far(table, hazards, account) }}
+        {%- endif %}
     from labelled
     window
         by_place as (partition by key order by place),

@@ -15,8 +15,35 @@
 
 {#- Query: the versions as gold's rows. -#}
 {% macro version_rows(table, column_names) -%}
-    {%- do only_known_options('column_names', column_names, own_columns()) -%}
     select
+        {{ version_columns(table, column_names) }}
+    from versions
+{%- endmacro %}
+
+
+{#-
+  Query: the committed changes of a fold that is accounted for: what is told of each, and as a struct the version that it
+  opened, if it did.
+-#}
+{% macro accounted_rows(table, scope, tracked, column_names) -%}
+    select
+        *,
+        if(size(signs) > 0, {{ key_text('key') }}, null) as key_of_signs
+    from (
+        select
+            key,
+            if(is_boundary and is_state, struct(
+                {{ version_columns(table, column_names) }}
+            ), null) as version,
+            {{ told_columns(scope, ignored_columns(table, tracked)) }}
+        from versions
+    ) as noted
+{%- endmacro %}
+
+
+{#- Expression list: the columns of gold's rows. -#}
+{% macro version_columns(table, column_names) -%}
+    {%- do only_known_options('column_names', column_names, own_columns()) -%}
         {%- for spec in table.columns %}
         {%- if spec.name in table.key %}
         key.{{ quoted(spec.name) }} as {{ quoted(spec.name) }},
@@ -40,7 +67,6 @@
         told_by.`partition` as {{ own('partition', column_names) }},
         told_by.`offset` as {{ own('offset', column_names) }},
         {{ version_id(table) }} as {{ own('version_id', column_names) }}
-    from versions
 {%- endmacro %}
 
 

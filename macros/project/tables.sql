@@ -6,8 +6,9 @@
       columns: the names of its columns, as far as they are a source's own
       pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
           every reader of the table's log, and every writer
+      description: of the table; the model's own where it is not given
 -#}
-{% macro create_as(target, sql, layer, partitions, columns=[], properties={}, pruned_by=[]) -%}
+{% macro create_as(target, sql, layer, partitions, columns=[], properties={}, pruned_by=[], description=none) -%}
     {%- set properties = dict(mapping_properties(columns), **properties) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
@@ -22,7 +23,7 @@
         {%- if properties %}
         tblproperties ({{ property_list(properties) }})
         {%- endif %}
-        comment {{ text_literal(model.description) }}
+        comment {{ text_literal(model.description if description is none else description) }}
         as
         {{ sql }}
     {% endcall -%}
@@ -75,8 +76,15 @@
 {%- endmacro %}
 
 
-{% macro unstage(name) -%}
+{#- Let go of what is held. What is as large as a table is not left lying either. -#}
+{% macro unstage(name, is_large=false) -%}
     {%- do run_query('drop view if exists ' ~ name) -%}
+    {%- if is_large -%}
+        {%- do run_query(
+            'insert overwrite directory ' ~ text_literal(lakehouse('ops') ~ '/_staged/' ~ name[1:-1])
+            ~ ' using parquet select 1 as nothing where false'
+        ) -%}
+    {%- endif -%}
 {%- endmacro %}
 
 
@@ -92,3 +100,19 @@
     {%- endif -%}
     {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
 {%- endmacro %}
+
+
+{#- Builds a table anew where what it tells of has moved, and leaves it alone otherwise (G3). -#}
+{% materialization remade, adapter='spark' %}
+    {%- set decision = decided(compiled_code) -%}
+    {%- set target = this.incorporate(type='table') -%}
+    {{ run_hooks(pre_hooks) }}
+    {%- if decision.case == 'nothing' -%}
+        {%- do leave_as_is(target, this.schema) -%}
+    {%- else -%}
+        {%- do create_as(target, compiled_code, this.schema, []) -%}
+        {%- do say('built', decision) -%}
+    {%- endif -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [target]}) }}
+{% endmaterialization %}

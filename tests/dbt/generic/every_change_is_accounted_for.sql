@@ -1,10 +1,52 @@
-{#- Law: an account has each change of its log under one disposition (G6). -#}
-{% test every_change_is_accounted_for(model, changes) %}
-select *
-from (
+{#-
+  Law: an account has each change of its log under one disposition (G6), and gold has a version for each change that opened
+  one. A version that a first change found (R19) may stand beside the change's own, or for it.
+-#}
+{% test every_change_is_accounted_for(model, changes, history=none, opened_by='opened_by') %}
+with
+
+account as (
+
     select
-        (select sum(records) from {{ model }} where kind = 'disposition') as accounted_for,
-        (select count(*) from {{ changes }}) as changes
-) as sums
-where coalesce(accounted_for, 0) != changes
+        coalesce(sum(records), 0) as accounted_for,
+        coalesce(sum(records) filter (where name = 'opened'), 0) as opened
+    from {{ model }}
+    where kind = 'disposition'
+
+),
+
+log as (
+
+    select count(*) as changes from {{ changes }}
+
+),
+{%- if history %}
+
+gold as (
+
+    select
+        count_if({{ quoted(opened_by) }} != 'before') as versions,
+        count_if({{ quoted(opened_by) }} = 'before') as found_versions
+    from {{ history }}
+
+),
+{%- endif %}
+
+sums as (
+
+    select *
+    from account
+    cross join log
+    {%- if history %}
+    cross join gold
+    {%- endif %}
+
+)
+
+select *
+from sums
+where accounted_for != changes
+    {%- if history %}
+    or opened not between versions and versions + found_versions
+    {%- endif %}
 {% endtest %}
