@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import run_dbt
+from spark_jobs.declarations import CapturedTable, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.names import quoted
 from spark_jobs.places import Places
@@ -22,7 +22,7 @@ from spark_jobs.scaffolding.write import missing, write
 
 PROJECT = Path(__file__).parents[1]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-BUT_CURRENT = ("--exclude", "tag:layer:ops", "config.materialized:current")
+BUT_CURRENT = ("--exclude", "config.materialized:current")
 _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
 
 
@@ -77,6 +77,15 @@ def rows_of(location: str) -> list[dict[str, Any]]:
     query = QueryBuilder().register("gold", DeltaTable(location)).execute("select * from gold")
     rows: list[dict[str, Any]] = pyarrow.table(query.read_all()).to_pylist()
     return rows
+
+
+def accounts_of(tables: Iterable[CapturedTable]) -> dict[str, list[tuple[str, str, int]]]:
+    """Table → its dispositions and signs, each with how many records."""
+    return {
+        table.name: sorted((row["kind"], row["name"], row["records"]) for row in rows_of(table.accounting.location))
+        for table in tables
+        if table.accounting is not None and DeltaTable.is_deltatable(table.accounting.location)
+    }
 
 
 def microseconds(moment: datetime | None) -> int | None:

@@ -13,7 +13,10 @@
     {%- do check_options('accounting', dict(kwargs, history=history)) -%}
     {%- do config(materialized='accounting', meta={'tidemark': {'accounts': history}}) -%}
     {%- do read(history) -%}
-    {%- if execute -%}
+    {%- if is_building() and model_node(history).unique_id in selected_resources -%}
+{{ decision({'case': 'nothing'}) }}
+select 'counted with the history' as kind
+    {%- elif execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set log = relation_of(declared.changes) -%}
@@ -38,8 +41,7 @@ select * from account
 
 
 {#-
-  What this model has to count on its own: nothing, where its history is part of the run or it has counted what the
-  history has; else all of that.
+  What this model has to count on its own: nothing, where it has counted what the history has; else all of that.
 -#}
 {% macro accounting_scope(history, log, table, declared) -%}
     {%- set scope = {
@@ -53,10 +55,8 @@ select * from account
     {%- set progress = progress_of([table.unique_id, history_id]) -%}
     {%- set last = progress.get(history_id, {'batch_id': -1}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1}) -%}
-    {%- if history_id in selected_resources or (
-        not should_full_refresh() and load_relation(this) is not none
-        and stored_account(this).counts == as_counted(last, last.batch_id)
-    ) -%}
+    {%- if not should_full_refresh() and load_relation(this) is not none
+        and stored_account(this).counts == as_counted(last, last.batch_id) -%}
         {{ return(dict(scope, case='nothing', account=whole_account(scope, declared))) }}
     {%- endif -%}
     {%- set read = '(select * from ' ~ log ~ ' where batch_id <= ' ~ last.batch_id ~ ')' -%}

@@ -17,6 +17,7 @@ from tests.generated.machine import Kind, Script, as_record
 from tests.generated.script import BATCHES, Player, Step, table_named
 from tests.projects import (
     BUT_CURRENT,
+    accounts_of,
     declare_history,
     empty_project,
     forget_tables,
@@ -89,13 +90,15 @@ def differences(spark: SparkSession, home: Path, tables: Sequence[TapedTable]) -
             continue
         land(spark, places, f"{home.name}-{batch}", "".join(lines), {table.source for table in tables})
         _declare(places, tables)
-        run_models(places, *(() if batch == BATCHES - 1 else BUT_CURRENT))
+        run_models(places, *(() if batch == BATCHES - 1 else BUT_CURRENT), accounting=True)
         found = list(_compared(places, tables, records, f"batch {batch}"))
         if found:
             return found
     assert all(map(current_is_open, captured_tables(places)))
-    run_models(places, "--full-refresh")
+    grown = accounts_of(captured_tables(places))
+    run_models(places, "--full-refresh", accounting=True)
     assert all(map(current_is_open, captured_tables(places)))
+    assert grown == accounts_of(captured_tables(places))
     return list(_compared(places, tables, records, "a full refresh"))
 
 

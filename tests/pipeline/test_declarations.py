@@ -16,7 +16,7 @@ from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.run import RunSummary
-from tests.projects import empty_project, land, run_models
+from tests.projects import accounts_of, empty_project, land, run_models
 
 NAME = "shop__public__orders"
 FAR = 5_000_000_000
@@ -122,6 +122,7 @@ def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next
     def versions() -> list[int]:
         folders = [Path(table.history.location) for table in captured_tables(places) if table.history is not None]
         folders += [Path(table.changes.location) for table in captured_tables(places)]
+        folders += [Path(table.accounting.location) for table in captured_tables(places) if table.accounting is not None]
         return [DeltaTable(str(folder)).version() for folder in folders]
 
     before = versions()
@@ -150,12 +151,15 @@ def test_a_log_that_is_ahead_of_what_was_written_down_of_it_takes_nothing_twice(
     progress = f"delta.`{places.table('ops', 'progress')}`"
     before = spark.sql(f"describe history {progress} limit 1").collect()[0]["version"]
     land(spark, places, "orders-last", line(6, "u", 1, "kept", 95), {"shop"})
-    run_models(places)
+    run_models(places, accounting=True)
     spark.sql(f"restore table {progress} to version as of {before}")
 
-    run_models(places)
+    run_models(places, accounting=True)
 
     [table] = captured_tables(places)
+    assert accounts_of([table])[NAME] == [
+        ("disposition", "opened", 7), ("sign", "new_logs", 1), ("sign", "unknown_updates", 1),
+    ]  # fmt: skip
     log = DeltaTable(table.changes.location).to_pyarrow_table(columns=["offset"]).to_pylist()
     assert sorted(row["offset"] for row in log) == list(range(7))
     assert states(places)[1][-1] == "kept"
