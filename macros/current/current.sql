@@ -13,7 +13,7 @@
         {%- set names = declared.column_names -%}
         {%- set table = declaration_of(declared.changes) -%}
         {%- set scope = history_scope('silver', relation_of(declared.changes), table, declared, history=history) -%}
-{{ decision(scope) }}
+{{ decision(dict(scope, history=versions | string)) }}
 select
     {%- for spec in table.columns %}
     {{ quoted(spec.name) }},
@@ -22,12 +22,7 @@ select
     {{ own(name, names) }}{{ ',' if not loop.last }}
     {%- endfor %}
 from {{ versions }} as stored
-where {{ own('is_current', names) }}
-    {%- if scope.case == 'keys' %}
-    and {{ is_touched(key_of('stored', table), scope) }}
-    {%- elif scope.case == 'nothing' %}
-    and false
-    {%- endif %}
+where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }}
     {%- endif -%}
 {%- endmacro %}
 

@@ -33,13 +33,13 @@
 {#-
   Hold the keys with news, and say which of them are folded from their whole log.
 
-  Returns: {held, refolded}: the name of a relation with `key` and `is_refolded`, and how many are
+  Returns: {held, refolded, known}: the name of a relation with `key` and `is_refolded`, how many are, and of how many
+      anything is known
 -#}
 {% macro keys_to_carry(scope, granularity) -%}
     {%- set keys = stage(known_of_keys(scope, granularity), 'keys') -%}
-    {{ return({
-        'held': keys, 'refolded': run_query('select count_if(is_refolded) from ' ~ keys)[0][0] | int
-    }) }}
+    {%- set counts = run_query('select count_if(is_refolded), count_if(is_known) from ' ~ keys)[0] -%}
+    {{ return({'held': keys, 'refolded': counts[0] | int, 'known': counts[1] | int}) }}
 {%- endmacro %}
 
 
@@ -50,6 +50,7 @@
 {% macro known_of_keys(scope, granularity) -%}
     select
         key,
+        known is not null as is_known,
         known is not null and not coalesce(
             known.op in ('c', 'u', 'r')
             and first.place > known.place

@@ -10,7 +10,7 @@
 {% endmaterialization %}
 
 
-{#- Builds a current state: the open versions of its history. -#}
+{#- Builds a current state: the open versions of its history, written anew where they are few. -#}
 {% materialization current, adapter='spark' %}
     {%- set declared = history_declaration(config.get('meta').tidemark.history) -%}
     {%- set relation = build_by_difference('silver', declared, own('version_id', declared.column_names), []) -%}
@@ -30,8 +30,11 @@
     {%- set target = this.incorporate(type='table') -%}
     {%- set account = decision.get('account') if decision.case != 'nothing' else none -%}
     {{ run_hooks(pre_hooks) }}
-    {%- set told = stage(compiled_code, 'told') if account else none -%}
-    {%- set built = 'select version.* from ' ~ told ~ ' where version is not null' if account else compiled_code -%}
+    {%- set is_in_order = decision.get('carried') and not decision.carried.refolded -%}
+    {%- set told = stage(compiled_code, 'told') if account or is_in_order else none -%}
+    {%- set built = compiled_code if not told else (
+        'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
+    ) -%}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, layer, open) -%}
     {%- elif decision.case == 'full' -%}
@@ -40,12 +43,21 @@
             pruned_by=pruned_by(declared, layer)
         ) -%}
         {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
-        {%- do say('built', decision, {'left_as': table_state(target)} if open else {}) -%}
+        {%- do say('built', decision, states_after(target, decision, open)) -%}
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
         {%- set differing = difference(built, target, columns, decision, declared, id, open) -%}
-        {%- if not open or (decision.get('carried') and not decision.carried.refolded) -%}
+        {%- if not open and table_state(decision.history) == decision.made_of -%}
+            {%- set changed = 0 -%}
+        {%- elif not open and are_few(target) -%}
+            {%- set changed = write_anew(target, columns, built) -%}
+        {%- elif is_in_order and decision.carried.known == 0 -%}
+            {%- set changed = append_versions(target, columns, built) -%}
+        {%- elif is_in_order and run_query('select count_if(not ' ~ quoted(open[0]) ~ ') from (' ~ built ~ ')')[0][0]
+            and are_few(target, quoted(open[0])) -%}
+            {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
+        {%- elif not open or is_in_order -%}
             {%- set changed = merge_difference(target, columns, '(' ~ differing ~ ')', id, open, true) -%}
         {%- else -%}
             {%- set staged = stage(differing) -%}
@@ -56,12 +68,18 @@
             {%- do unstage(staged) -%}
         {%- endif -%}
         {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
-        {%- do say(changed ~ ' rows changed', decision, {'left_as': table_state(target)} if open else {}) -%}
+        {%- do say(changed ~ ' rows changed', decision, states_after(target, decision, open)) -%}
     {%- endif -%}
-    {%- if account -%}{%- do unstage(told, is_large=account.is_whole) -%}{%- endif -%}
+    {%- if told -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
     {{ return(target) }}
+{%- endmacro %}
+
+
+{#- In which state the next run has to find the tables to go on from them: a history itself, or that of a current state. -#}
+{% macro states_after(target, decision, open) -%}
+    {{ return({'left_as': table_state(target)} if open else {'made_of': table_state(decision.history)}) }}
 {%- endmacro %}
 
 
@@ -116,17 +134,21 @@
 
 {#- Query: the rows to insert, update and delete, by their id. Stored rows of untouched keys are not looked at. -#}
 {% macro difference(built, target, columns, decision, declared, id, open) -%}
+    {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
+    {%- set carried = decision.get('carried') -%}
     with built as (
 
+        {%- if open or decision.case != 'keys' %}
         {{ built }}
+        {%- else %}
+        select * from ({{ built }}) as stored where {{ is_touched(key, decision) }}
+        {%- endif %}
 
     ),
 
     stored as (
 
         select * from {{ target }} as stored
-        {%- set key = key_of('stored', declaration_of(declared.changes)) %}
-        {%- set carried = decision.get('carried') %}
         {%- if carried %}
         where ({{ quoted(open[0]) }} and {{ is_refolded(key, carried, otherwise=true) }})
             {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}

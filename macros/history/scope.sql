@@ -13,8 +13,9 @@
   Args:
       history: the name of the history that a current model reads
 
-  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news, account}; `log` is the log up to the
-  cut, `account` how this run is accounted for, where it is.
+  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news, account, made_of}; `log` is the log
+  up to the cut, `account` how this run is accounted for, where it is, `made_of` the state in which a current model last
+  found its history.
 -#}
 {% macro history_scope(layer, log, table, declared, history=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
@@ -28,7 +29,8 @@
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
-        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes)
+        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
+        made_of=last.get('made_of')
     ) -%}
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}

@@ -1,0 +1,70 @@
+{#-
+  How versions are written. A MERGE finds the rows to change by a join, and then writes each file that holds one of them
+  anew: with a few thousand keys in a table of few files these are all files. Where that is so, all open versions are
+  written without a join, in less than half of the time. Where they are many, a MERGE marks what has changed in them and
+  leaves the files as they are (deletion vectors), so that its cost follows the change and not what is stored.
+-#}
+
+
+{#- How many living rows are cheaper written than looked through: both take about as long here. -#}
+{% macro most_rewritten() -%}
+    {{ return(500000) }}
+{%- endmacro %}
+
+
+{#- Whether the rows of a table, or those with a condition, are so few; where not, its MERGEs leave files as they are. -#}
+{% macro are_few(relation, condition='true') -%}
+    {%- set are_few = run_query('select count(*) from ' ~ relation ~ ' where ' ~ condition)[0][0] <= most_rewritten() -%}
+    {%- if not are_few -%}{%- do leave_files(relation) -%}{%- endif -%}
+    {{ return(are_few) }}
+{%- endmacro %}
+
+
+{#- Let MERGEs mark rows as gone, if they don't yet: a property that is set again would be a new version (G3). -#}
+{% macro leave_files(relation) -%}
+    {%- set name = 'delta.enableDeletionVectors' -%}
+    {%- if [name, 'true'] not in (run_query('show tblproperties ' ~ relation).rows | map('list') | list) -%}
+        {%- do run_query('alter table ' ~ relation ~ " set tblproperties ('" ~ name ~ "' = 'true')") -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Names of columns as a list in SQL. -#}
+{% macro names_of(columns) -%}
+    {%- for column in columns %}{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor -%}
+{%- endmacro %}
+
+
+{#- Add the versions of keys that were never seen before. Returns: what to say. -#}
+{% macro append_versions(target, columns, built) -%}
+    {%- do run_query('insert into ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
+    {{ return('new') }}
+{%- endmacro %}
+
+
+{#-
+  Put in one commit the open versions as they are now in the place of those before, and add those that were closed.
+  Closed ones are not read: news that stand behind all that was known of their keys leave them as they are.
+
+  Args:
+      built: a query for the versions of the carried keys, open and closed, from their open one on
+      open: the column that tells open versions, by which the table is partitioned
+
+  Returns: what to say
+-#}
+{% macro write_open_anew(target, columns, built, decision, declared, open) -%}
+    {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
+    {%- do run_query(
+        'insert into ' ~ target ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
+        ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target ~ ' as stored where ' ~ open
+        ~ ' and not exists (select 1 from ' ~ decision.carried.held ~ ' as held where held.key <=> ' ~ key ~ ')'
+    ) -%}
+    {{ return('all open') }}
+{%- endmacro %}
+
+
+{#- Write a table as its query says. Returns: what to say. -#}
+{% macro write_anew(target, columns, sql) -%}
+    {%- do run_query('insert overwrite ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ sql ~ ')') -%}
+    {{ return('all') }}
+{%- endmacro %}
