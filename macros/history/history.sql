@@ -7,18 +7,20 @@
       track, ignore: the columns whose change makes a version; all, or all but (R12)
       snapshot_deletes: `report` or `close` what a complete later snapshot lacks (R16)
       column_names: own column → another name for it, where the source has a column of that name
+      rewritten_rows: up to how many living rows a run with news writes all of them anew
 
   Returns: a query, with the decision on what to read in its first line.
 -#}
 {% macro history(
-    changes, granularity='transaction', track=none, ignore=none, snapshot_deletes='report', column_names={}
+    changes, granularity='transaction', track=none, ignore=none, snapshot_deletes='report', column_names={},
+    rewritten_rows=500000
 ) -%}
     {%- set declared = {
         'changes': changes, 'granularity': granularity, 'track': track, 'ignore': ignore,
         'snapshot_deletes': snapshot_deletes, 'column_names': column_names
     } -%}
-    {%- do check_options('history', dict(kwargs, **declared)) -%}
-    {%- do config(meta={'tidemark': declared}) -%}
+    {%- do check_options('history', dict(kwargs, rewritten_rows=rewritten_rows, **declared)) -%}
+    {%- do config(meta={'tidemark': dict(declared, rewritten_rows=rewritten_rows)}) -%}
     {%- set log = read(changes) -%}
     {%- for name in [transactions_of(changes), snapshots_of(changes)] if name -%}{%- do read(name) -%}{%- endfor -%}
     {%- if execute -%}

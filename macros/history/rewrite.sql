@@ -6,17 +6,11 @@
 -#}
 
 
-{#- How many living rows are cheaper written than looked through: both take about as long here. -#}
-{% macro most_rewritten() -%}
-    {{ return(500000) }}
-{%- endmacro %}
-
-
 {#- Whether the rows of a table, or those with a condition, are so few; where not, its MERGEs leave files as they are. -#}
-{% macro are_few(relation, condition='true') -%}
-    {%- set are_few = run_query('select count(*) from ' ~ relation ~ ' where ' ~ condition)[0][0] <= most_rewritten() -%}
-    {%- if not are_few -%}{%- do leave_files(relation) -%}{%- endif -%}
-    {{ return(are_few) }}
+{% macro are_few(relation, declared, condition='true') -%}
+    {%- set count = run_query('select count(*) from ' ~ relation ~ ' where ' ~ condition)[0][0] | int -%}
+    {%- if count > declared.rewritten_rows -%}{%- do leave_files(relation) -%}{%- endif -%}
+    {{ return(count <= declared.rewritten_rows) }}
 {%- endmacro %}
 
 

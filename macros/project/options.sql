@@ -69,6 +69,12 @@
                 'takes': 'mapping', 'default': {},
                 'about': "Tidemark's own column → another name for it, where the source has a column of that name.",
             },
+            'rewritten_rows': {
+                'takes': 'number', 'default': 500000,
+                'about': 'Up to how many living rows a run with news of some writes all anew, which is faster than a'
+                    ~ ' MERGE. Of more it marks those that changed (deletion vectors): the cost follows the change, and'
+                    ~ ' readers have to know such marks.',
+            },
         },
         'current': {
             'history': {'takes': 'text', 'about': 'The history model, whose open versions it shows.'},

@@ -35,6 +35,8 @@ class Kind:
     granularity: str = "transaction"
     ignore: tuple[str, ...] = ()
     snapshot_deletes: str = "report"
+    # One living row is many: what large tables do is done to these.
+    is_large: bool = False
 
     @property
     def history_options(self) -> dict[str, Any]:
@@ -46,6 +48,8 @@ class Kind:
             options["ignore"] = list(self.ignore)
         if self.snapshot_deletes != "report":
             options["snapshot_deletes"] = self.snapshot_deletes
+        if self.is_large:
+            options["rewritten_rows"] = 1
         return options
 
     @property
@@ -62,11 +66,11 @@ class Kind:
 
 
 SHARED = (
-    Kind("pg"),
+    Kind("pg", is_large=True),
     Kind("pg_full", is_full=True),
-    Kind("pg_event", granularity="event"),
+    Kind("pg_event", granularity="event", is_large=True),
     Kind("pg_ignore", ignore=("note",)),
-    Kind("maria", connector="mariadb"),
+    Kind("maria", connector="mariadb", is_large=True),
     Kind("ora", connector="oracle"),
     Kind("mssql", connector="sqlserver"),
     Kind("db2", connector="db2"),
@@ -74,7 +78,7 @@ SHARED = (
 WHOLE = (
     Kind("pg_whole"),
     Kind("maria_whole", connector="mariadb"),
-    Kind("pg_closing", snapshot_deletes="close"),
+    Kind("pg_closing", snapshot_deletes="close", is_large=True),
     Kind("pg_full_closing", is_full=True, snapshot_deletes="close"),
 )
 
