@@ -22,9 +22,9 @@ def records_of(lines: DataFrame) -> DataFrame:
         lines: `value` (a line of text) and `origin` (the file it is from).
 
     Returns:
-        `line` (where it holds none), `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`, `timestamp`,
-        `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no UTF-8 its
-        bytes), `headers` (array of key and binary value).
+        `line` (where it holds none), `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`,
+        `timestamp`, `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no
+        UTF-8 its bytes), `headers` (array of key and binary value).
     """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
     is_kcat = F.col("r.tstype").isNotNull() | F.col("r.ts").isNotNull() | F.col("r.payload").isNotNull()
