@@ -16,13 +16,10 @@ from typing import Any, ClassVar
 import click
 
 from spark_jobs import __version__
-from spark_jobs.errors import DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import TERMINATED, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line, visible
-
-# What a shell says of a process that SIGTERM ended.
-_TERMINATED = 143
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -300,8 +297,7 @@ def run(
         if every is None:
             outcome = schedule.run_once(task)
             _say_run(outcome)
-            is_cut = outcome.streamed is not None and outcome.streamed.is_stopped
-            return outcome.status or (_TERMINATED if is_cut else 0)
+            return outcome.status
         with steps.told_to_stop() as stop:
             return schedule.run_every(task, every, stop, _say_run)
 
@@ -458,7 +454,7 @@ def _say_streamed(streamed: Any, continuous: bool) -> int:
         click.echo(f"gap: {on_one_line(gap.told)}")
     if streamed.is_stopped:
         click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
-    return _TERMINATED if streamed.is_stopped and not continuous else 0
+    return TERMINATED if streamed.is_stopped and not continuous else 0
 
 
 def _say_run(outcome: Any) -> None:

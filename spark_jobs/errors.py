@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# The exit status that a shell gives a process which SIGTERM ended.
+TERMINATED = 143
+
 
 class TidemarkError(Exception):
     """Base of every error that Tidemark raises on purpose; `status` is the exit status of the command."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import __version__, steps
-from spark_jobs.errors import Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, record_files
 from spark_jobs.lock import writing
 from spark_jobs.logs import log
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from spark_jobs.reporting.check import CheckOutcome
 
 MEMORY = "run.json"
-# What a shell says of a process that SIGTERM ended.
-TERMINATED = 143
 # Of a project, what tables and reports are made by.
 _PROJECT = ("models", "macros", "expectations", "tests/dbt", "dbt_project.yml", "profiles.yml")
 # Each look at a broker writes it, and no table is made of it.

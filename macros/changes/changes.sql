@@ -270,9 +270,7 @@ ranked as (
 
     select
         *,
-        row_number() over (
-            partition by change_id order by `partition`, `offset`, topic, source_label, content_hash
-        ) as delivery
+        {{ delivery_of('change_id') }} as delivery
     from deliveries
 
 ),
@@ -330,4 +328,10 @@ placed as (
             then 'key_not_decoded'
         {%- endif %}
     end
+{%- endmacro %}
+
+
+{#- Expression: which delivery of a change, or of another record, this is; the first is the one that counts (R3). -#}
+{% macro delivery_of(id) -%}
+    row_number() over (partition by {{ id }} order by `partition`, `offset`, topic, source_label, content_hash)
 {%- endmacro %}

@@ -68,12 +68,6 @@
 {%- endmacro %}
 
 
-{#- Expression: which delivery of a row this is; the first is the one that counts (R3). -#}
-{% macro delivery_of(id) -%}
-    row_number() over (partition by {{ id }} order by `partition`, `offset`, topic, source_label, content_hash)
-{%- endmacro %}
-
-
 {#- Builds a log that is appended to, and merged into only where a record lands late that was delivered before one that is there. -#}
 {% materialization appended, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}

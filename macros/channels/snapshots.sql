@@ -85,10 +85,9 @@ told_once as (
     from (
         select
             *,
-            row_number() over (
-                partition by {{ exact_json('struct(notice.id, notice.aggregate_type, notice.`type`, notice.timestamp, map_entries(notice.additional_data) as data)') }}
-                order by `partition`, `offset`, topic, source_label, content_hash
-            ) as delivery
+            {{ delivery_of(exact_json(
+                'struct(notice.id, notice.aggregate_type, notice.`type`, notice.timestamp, map_entries(notice.additional_data) as data)'
+            )) }} as delivery
         from notices
     ) as ranked
     where delivery = 1 and notice.aggregate_type like '%Snapshot'

@@ -59,9 +59,7 @@ ranked as (
 
     select
         *,
-        row_number() over (
-            partition by event_id order by `partition`, `offset`, topic, source_label, content_hash
-        ) as delivery
+        {{ delivery_of('event_id') }} as delivery
     from told
 
 ),

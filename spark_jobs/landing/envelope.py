@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
-from spark_jobs.landing.record_files import JSON_LIMITS, has_half_letters, text_of
+from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS, has_half_letters, text_of
 from spark_jobs.names import feed
 
 ROW_OPS = ("c", "u", "r")
@@ -68,7 +68,7 @@ REASONS = {
 _SIGNALS = ("log", "schema-changes", *(f"{what}-snapshot" for what in ("execute", "stop", "pause", "resume")))
 _PLACES = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
-_FIRST_MILLIS, _LAST_MILLIS = -62135596800000, 253402300799999  # the years 1 to 9999
+_FIRST_MILLIS = -62135596800000  # the beginning of the year 1
 _TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
 
 
@@ -243,7 +243,7 @@ def _has_time() -> Column:
 def _is_all_numbers() -> Column:
     """Whether the times and the places in the log that are told are whole numbers that there can be."""
     times = {"e.ts_ms": 1} | {f"e.source.{name}": units for name, units in _TIMES.items()}
-    told = [_is_whole(name, _FIRST_MILLIS * units, (_LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
+    told = [_is_whole(name, _FIRST_MILLIS * units, (LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
     told += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _PLACES]
     sequence = F.col("e.source.sequence")
     is_listed = (F.col("e.source.connector") != "postgresql") | sequence.rlike(_SEQUENCE)

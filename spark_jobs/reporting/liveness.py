@@ -11,12 +11,11 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.landing.record_files import JSON_LIMITS
+from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
 from spark_jobs.reporting.measures import Measures
 
-_LAST_MILLIS = 253402300799999  # the end of the year 9999
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
 
 
@@ -110,7 +109,7 @@ def _heartbeats(spark: SparkSession, places: Places) -> dict[str, datetime]:
         bronze.read(spark, places, "records")
         .where("kind = 'heartbeat' and source_name is not null")
         .groupBy("source_name")
-        .agg(F.max(F.when(millis.between(1, _LAST_MILLIS), millis)).alias("at"))
+        .agg(F.max(F.when(millis.between(1, LAST_MILLIS), millis)).alias("at"))
     )
     return {row["source_name"]: datetime.fromtimestamp(row["at"] / 1000, UTC) for row in last.collect() if row["at"]}
 
