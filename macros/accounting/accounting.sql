@@ -293,9 +293,18 @@ marks as (
     {%- if stored %}
     {%- set replaced = ['held_back'] + (['position_regressions', 'new_logs'] if account.order == 'all' else []) %}
     union all
-    select kind, name, null, records, false from {{ stored }} where name not in ({{ text_list(replaced) }})
-    union all
-    select kind, name, explode(sample_keys), 0, true from {{ stored }} where name not in ({{ text_list(replaced) }})
+    select
+        kind,
+        name,
+        mark.key,
+        mark.records,
+        mark.is_sample
+    from {{ stored }}
+    lateral view explode(array_append(
+        transform(sample_keys, sample -> struct(sample as key, cast(0 as bigint) as records, true as is_sample)),
+        struct(cast(null as string) as key, records, false as is_sample)
+    )) exploded as mark
+    where name not in ({{ text_list(replaced) }})
     {%- endif %}
 
 ),
