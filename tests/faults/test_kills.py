@@ -161,11 +161,13 @@ def as_bytes(text: str | None) -> bytes | None:
 
 
 def tables_are_right(victim: Victim) -> bool:
-    """Whether the log has each change once, the history is the oracle's, and its account adds up: nothing is half done."""
+    """Whether the log has each change once, the history is the oracle's, and its account adds up: nothing half done."""
     [table] = captured_tables(victim.places)
     changes = [record["offset"] for record in victim.source.records if record["value"]]
     history = oracle.build(map(as_record, victim.source.records), {"public.orders": oracle.TableOptions(key=("id",))})
-    account = {row["name"]: row["records"] for row in victim.rows("ops", f"{TABLE}_accounting") if row["kind"] != "sign"}
+    account = {
+        row["name"]: row["records"] for row in victim.rows("ops", f"{TABLE}_accounting") if row["kind"] != "sign"
+    }
     return (
         Counter(row["offset"] for row in victim.rows("silver", f"{TABLE}_changes")) == Counter(changes)
         and told_by_gold(table) == told_by_oracle(history["public.orders"])
