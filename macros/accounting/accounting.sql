@@ -108,7 +108,7 @@ select * from account
   Returns: {is_whole, shared, ends, order, quarantined, held_back, no_op}
       shared: whether one change can meet several keys, and then counts as the most that it did
       ends: whether complete snapshots are looked at (R16)
-      order: of which changes the order is told: `all` or those that are `new`
+      order: of which changes the order is told: `all`, those that are `new`, or `none`, as they are in order
       quarantined, held_back, no_op: how many changes no fold meets
 -#}
 {% macro whole_account(scope, declared) -%}
@@ -170,10 +170,45 @@ select * from account
         '`offset` <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
         if places else 'false'
     }}),
+    {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}
+    count_if({{ is_new ~ " and (op != 'r' and position < " ~ highest_before(stored) ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }}),
     count_if(
         {{ "batch_id <= " ~ scope.after ~ " and position >= " ~ text_literal(scope.cut)
             ~ (' and position < ' ~ text_literal(last_cut) if last_cut is not none) if scope.cut is not none else 'false' }}
     )
+{%- endmacro %}
+
+
+{#- Relation: a log of which `account_counts` can tell whether news are in the order of their partitions. -#}
+{% macro followed(log, scope, stored) -%}
+    {%- if not stored or not stored.tops -%}
+        {{ log }}
+    {%- else -%}
+        (
+            select
+                *,
+                max(if(batch_id > {{ scope.after }}, position, null)) over (
+                    partition by source_label, topic, `partition`, log_number
+                    order by `offset` rows between unbounded preceding and 1 preceding
+                ) as highest
+            from {{ log }}
+            where {{ scope.news }}
+        )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression over such a log: the highest position before a change in its log and partition, from before the news too. -#}
+{% macro highest_before(stored) -%}
+    {%- set known = [] -%}
+    {%- for top in stored.tops or [] if top[5] is not none -%}
+        {%- do known.append('array(' ~ text_list(top[:3] + [top[4]]) ~ '), ' ~ text_literal(top[5])) -%}
+    {%- endfor -%}
+    {%- if known -%}
+        greatest(highest, map({{ known | join(', ') }})[array(source_label, topic, cast(`partition` as string), cast(log_number as string))])
+    {%- else -%}
+        highest
+    {%- endif -%}
 {%- endmacro %}
 
 
@@ -183,7 +218,7 @@ select * from account
   than before.
 -#}
 {% macro needs_all(stored, found) -%}
-    {{ return(not stored.is_base or found[17] > 0 or found[19] > 0) }}
+    {{ return(not stored.is_base or found[17] > 0 or found[20] > 0) }}
 {%- endmacro %}
 
 
@@ -202,14 +237,14 @@ select * from account
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
 {% macro account_of_news(scope, stored, found, declared, log) -%}
-    {%- set is_in_order = stored.tops and not found[18] -%}
+    {%- set order = 'all' if not stored.tops or found[18] else 'new' if found[19] else 'none' -%}
     {%- set held_back = run_query(
         'select count(*) from ' ~ log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
-        order='new' if is_in_order else 'all', counts=as_counted(scope.state, scope.batch_id),
+        order=order, counts=as_counted(scope.state, scope.batch_id),
         **dict(as_set_aside([found[14], found[15], 0]), held_back=held_back | int)
     )) }}
 {%- endmacro %}
@@ -275,6 +310,7 @@ marks as (
     {{ 'union all' if not loop.first }}
     {{ marks_of(part, factor, scope) }}
     {%- endfor %}
+    {%- if account.order != 'none' %}
     union all
     select
         'sign' as kind,
@@ -286,6 +322,7 @@ marks as (
         {{ told_by_order(log, account) }}
     ) as in_order
     where name is not null
+    {%- endif %}
     {%- for name in ['quarantined', 'held_back', 'no_op'] if account[name] %}
     union all
     select 'disposition', '{{ name }}', null, {{ account[name] }}, false
@@ -293,9 +330,18 @@ marks as (
     {%- if stored %}
     {%- set replaced = ['held_back'] + (['position_regressions', 'new_logs'] if account.order == 'all' else []) %}
     union all
-    select kind, name, null, records, false from {{ stored }} where name not in ({{ text_list(replaced) }})
-    union all
-    select kind, name, explode(sample_keys), 0, true from {{ stored }} where name not in ({{ text_list(replaced) }})
+    select
+        kind,
+        name,
+        mark.key,
+        mark.records,
+        mark.is_sample
+    from {{ stored }}
+    lateral view explode(array_append(
+        transform(sample_keys, sample -> struct(sample as key, cast(0 as bigint) as records, true as is_sample)),
+        struct(cast(null as string) as key, records, false as is_sample)
+    )) exploded as mark
+    where name not in ({{ text_list(replaced) }})
     {%- endif %}
 
 ),
@@ -327,6 +373,51 @@ account as (
     having sum(records) != 0
 
 )
+{%- endmacro %}
+
+
+{#-
+  Query: an account that news have shown no signs to, which is the common case: numbers alone, that need no look at keys.
+
+  Args:
+      told: as in `account_steps`
+
+  Returns: none where there are signs, or where changes can meet several keys
+-#}
+{% macro account_without_signs(told, account) -%}
+    {%- if account.is_whole or account.shared or account.before or account.order != 'none' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set found = run_query(
+        "select count_if(size(signs) > 0), count_if(outcome = 'opened'), count_if(outcome = 'closed_only'), sum(collapsed),"
+        ~ " count_if(outcome = 'no_op') from " ~ told
+    )[0] -%}
+    {%- if found[0] -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set added = {
+        'opened': found[1] | int, 'closed_only': found[2] | int, 'collapsed': (found[3] or 0) | int,
+        'no_op': (found[4] | int) + account.no_op, 'quarantined': account.quarantined, 'held_back': account.held_back
+    } -%}
+    {%- set sql -%}
+        select
+            kind,
+            name,
+            sum(records) as records,
+            max(sample_keys) as sample_keys
+        from (
+            select /*+ coalesce(1) */ *
+            from (
+                select kind, name, records, sample_keys from {{ account.relation }} where name != 'held_back'
+                {%- for name, records in added.items() if records %}
+                union all
+                select 'disposition', '{{ name }}', cast({{ records }} as bigint), cast(array() as array<string>)
+                {%- endfor %}
+            ) as parts
+        ) as added
+        group by kind, name
+    {%- endset -%}
+    {{ return(sql) }}
 {%- endmacro %}
 
 

@@ -87,7 +87,8 @@
 {% macro account_for(decision, declared, told) -%}
     {%- set account = decision.account -%}
     {%- set node = model_node(account.name) -%}
-    {%- set sql -%}
+    {%- set sql = account_without_signs(told, account) -%}
+    {%- set with_signs -%}
         with
 
         {{ account_steps(
@@ -97,7 +98,7 @@
         select * from account
     {%- endset -%}
     {%- do write_account(
-        api.Relation.create(schema=node.schema, identifier=node.alias, type='table'), sql, account, node.description
+        api.Relation.create(schema=node.schema, identifier=node.alias, type='table'), sql or with_signs, account, node.description
     ) -%}
 {%- endmacro %}
 

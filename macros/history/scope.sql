@@ -38,7 +38,7 @@
     {%- set found = run_query(
         "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
         ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), ' ~ hazard_counts()
-        ~ (', ' ~ account_counts(scope, last.get('cut'), stored) if stored) ~ ' from ' ~ log ~ ' where '
+        ~ (', ' ~ account_counts(scope, last.get('cut'), stored) if stored) ~ ' from ' ~ followed(log, scope, stored) ~ ' where '
         ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
     )[0] -%}
     {%- set scope = dict(

@@ -12,7 +12,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import short_hash
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 
-# What each sign of `told_steps` (macros/accounting) and of `key_shapes` means to people. Those that tell of something
+# What each sign of macros/accounting/signs.sql and of `key_shapes` means to people. Those that tell of something
 # lost come first.
 MEANINGS = {
     "missed_changes": "reads that differ from the open version: changes that no event told (R16)",
