@@ -161,11 +161,7 @@ def as_bytes(text: str | None) -> bytes | None:
 
 
 def tables_are_right(victim: Victim) -> bool:
-<<<<<<< HEAD
     """Whether the log has each change once, the history is the oracle's, and its account adds up."""
-=======
-    """Whether the log has each change once, the history is the oracle's, and its account adds up: nothing half done."""
->>>>>>> d6296d0e488e4888c8096b7ddf9c3aa22226c21c
     [table] = captured_tables(victim.places)
     changes = [record["offset"] for record in victim.source.records if record["value"]]
     history = oracle.build(map(as_record, victim.source.records), {"public.orders": oracle.TableOptions(key=("id",))})
