@@ -32,6 +32,11 @@ require:
 	$(VENV)/python -m spark_jobs.fetch_jars tests/broker_jars.txt .jars/broker 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
+.jars/live/ready: $(wildcard tests/live/*.jars.txt) .venv/ready
+	@mkdir -p .jars/live
+	$(VENV)/python -m spark_jobs.fetch_jars $(filter %.jars.txt,$^) .jars/live 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
 .venv-lint/ready: requirements/lint.txt | require
 	$(PYTHON) -m venv .venv-lint
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
