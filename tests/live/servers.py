@@ -55,7 +55,7 @@ def until(is_so: Callable[[], Any], what: str, patience: float = PATIENCE) -> An
         if found:
             return found
         assert time.monotonic() < deadline, what
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Server:
                     return
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, self.said
-            time.sleep(0.1)
+            time.sleep(0.05)
 
     def stop(self, by: signal.Signals = signal.SIGKILL) -> None:
         """End it by a signal."""
