@@ -318,7 +318,7 @@ class PostgresLoad(Load):
         """Remember where the connector's slot begins: what was committed before it is in the snapshot."""
         session = self.session()
         slot = "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = 'tidemark'"
-        [[self.starts_at]] = until(lambda: [one for one in session.run(slot) if one[0]], "no slot")
+        [[self.starts_at]] = until(lambda: [one for one in session.run(slot) if one[0]], lambda: "no slot")
 
     def account(self, folder: Path) -> None:
         session = self.session()

@@ -55,7 +55,7 @@ class Pipeline:
         for load in self.loads:
             self.worker.put(name_of(load), settings_of(load, self.versions[name_of(load)], self.worker, self.broker))
         postgres.note_start()
-        until(lambda: self.has_come(mariadb, "first"), self.worker.said)
+        until(lambda: self.has_come(mariadb, "first"), lambda: f"{self.worker.state('mariadb')} {self.worker.said}")
         self._write(mariadb)
 
     def _write(self, load: PostgresLoad | MariaDbLoad) -> None:
@@ -75,7 +75,7 @@ class Pipeline:
         """Let the writers commit so many changes more on each database."""
         before = [load.changes for load in self.loads]
         for load, known in zip(self.loads, before, strict=True):
-            until(lambda load=load, known=known: load.failures or load.changes >= known + changes, "no load")
+            until(lambda load=load, known=known: load.failures or load.changes >= known + changes, lambda: "no load")
             assert not load.failures, load.failures[0]
 
     def start_landing(self) -> None:
@@ -91,8 +91,16 @@ class Pipeline:
 
     def lands(self) -> None:
         """Wait until the landing has written something since now."""
-        location, known = self.places.table("bronze", "records"), self._landed()
-        until(lambda: self._landed() > known, f"nothing landed in {location}: {(self.home / 'landing.txt').read_text()}")
+        known, landing = self._landed(), self._landing
+        assert landing is not None
+        until(lambda: self._landed() > known or landing.poll() is not None, lambda: f"nothing landed: {self.said}")
+        assert landing.poll() is None, self.said
+
+    @property
+    def said(self) -> str:
+        """What the landings said, on the terminal and in their logs."""
+        logs = sorted(Path(self.places.lakehouse).glob("logs/*"))
+        return "\n".join(one.read_text()[-3000:] for one in [self.home / "landing.txt", *logs])
 
     def _landed(self) -> int:
         location = self.places.table("bronze", "records")
@@ -142,8 +150,8 @@ class Pipeline:
             load.mark(2, "last")
         for load in self.loads:
             name = name_of(load)
-            until(lambda load=load: self.has_come(load, "last"), f"{name}: {self.worker.state(name)}")
-            until(lambda name=name: self._is_snapshotted(name), f"{name}: the incremental snapshot never ended")
+            until(lambda load=load: self.has_come(load, "last"), lambda name=name: f"{name}: {self.worker.state(name)}")
+            until(lambda name=name: self._is_snapshotted(name), lambda name=name: f"{name}: the snapshot never ended")
 
     def _is_snapshotted(self, name: str) -> bool:
         told = [json.loads(one.value())["payload"] for one in self.broker.consumed(f"{name}.notifications")]

@@ -47,14 +47,14 @@ def _found(program: str) -> str | None:
     return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
 
 
-def until(is_so: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until something is so, and give it."""
+def until(is_so: Callable[[], Any], otherwise: Callable[[], str], patience: float = PATIENCE) -> Any:
+    """Wait until something is so, and give it; `otherwise` says what is wrong where it never comes to be so."""
     deadline = time.monotonic() + patience
     while True:
         found = is_so()
         if found:
             return found
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, otherwise()
         time.sleep(0.05)
 
 
