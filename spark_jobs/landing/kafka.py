@@ -197,7 +197,8 @@ class _Landing:
                 begin.setdefault(topic, {})[str(partition)] = one.next_offset
         options = {f"kafka.{name}": value for name, value in self.topics.settings.known.items()} | {
             "kafka.bootstrap.servers": self.topics.servers,
-            "subscribePattern": self.topics.pattern,
+            # Spark takes a name of which any part matches.
+            "subscribePattern": rf"\A(?:{self.topics.pattern})\z",
             "startingOffsets": json.dumps(begin),
             "includeHeaders": "true",
             # What is lost is found by `kafka_offsets`, stored and told, and the rest landed.
