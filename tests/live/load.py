@@ -1,8 +1,8 @@
 """A load of transactions on a real database, whose triggers keep what was committed, in the form of a capture.
 
-Several writers at once insert, update, delete, load lines, change keys, truncate and roll back; what each writes is drawn
-from a seed. `account` writes `truth.jsonl.gz` and `history.jsonl.gz` as `tests/judge.py` reads them. PostgreSQL's order
-of commits is that of a decoding slot, with its own times of commit; MariaDB's is that of GTIDs, noted by the writers.
+Several writers at once insert, update, delete, load lines, change keys, truncate and roll back; what each writes is
+drawn from a seed. `account` writes `truth.jsonl.gz` and `history.jsonl.gz` as `tests/judge.py` reads them. The order of
+commits is that of a decoding slot, with PostgreSQL's own times, and that of MariaDB's GTIDs, which writers note.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -205,7 +205,10 @@ def _truncate(load: Load, draw: random.Random) -> Step:
 
 
 def _grow(load: Load, draw: random.Random) -> Step:
-    values = {"name": f"'n{draw.randrange(9) * 10 ** (load.shape > 1 and 60)}'", "total": 3 * 10 ** (load.shape > 1 and 12)}
+    values = {
+        "name": f"'n{draw.randrange(9) * 10 ** (load.shape > 1 and 60)}'",
+        "total": 3 * 10 ** (load.shape > 1 and 12),
+    }
     extra = f", extra = 'e{draw.randrange(9)}'" if load.shape else ""
     change = f"update grown set name = {values['name']}, total = {values['total']}{extra}"
     return Step(f"{change} where id = {draw.randrange(20)}", "grown")
@@ -270,7 +273,8 @@ class PostgresLoad(Load):
         for name in TABLES:
             session.run(f"alter table {name} replica identity {_POSTGRES_IDENTITY.get(name, 'default')}")
             session.run(
-                f"create trigger note after insert or update or delete on {name} for each row execute function audit.note()"
+                f"create trigger note after insert or update or delete on {name}"
+                " for each row execute function audit.note()"
             )
             session.run(
                 f"create trigger note_all after truncate on {name} for each statement execute function audit.note()"
@@ -284,9 +288,11 @@ class PostgresLoad(Load):
             session.run(statement)
 
     def session(self) -> pg8000.native.Connection:
+        """A connection of its owner's, for a writer."""
         return self.server.connect()
 
     def transact(self, session: pg8000.native.Connection, steps: Sequence[Step], *, is_kept: bool = True) -> int:
+        """Run steps as one transaction; a load of lines is a COPY."""
         done = 0
         session.run("begin")
         try:
@@ -304,14 +310,17 @@ class PostgresLoad(Load):
         return done if is_kept else 0
 
     def is_conflict(self, error: Exception) -> bool:
+        """Whether a key was taken, or a lock not to be had."""
         said = error.args[0] if error.args else {}
         return isinstance(said, dict) and said.get("C") in ("23505", "40P01", "55P03")
 
     def grow(self) -> None:
+        """Alter the table while writers wait for it."""
         self.session().run(self.dialect.growth[self.shape])
         self.shape += 1
 
     def in_source(self, table: str) -> str:
+        """A table's name with its schema."""
         return f"public.{table}"
 
     def note_start(self) -> None:
@@ -321,9 +330,11 @@ class PostgresLoad(Load):
         [[self.starts_at]] = until(lambda: [one for one in session.run(slot) if one[0]], lambda: "no slot")
 
     def account(self, folder: Path) -> None:
+        """Write what the triggers noted, in the order of commits, and the rows as they are."""
         session = self.session()
         session.run(
-            "create temp table commits as select row_number() over (order by lsn) as commit_seq, lsn, xid::text::bigint as txid"
+            "create temp table commits as"
+            " select row_number() over (order by lsn) as commit_seq, lsn, xid::text::bigint as txid"
             " from pg_logical_slot_get_changes('judge', null, null, 'skip-empty-xacts', '1') where data like 'COMMIT%'"
         )
         rows = session.run(
@@ -332,7 +343,19 @@ class PostgresLoad(Load):
             " before::text, after::text from audit.history join commits using (txid) order by commit_seq, seq",
             start=self.starts_at,
         )
-        columns = "commit_seq seq phase table op txid commit commit_ts clock_ts before after".split()
+        columns = [
+            "commit_seq",
+            "seq",
+            "phase",
+            "table",
+            "op",
+            "txid",
+            "commit",
+            "commit_ts",
+            "clock_ts",
+            "before",
+            "after",
+        ]
         [[noted]] = session.run("select count(*) from audit.history")
         assert noted == len(rows), "a change that no commit is known of"
         told = (dict(zip(columns, row, strict=True)) for row in rows)
@@ -397,9 +420,11 @@ class MariaDbLoad(Load):
         self.transact(session, [Step(statement, statement.split()[2]) for statement in _FIRST])
 
     def session(self) -> pymysql.Connection[Any]:
+        """A connection of its owner's, for a writer."""
         return self.server.connect()
 
     def transact(self, session: pymysql.Connection[Any], steps: Sequence[Step], *, is_kept: bool = True) -> int:
+        """Run steps as one transaction; what a truncate finds open in it is committed first."""
         done = 0
         with (
             self._alone if any(step.table in ("scratch", "grown") for step in steps) else nullcontext(),
@@ -441,9 +466,11 @@ class MariaDbLoad(Load):
             self._gtids[txn] = _number(gtid)
 
     def is_conflict(self, error: Exception) -> bool:
+        """Whether a key was taken, or a lock not to be had."""
         return bool(error.args) and error.args[0] in (1062, 1205, 1213)
 
     def grow(self) -> None:
+        """Alter the table and its triggers, while nobody writes it."""
         with self._alone, self.session().cursor() as cursor:
             cursor.execute(self.dialect.growth[self.shape])
             self._watch(cursor, "grown")
@@ -471,6 +498,7 @@ class MariaDbLoad(Load):
         cursor.execute("set sql_log_bin = 1")
 
     def in_source(self, table: str) -> str:
+        """A table's name with its database."""
         return f"{DATABASE}.{table}"
 
     def note_start(self) -> None:
@@ -480,6 +508,7 @@ class MariaDbLoad(Load):
             self.starts_at = _number(cursor.fetchone()[0])
 
     def account(self, folder: Path) -> None:
+        """Write what the triggers noted, in the order of commits, and the rows as they are."""
         with self.session().cursor() as cursor:
             cursor.execute("select seq, txn, name, op, clock_ts, before_, after_ from audit.history")
             noted = [

@@ -1,4 +1,4 @@
-"""Real servers on the loopback, for tests: PostgreSQL, MariaDB and Kafka Connect, each with its own folder and free port.
+"""Real servers on the loopback, for tests: PostgreSQL, MariaDB and Kafka Connect, each with its own folder and port.
 
 Debian's packages have the databases (`make setup-servers`); Kafka Connect and Debezium are the jars of `*.jars.txt`,
 fetched by `make test` and `make live`. Each is started by its test and ended by its process id.
