@@ -160,6 +160,7 @@ class Pipeline:
             lambda: all(self.has_come(load, "last") for load in self.loads), lambda: f"{self.states} {self.worker.said}"
         )
         until(lambda: all(map(self._is_snapshotted, self.versions)), lambda: f"no end of a snapshot: {self.states}")
+        self.worker.stop()  # heartbeats would go on
 
     @property
     def states(self) -> dict[str, str]:
