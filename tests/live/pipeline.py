@@ -22,7 +22,7 @@ from spark_jobs.places import Places
 from tests.broker import Broker
 from tests.live.connectors import name_of, settings_of
 from tests.live.load import TABLES, MariaDbLoad, PostgresLoad
-from tests.live.servers import PATIENCE, Connect, MariaDb, Postgres, require_servers, until
+from tests.live.servers import PATIENCE, Connect, MariaDb, Postgres, Server, require_servers, until
 from tests.projects import empty_project
 
 TOPICS = r"(__debezium-heartbeat\.)?(postgres|mariadb)(\..*)?"
@@ -41,6 +41,7 @@ class Pipeline:
     versions: Mapping[str, str]
     places: Places
     pause: float
+    servers: list[Server | Broker]
     kills: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _writers: list[threading.Thread] = field(default_factory=list)
@@ -162,6 +163,17 @@ class Pipeline:
         until(lambda: all(map(self._is_snapshotted, self.versions)), lambda: f"no end of a snapshot: {self.states}")
         self.worker.stop()  # heartbeats would go on
 
+    def account(self) -> tuple[dict[str, str], Path]:
+        """Write what the databases say of themselves, and end every server; name → folder, and where those are."""
+        folder = self.home / "accounts"
+        names = {name: f"{name}-{version}-live" for name, version in self.versions.items()}
+        for load in self.loads:
+            (folder / names[name_of(load)]).mkdir(parents=True)
+            load.account(folder / names[name_of(load)])
+        for server in self.servers:
+            server.stop()
+        return names, folder
+
     @property
     def states(self) -> dict[str, str]:
         """The connectors' states."""
@@ -194,11 +206,12 @@ def running(versions: Mapping[str, str], seed: int, pause: float) -> Iterator[Pi
         broker = Broker(home / "broker")
         plugins = [f"{name}-{version}" for name, version in versions.items()]
         worker = Connect(home / "connect", broker=broker.address, plugins=plugins)
-        for server in (postgres, mariadb, broker, worker):
+        servers: list[Server | Broker] = [postgres, mariadb, broker, worker]
+        for server in servers:
             ends.callback(server.stop)
             server.start()
         places = Places(empty_project(home / "project"), str(home / "lakehouse"), str(home / "catalog"))
         of_both: list[PostgresLoad | MariaDbLoad] = [PostgresLoad(postgres, seed), MariaDbLoad(mariadb, seed)]
-        pipeline = Pipeline(home, broker, worker, of_both, versions, places, pause)
+        pipeline = Pipeline(home, broker, worker, of_both, versions, places, pause, servers)
         ends.callback(pipeline.stop)
         yield pipeline

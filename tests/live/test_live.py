@@ -29,7 +29,6 @@ from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import files_of, write
 from tests.captured import Lakehouse, judged
 from tests.judge import load_exceptions
-from tests.live.connectors import name_of
 from tests.live.load import TABLES
 from tests.live.pipeline import TOPICS, Pipeline, running
 from tests.live.servers import VERSIONS
@@ -48,8 +47,8 @@ class Size:
     rounds: int
 
 
-SHORT = Size(pause=0.25, step=150, rounds=1)
-LONG = Size(pause=0.06, step=2_000, rounds=3)
+SHORT = Size(pause=0.6, step=50, rounds=1)
+LONG = Size(pause=0.06, step=2_500, rounds=3)
 
 
 def live(pipeline: Pipeline, size: Size, build: Callable[[], None]) -> None:
@@ -99,17 +98,6 @@ def scaffold(spark: SparkSession, pipeline: Pipeline) -> dict[str, str]:
     return names
 
 
-def recorded(spark: SparkSession, pipeline: Pipeline, names: dict[str, str]) -> Lakehouse:
-    """What was landed, beside what the databases say of themselves."""
-    accounts = pipeline.home / "accounts"
-    captures = {name: f"{name}-{version}-live" for name, version in pipeline.versions.items()}
-    for load in pipeline.loads:
-        folder = accounts / captures[name_of(load)]
-        folder.mkdir(parents=True)
-        load.account(folder)
-    return Lakehouse(spark, pipeline.places, captures, accounts, names)
-
-
 def lines_of(path: Path) -> Iterable[dict[str, Any]]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
@@ -150,8 +138,9 @@ def test_gold_is_what_the_databases_recorded(spark: SparkSession) -> None:
         land_the_rest(spark, pipeline)
         forget_tables(spark)
         names = scaffold(spark, pipeline)
+        captures, folder = pipeline.account()
         run_models(pipeline.places, "--select", *LAYERS)
-        ask(recorded(spark, pipeline, names))
+        ask(Lakehouse(spark, pipeline.places, captures, folder, names))
         forget_tables(spark)
 
 
@@ -176,7 +165,8 @@ def test_gold_is_what_the_databases_recorded_of_a_long_load(spark: SparkSession,
     with running(versions, seed=2, pause=LONG.pause) as pipeline:
         live(pipeline, LONG, build)
         land_the_rest(spark, pipeline)
+        captures, folder = pipeline.account()
         build()
         tidemark("check")
-        assert sum(load.changes for load in pipeline.loads) >= 50_000 / 2
-        ask(recorded(spark, pipeline, names))
+        assert sum(load.changes for load in pipeline.loads) >= 50_000
+        ask(Lakehouse(spark, pipeline.places, captures, folder, names))
