@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from spark_jobs.places import Places
 from tests.broker import Broker
 from tests.live.connectors import name_of, settings_of
 from tests.live.load import TABLES, MariaDbLoad, PostgresLoad
-from tests.live.servers import PATIENCE, Connect, MariaDb, Postgres, Server, require_servers, until
+from tests.live.servers import PATIENCE, Connect, MariaDb, Postgres, require_servers, until
 from tests.projects import empty_project
 
 TOPICS = r"(__debezium-heartbeat\.)?(postgres|mariadb)(\..*)?"
@@ -41,7 +41,7 @@ class Pipeline:
     versions: Mapping[str, str]
     places: Places
     pause: float
-    servers: list[Server | Broker]
+    servers: Sequence[Postgres | MariaDb | Broker | Connect]
     kills: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _writers: list[threading.Thread] = field(default_factory=list)
@@ -206,7 +206,7 @@ def running(versions: Mapping[str, str], seed: int, pause: float) -> Iterator[Pi
         broker = Broker(home / "broker")
         plugins = [f"{name}-{version}" for name, version in versions.items()]
         worker = Connect(home / "connect", broker=broker.address, plugins=plugins)
-        servers: list[Server | Broker] = [postgres, mariadb, broker, worker]
+        servers = (postgres, mariadb, broker, worker)
         for server in servers:
             ends.callback(server.stop)
             server.start()
