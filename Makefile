@@ -32,6 +32,11 @@ require:
 	$(VENV)/python -m spark_jobs.fetch_jars tests/broker_jars.txt .jars/broker 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
+.jars/live/ready: $(wildcard tests/live/*.jars.txt) .venv/ready
+	@mkdir -p .jars/live
+	$(VENV)/python -m spark_jobs.fetch_jars $(filter %.jars.txt,$^) .jars/live 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
 .venv-lint/ready: requirements/lint.txt | require
 	$(PYTHON) -m venv .venv-lint
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
@@ -49,7 +54,7 @@ require:
 	@touch $@
 
 .PHONY: test
-test: setup .jars/broker/ready ## Set up everything and run every test
+test: setup .jars/broker/ready .jars/live/ready ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
@@ -63,6 +68,17 @@ kills: setup ## Kill 40 runs (TIDEMARK_KILLS) at named points and at random time
 .PHONY: captures
 captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in any order, and ask their databases
 	CAPTURES=$(or $(CAPTURES),tests/captures) $(VENV)/python -m pytest -s -o timeout=0 tests/pipeline/test_captures.py
+
+.PHONY: setup-servers
+setup-servers: ## As root, install Debian's PostgreSQL 15 and MariaDB 10.11, which the live tests start by themselves
+	@test -x /usr/lib/postgresql/15/bin/postgres && test -x /usr/sbin/mariadbd && test -x /usr/bin/mariadb-install-db || { \
+		test "$$(id -u)" = 0 || { echo "setup-servers installs Debian's packages: run it as root"; exit 2; }; \
+		apt-get update --quiet=2 && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes \
+			--no-install-recommends postgresql-15 mariadb-server-core mariadb-client-core; }
+
+.PHONY: live
+live: setup .jars/broker/ready .jars/live/ready ## Databases under load, Debezium, Kafka, gold, with kills on the way, and ask the databases (needs setup-servers)
+	$(VENV)/python -m pytest -s -m long -o timeout=0 tests/live
 
 .PHONY: mutants
 mutants: setup .jars/broker/ready ## Plant a fault for each rule, and see a test notice it

@@ -1,4 +1,4 @@
-"""Fetch the jars of a list (`conf/jars.txt`) into a folder, once, each held to its SHA-256. Run by `make setup`."""
+"""Fetch the jars of lists (`conf/jars.txt`) into a folder, once, each held to its SHA-256. Run by `make setup`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def wanted(listing: Path) -> dict[str, tuple[str, str]]:
     return {"-".join(coordinate.split(":")[1:]) + ".jar": (coordinate, digest) for coordinate, digest in lines}
 
 
-def fetch(listing: Path, folder: Path) -> list[str]:
+def fetch(*listings: Path, folder: Path) -> list[str]:
     """Bring what is missing, through Spark's own resolver; the names of the jars brought."""
     folder.mkdir(exist_ok=True)
-    missing = {name: jar for name, jar in wanted(listing).items() if not _holds(folder / name, jar[1])}
+    listed = {name: jar for listing in listings for name, jar in wanted(listing).items()}
+    missing = {name: jar for name, jar in listed.items() if not _holds(folder / name, jar[1])}
     if not missing:
         return []
     require_java()
@@ -52,7 +53,8 @@ def _holds(jar: Path, digest: str) -> bool:
 
 if __name__ == "__main__":
     try:
-        for jar in fetch(*map(Path, sys.argv[1:])):
+        *listings, folder = map(Path, sys.argv[1:])
+        for jar in fetch(*listings, folder=folder):
             print(f"fetched {jar}")
     except TidemarkError as error:
         sys.exit(f"setup: {error}")

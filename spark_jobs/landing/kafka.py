@@ -37,6 +37,8 @@ from spark_jobs.reporting.masking import first_cause
 
 # A query that fails so often, without a batch between, fails for a reason that time doesn't cure.
 _TRIES = 3
+# What Spark says where a query that begins finds other partitions than the look before it did.
+_OTHER_PARTITIONS = "you must specify all TopicPartitions"
 _POLL = 0.2
 
 
@@ -160,6 +162,9 @@ class _Landing:
                 if isinstance(self.failed, TidemarkError):
                     raise type(self.failed)(self.topics.settings.redacted(str(self.failed))) from None
                 said = first_cause(self.topics.settings.redacted(str(error)))
+                if _OTHER_PARTITIONS in said:
+                    self.is_moved = True  # a topic came or went behind the look: it is looked at again
+                    return
                 raise Fault(
                     f"Records of {self.topics.servers} could not be read: {said}. What was landed is whole; the next"
                     ' run goes on from there. A record that can never be read is passed over by --starting \'{"TOPIC":'
@@ -192,7 +197,8 @@ class _Landing:
                 begin.setdefault(topic, {})[str(partition)] = one.next_offset
         options = {f"kafka.{name}": value for name, value in self.topics.settings.known.items()} | {
             "kafka.bootstrap.servers": self.topics.servers,
-            "subscribePattern": self.topics.pattern,
+            # Spark takes a name of which any part matches.
+            "subscribePattern": rf"\A(?:{self.topics.pattern})\z",
             "startingOffsets": json.dumps(begin),
             "includeHeaders": "true",
             # What is lost is found by `kafka_offsets`, stored and told, and the rest landed.

@@ -25,7 +25,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
-from spark_jobs.landing.kafka_client import Settings
+from spark_jobs.landing.kafka_client import Broker as Client
+from spark_jobs.landing.kafka_client import Look, Settings
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
@@ -187,6 +188,35 @@ def test_batches_are_as_large_as_allowed_and_new_topics_and_partitions_are_read_
     assert lake.offsets("new.public.b", "new") == [(0, n) for n in range(3)]
     batches = {one["batch_id"] for one in lake.rows("records", "new.public.a", "new")}
     assert len(batches) >= 3
+
+
+def test_the_pattern_names_topics_whole(lake: Lake, broker: Broker) -> None:
+    for topic in ("whole.public.t", "un-whole.public.t", "whole.public.t-too"):
+        broker.make(topic)
+        broker.produce(changes(topic, 0, 3))
+
+    streamed = lake.land(r"whole\..*t|no", "whole")
+    assert (streamed.landed.read, lake.offsets("whole.public.t", "whole")) == (3, [(0, 0), (0, 1), (0, 2)])
+
+
+def test_a_topic_that_is_made_while_a_landing_begins_is_landed(
+    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.make("begin.public.a")
+    broker.produce(changes("begin.public.a", 0, 3))
+    looked = Client.look
+
+    def look(self: Client) -> Look:
+        found = looked(self)
+        if "begin.public.b" not in found.topics:
+            broker.make("begin.public.b")
+            broker.produce(changes("begin.public.b", 0, 2))
+        return found
+
+    monkeypatch.setattr(Client, "look", look)
+    streamed = lake.land(r"begin\..*", "begin")
+    assert streamed.landed.read == 5
+    assert lake.offsets("begin.public.b", "begin") == [(0, 0), (0, 1)]
 
 
 def test_the_first_landing_begins_at_a_time_or_at_offsets(lake: Lake, broker: Broker) -> None:
