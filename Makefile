@@ -32,6 +32,16 @@ require:
 	$(VENV)/python -m spark_jobs.fetch_jars tests/broker_jars.txt .jars/broker 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
+.jars/cluster/ready: conf/cluster_jars.txt .venv/ready
+	@mkdir -p .jars/cluster
+	$(VENV)/python -m spark_jobs.fetch_jars conf/cluster_jars.txt .jars/cluster 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
+.jars/s3/ready: tests/s3_jars.txt .venv/ready
+	@mkdir -p .jars/s3
+	$(VENV)/python -m spark_jobs.fetch_jars tests/s3_jars.txt .jars/s3 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
 .venv-lint/ready: requirements/lint.txt | require
 	$(PYTHON) -m venv .venv-lint
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import json
+import os
 import re
 import sys
 import traceback
@@ -37,9 +38,19 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     with_project = click.option(
         "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
     )(naming_damage)
+    with_target = click.option(
+        "--target", metavar="NAME", expose_value=False, callback=_take_target,
+        help="The target of profiles.yml: local, local_dev, thrift, thrift_dev. TIDEMARK_TARGET by default.",
+    )(with_project)  # fmt: skip
     return click.option(
         "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log file's lines."
-    )(with_project)
+    )(with_target)
+
+
+def _take_target(context: Any, parameter: Any, value: str | None) -> None:
+    # One place tells every part of the command, dbt too.
+    if value is not None:
+        os.environ["TIDEMARK_TARGET"] = value
 
 
 def _name_damage(project_dir: str, error: Exception) -> None:
@@ -366,6 +377,16 @@ def status(project_dir: str, log_format: str) -> None:
     this = steps.Run(Places.of(project_dir), "status")
     for line in status_lines(this.session(), this.places):
         click.echo(line)
+
+
+@tidemark.command()
+@_common
+def settings(project_dir: str, log_format: str) -> None:
+    """Print Spark's settings of the target, as `spark-submit --properties-file` takes them."""
+    from spark_jobs.session import settings as settings_of
+
+    for name, value in settings_of(Places.of(project_dir)).items():
+        click.echo(f"{name} {value.replace(chr(92), chr(92) * 2)}")
 
 
 @tidemark.group(cls=_Commands)
