@@ -11,6 +11,9 @@ help: ## Show what can be made
 .PHONY: setup
 setup: .venv/ready .jars/ready ## Make .venv with the runtime and fetch Spark's jars; a second time does nothing
 
+.PHONY: setup-cluster
+setup-cluster: setup .jars/cluster/ready ## Fetch what a cluster needs: S3 and a metastore in PostgreSQL
+
 .PHONY: require
 require:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null || { echo "Tidemark needs Python 3.11, and $(PYTHON) is none: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11"; exit 3; }

@@ -167,6 +167,7 @@ def land(
     pace = every or 10 if continuous else None
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=pace)
     run = steps.Run(Places.of(project_dir), "land")
+    run.places.require_bronze("land")
     if wanted is not None:
         run.begin(log_format)
         streamed = steps.land_kafka(run, run.session(), wanted, source_label, None if continuous else wait)
@@ -239,7 +240,9 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
     run = steps.Run(Places.of(project_dir), "build")
     run.begin(log_format)
     with writing(run.places, run.run_id, "build", wait):
-        run.session(catalog=True)
+        # A Thrift Server needs no session of ours.
+        if run.places.is_local:
+            run.session(catalog=True)
         steps.build(run, dbt_arguments)
 
 
@@ -451,6 +454,7 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
     from spark_jobs.quarantine import release as release_entries
 
     this = steps.Run(Places.of(project_dir), "quarantine release")
+    this.places.require_bronze("quarantine release")
     this.begin(log_format)
     with writing(this.places, this.run_id, "quarantine release", wait):
         spark = this.session()

@@ -11,6 +11,8 @@ from typing import Any
 from spark_jobs.errors import UsageError
 
 BRONZE = "bronze"
+# Tables of ops that landing writes.
+LANDED = ("kafka_offsets", "kafka_gaps")
 # The schema of targets whose layers have their plain names.
 _PLAIN = "default"
 
@@ -74,8 +76,17 @@ class Places:
         return layer if layer == BRONZE else f"{self.prefix}{layer}"
 
     def table(self, layer: str, name: str) -> str:
-        """The location of a table of a layer."""
-        return f"{self.lakehouse}/{self.schema(layer)}/{name}"
+        """The location of a table of a layer; what landing knows of topics goes with its bronze."""
+        schema = layer if name in LANDED else self.schema(layer)
+        return f"{self.lakehouse}/{schema}/{name}"
+
+    def require_bronze(self, command: str) -> None:
+        """Raise UsageError where bronze is another environment's."""
+        if self.reads_only:
+            raise UsageError(
+                f"{command}: target {self.target} reads bronze and never writes it. Land with a target whose schema is"
+                f" {_PLAIN}, then `tidemark build --target {self.target}`."
+            )
 
 
 def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:

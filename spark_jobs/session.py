@@ -66,7 +66,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
         return active
     require_java()
     options = settings(places)
-    missing = [jar for jar in options["spark.jars"].split(",") if not glob.glob(jar)]  # noqa: PTH207 - absolute too
+    jars = options["spark.jars"].split(",") if places.is_local else options["spark.driver.extraClassPath"].split(":")
+    missing = [jar for jar in jars if not glob.glob(jar)]  # noqa: PTH207 - absolute too
     if missing:
         raise Fault(
             f"Spark's jar {missing[0]} is missing. Run `make {'setup' if places.is_local else 'setup-cluster'}`, which"

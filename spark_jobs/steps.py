@@ -54,7 +54,7 @@ class Run:
 
     def begin(self, log_format: str) -> Path | None:
         """Open the lakehouse and the run's log."""
-        path = start(open_lakehouse(self.places) / "logs", self.run_id, log_format == "json")
+        path = start(open_lakehouse(self.places), self.run_id, log_format == "json")
         log.info("%s started", self.command)
         return path
 
@@ -71,8 +71,12 @@ class Run:
             log.info("%s took %.1f s", name, self.stages[name])
 
     def session(self, *, catalog: bool = False) -> SparkSession:
-        """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it."""
+        """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it.
+
+        Where dbt asks a Thrift Server, that one holds the metastore, and no session here needs it.
+        """
         check_layout(self.places)
+        catalog = catalog and self.places.is_local
         if SparkSession.getActiveSession() is not None:
             return build_session(self.places, catalog=catalog)
         if catalog:
@@ -86,6 +90,7 @@ class Run:
 
 def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str) -> Landed:
     """Land record files."""
+    run.places.require_bronze(run.command)
     with run.stage("land"):
         run.landed = land_files(spark, run.places, files, Landing(run.run_id, run.started_at, source_label))
     log.info("landed %s", run.landed)
@@ -119,6 +124,7 @@ def land_kafka(
     from spark_jobs.landing.kafka import land_topics
     from spark_jobs.landing.kafka_client import Stopped
 
+    run.places.require_bronze(run.command)
     with run.stage("land"), nullcontext(stop) if stop is not None else told_to_stop() as stopping:
 
         @contextmanager
@@ -195,7 +201,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         raise DataError("dbt build: a test failed; dbt's lines above name it.")
 
 
-def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
+def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     """Make captured tables anew from bronze; where what could not be read was moved.
 
     Args:

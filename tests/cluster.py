@@ -22,6 +22,7 @@ from typing import Any
 
 import pyspark
 
+from spark_jobs.session import FOR_SMALL_TABLES
 from tests.broker import free_ports
 
 PROJECT = Path(__file__).parents[1]
@@ -195,6 +196,8 @@ class Cluster:
             "TIDEMARK_MASTER": f"spark://127.0.0.1:{self.master.port}",
             "TIDEMARK_THRIFT_PORT": str(self.thrift.port),
             "TIDEMARK_CORES": "2",
+            "TIDEMARK_JAVA_OPTIONS": FOR_SMALL_TABLES,
+            "TIDEMARK_EXECUTOR_JAVA_OPTIONS": " ".join(_SMALL[:2]),
             "TIDEMARK_DRIVER_MEMORY": "1g",
             "TIDEMARK_EXECUTOR_MEMORY": "800m",
             "TIDEMARK_DRIVER_HOST": "127.0.0.1",

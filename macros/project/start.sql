@@ -4,9 +4,13 @@
 -#}
 {% macro tidemark_start() -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'test', 'source', 'freshness', 'retry', 'compile', 'show', 'generate') -%}
-        {%- for schema in ['bronze', 'silver', 'gold', 'ops'] -%}
-            {%- do run_query('create schema if not exists ' ~ schema) -%}
+        {%- for layer in ['bronze', 'silver', 'gold', 'ops'] -%}
+            {%- do run_query('create schema if not exists ' ~ layer_schema(layer)) -%}
         {%- endfor -%}
+        {%- if layer_schema('silver') != 'silver' -%}
+            {#- Where bronze is another environment's, this fails rather than make it. -#}
+            {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
+        {%- endif -%}
         {%- do run_query(
             'create table if not exists bronze.records using delta location '
             ~ text_literal(lakehouse('bronze') ~ '/records')
