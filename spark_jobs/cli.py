@@ -265,6 +265,25 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
 
 
 @tidemark.command()
+@_writer
+def catalog(project_dir: str, log_format: str, wait: float) -> None:
+    """Give the target's catalog every table of the lakehouse: one that is new, was lost, or knew them elsewhere.
+
+    Nothing is built. Views come with the next build.
+    """
+    from spark_jobs import steps
+    from spark_jobs.lock import writing
+
+    run = steps.Run(Places.of(project_dir), "catalog")
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "catalog", wait):
+        if run.places.is_local:
+            run.session(catalog=True)
+        count = steps.fill_catalog(run)
+    click.echo(f"{count} tables are in the catalog of target {run.places.target}.")
+
+
+@tidemark.command()
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
 def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> None:

@@ -86,8 +86,15 @@ def run_dbt(places: Places, arguments: list[str]) -> Any:
 
     with _environment(places):
         return dbtRunner().invoke(
-            [*arguments, "--target", places.target, "--project-dir", str(places.project), "--profiles-dir",
-             str(places.project)]
+            [
+                *arguments,
+                "--target",
+                places.target,
+                "--project-dir",
+                str(places.project),
+                "--profiles-dir",
+                str(places.project),
+            ]
         )
 
 

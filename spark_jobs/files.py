@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -54,7 +55,7 @@ class Files:
         if self._store is None:
             file = Path(self.place) / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            aside = file.with_name(f"{file.name}.{os.getpid()}")
+            aside = file.with_name(f".{file.name}.{os.getpid()}")
             aside.write_text(text, encoding="utf-8")
             aside.rename(file)
             return
@@ -62,10 +63,20 @@ class Files:
             self._store.put(name, text.encode())
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file of an object store that must not be there yet; whether it was not, as the store itself says."""
+        """Write a file that must not be there yet; whether it was not, as the system or the store itself says."""
+        if self._store is None:
+            file = Path(self.place) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".", encoding="utf-8") as aside:
+                aside.write(text)
+                aside.flush()
+                try:
+                    os.link(aside.name, file)
+                except FileExistsError:
+                    return False
+            return True
         from obstore.exceptions import AlreadyExistsError
 
-        assert self._store is not None
         with self._told():
             try:
                 self._store.put(name, text.encode(), mode="create")
@@ -74,8 +85,10 @@ class Files:
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a file of an object store, if it is there."""
-        assert self._store is not None
+        """Remove a file, if it is there."""
+        if self._store is None:
+            (Path(self.place) / name).unlink(missing_ok=True)
+            return
         with self._told():
             self._store.delete(name)
 
@@ -129,10 +142,18 @@ def _store_of(place: str, patience: float) -> Any:
     from obstore.store import from_url
 
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    options: dict[str, Any] = {"connect_timeout": timedelta(seconds=min(5, patience)), "timeout": timedelta(seconds=patience), "allow_http": endpoint.startswith("http://")}
+    options: dict[str, Any] = {
+        "connect_timeout": timedelta(seconds=min(5, patience)),
+        "timeout": timedelta(seconds=patience),
+        "allow_http": endpoint.startswith("http://"),
+    }
     asking: Callable[..., Any] = from_url
     try:
-        return asking(place, client_options=options, retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=patience)})
+        return asking(
+            place,
+            client_options=options,
+            retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=patience)},
+        )
     except (BaseError, ValueError) as error:
         raise Fault(f"TIDEMARK_LAKEHOUSE={place}: {_beginning(error)}") from error
 

@@ -103,7 +103,7 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
 
     if not places.is_folder:
         open_lakehouse(places)
-        with _leased(places.lakehouse, name, said, wait, busy):
+        with leased(places.lakehouse, name, said, wait, busy):
             yield
         return
     descriptor = _lock_file(places, f".{places.prefix}lock")
@@ -127,7 +127,7 @@ def alone(places: Places, name: str, what: str) -> Iterator[None]:
     busy = Busy(f"Another process lands {what} in {places.lakehouse}. Wait for it to end, or stop it.")
     if not places.is_folder:
         open_lakehouse(places)
-        with _leased(places.lakehouse, name, {"pid": os.getpid(), "host": socket.gethostname()}, 0, lambda _: busy):
+        with leased(places.lakehouse, name, {"pid": os.getpid(), "host": socket.gethostname()}, 0, lambda _: busy):
             yield
         return
     descriptor = _lock_file(places, f".{name}.lock")
@@ -225,10 +225,18 @@ class _Lease:
 
 
 @contextmanager
-def _leased(
+def leased(
     place: str, name: str, holder: dict[str, Any], wait: float, busy: Callable[[dict[str, Any]], Busy]
 ) -> Iterator[None]:
-    """Hold a lock on an object store. Busy comes once its holder has shown that it lives."""
+    """Hold a lock as a lease, on an object store or, as nothing but tests want it, in a folder.
+
+    Args:
+        place: The lakehouse.
+        name: The lock's.
+        holder: What to say of this process.
+        wait: Seconds to wait for another.
+        busy: What is raised then, by what the other says of itself; it comes once that one has shown that it lives.
+    """
     seconds = _seconds()
     # Asked for so short a time that a holder learns of a store that is away before others may take the lock.
     lease, told = _Lease(Files(place, seconds / 12), name), {"beat": 0, "seconds": seconds, "holder": holder}

@@ -5,6 +5,7 @@ dbt and Great Expectations take seconds to import, so a step imports what it alo
 
 from __future__ import annotations
 
+import json
 import secrets
 import signal
 import sys
@@ -23,8 +24,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.damage import BOOKS, damages, explained, models_of, set_aside
+from spark_jobs.damage import BOOKS, LAYERS, damages, explained, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
+from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
@@ -238,6 +240,33 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
     return aside
+
+
+def fill_catalog(run: Run) -> int:
+    """Give the target's catalog every table of the lakehouse, at the places where they are now; how many there are.
+
+    Raises:
+        UsageError: Nothing was landed yet.
+        Fault: The catalog can't be asked.
+    """
+    from spark_jobs.declarations import beginning_of, run_dbt
+
+    files = Files.of(run.places)
+    found = [
+        [layer, name]
+        for layer in LAYERS
+        for name in files.folders(run.places.schema(layer))
+        if "_delta_log" in files.folders(f"{run.places.schema(layer)}/{name}")
+    ]
+    if ["bronze", "records"] not in found:
+        raise UsageError(f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`.")
+    with run.stage("catalog"):
+        told = json.dumps({"tables": found})
+        result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", told])
+    if not result.success:
+        said = result.exception or next((one.message for one in result.result or []), "")
+        raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(said)}")
+    return len(found)
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:

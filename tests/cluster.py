@@ -7,7 +7,6 @@ Each is a process of its own with its own folder, ended by its id. `make setup-c
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import socket
