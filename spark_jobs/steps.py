@@ -259,7 +259,9 @@ def fill_catalog(run: Run) -> int:
         if "_delta_log" in files.folders(f"{run.places.schema(layer)}/{name}")
     ]
     if ["bronze", "records"] not in found:
-        raise UsageError(f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`.")
+        raise UsageError(
+            f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
+        )
     with run.stage("catalog"):
         told = json.dumps({"tables": found})
         result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", told])
