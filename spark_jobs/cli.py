@@ -549,6 +549,7 @@ def _unforeseen(error: Exception) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
+    target = os.environ.get("TIDEMARK_TARGET", "")
     try:
         status = tidemark.main(
             args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="tidemark"
@@ -566,6 +567,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.status
     except Exception as error:
         return _unforeseen(error)
+    finally:
+        os.environ["TIDEMARK_TARGET"] = target  # a process may run several commands
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ Each is a process of its own with its own folder, ended by its id. `make setup-c
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import signal
 import socket
@@ -29,6 +31,7 @@ SPARK = Path(pyspark.__file__).parent
 PATIENCE = 90
 BUCKET = "lake"
 ACCESS, SECRET = "tide", "mark of the tests"
+TIDEMARK = [sys.executable, "-m", "spark_jobs.cli"]
 _SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
 
 
@@ -218,17 +221,16 @@ class Cluster:
 
     def start_thrift(self) -> None:
         """Start the Thrift Server, with the settings that `tidemark settings` prints."""
-        told = self.tidemark("settings")
+        told = self.command(documented("settings --target"))
         assert told.returncode == 0, told.stderr
-        (self.thrift.folder / "thrift.conf").write_text(
+        self.settings.write_text(
             told.stdout + f"spark.hadoop.hive.server2.thrift.port {self.thrift.port}\n"
             "spark.hadoop.hive.server2.thrift.bind.host 127.0.0.1\n"
         )
         self.thrift.run(
-            [str(SPARK / "bin/spark-submit"), "--properties-file", "thrift.conf",
-             "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"],
+            documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}),
             self.environment | {"SPARK_HOME": str(SPARK)},
-        )  # fmt: skip
+        )
 
     def stop(self) -> None:
         """End everything, the last first."""
@@ -237,10 +239,32 @@ class Cluster:
 
     def tidemark(self, *arguments: str, project: Path = PROJECT, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command of Tidemark's on it."""
+        return self.command([*TIDEMARK, *arguments], project, **environ)
+
+    def command(
+        self, words: Sequence[str], project: Path = PROJECT, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command that acts on a project."""
         return subprocess.run(
-            [sys.executable, "-m", "spark_jobs.cli", *arguments, "--project-dir", str(project)],
-            env=self.environment | environ, cwd=PROJECT, capture_output=True, text=True, check=False,
+            [*words, "--project-dir", str(project)],
+            env=self.environment | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | environ,
+            cwd=PROJECT, capture_output=True, text=True, check=False,
         )  # fmt: skip
+
+    @property
+    def settings(self) -> Path:
+        """The file of Spark's settings."""
+        return self.folder / "cluster.conf"
+
+
+def documented(pattern: str, **places: str) -> list[str]:
+    """The one command of docs/cluster.md that a pattern finds, as words, with its programs and places being ours."""
+    text = (PROJECT / "docs/cluster.md").read_text()
+    lines = [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    [line] = [one for one in lines if re.search(pattern, one)]
+    ours = {"spark-submit": [str(SPARK / "bin/spark-submit")], ".venv/bin/tidemark": TIDEMARK}
+    words = shlex.split(line.partition(" > ")[0])
+    return [new for word in words for new in ours.get(word, [places.get(word, word)])]
 
 
 def answers(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""The same project on a cluster: Spark's master, two workers and its Thrift Server, a metastore in PostgreSQL, tables on S3.
+"""The same project on a cluster: Spark's master, workers and Thrift Server, a metastore in PostgreSQL, tables on S3.
 
 All are processes on the loopback, started for these tests, which tell one story on one lakehouse: a batch is landed and
 built, then another while a worker dies, the store stalls and the metastore goes. What stands there is compared with the
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import captured_tables
 from spark_jobs.lock import writing
 from spark_jobs.places import Places
-from tests.cluster import ACCESS, BUCKET, PROJECT, SECRET, SPARK, Cluster
+from tests.cluster import ACCESS, BUCKET, SECRET, Cluster, documented
 from tests.projects import empty_project, land, rows_of, run_models
 from tests.source import Column, Source, Table
 
@@ -49,18 +48,16 @@ class Story:
     project: Path
     batches: list[str]
 
-    def landed(self, number: int, wait: float = 0) -> subprocess.CompletedProcess[str]:
+    def landed(self, number: int) -> subprocess.CompletedProcess[str]:
         """Land a batch on the cluster, by spark-submit."""
         file = self.project.parent / f"clus-{number}.jsonl"
         file.write_text(self.batches[number])
-        settings = self.cluster.folder / "landing.conf"
-        settings.write_text(self.cluster.tidemark("settings", project=self.project).stdout)
-        return subprocess.run(
-            [str(SPARK / "bin/spark-submit"), "--properties-file", str(settings), str(PROJECT / "spark_jobs/cli.py"),
-             "land", str(file), "--project-dir", str(self.project), "--wait", str(wait)],
-            env=self.cluster.environment | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable},
-            cwd=PROJECT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        places = {"cluster.conf": str(self.cluster.settings), "events/": str(file)}
+        return self.cluster.command(documented("cli.py land", **places), self.project)
+
+    def build(self, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Build on the cluster."""
+        return self.cluster.command([*documented("tidemark build$"), "--quiet"], self.project, **environ)
 
     def tidemark(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command on the cluster, in this project."""
@@ -128,7 +125,7 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     try:
         land(spark, story.local, "clus-0-local", story.batches[0], {"clus"})
         run_models(story.local, accounting=True)
-        for done in (story.landed(0), story.tidemark("build", "--quiet")):
+        for done in (story.landed(0), story.build()):
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         yield story
     finally:
@@ -190,7 +187,7 @@ def test_a_second_writer_waits_and_a_worker_may_die_in_a_merge(
     there = Places.of(story.project)
     order: list[str] = []
     with writing(there, "test", "someone"):
-        busy = story.tidemark("build")
+        busy = story.build()
         landing = threading.Thread(target=lambda: order.append(landed_with(story)))
         landing.start()
         time.sleep(5)
@@ -206,7 +203,7 @@ def test_a_second_writer_waits_and_a_worker_may_die_in_a_merge(
     run_models(story.local, accounting=True)
     log = story.project / "logs/dbt.log"
     said = len(log.read_text())
-    building = threading.Thread(target=lambda: order.append(str(story.tidemark("build", "--quiet").returncode)))
+    building = threading.Thread(target=lambda: order.append(str(story.build().returncode)))
     building.start()
     until(lambda: f"merge into gold.{NAME}_history" in log.read_text()[said:])
     story.cluster.workers[0].stop(signal.SIGKILL)
@@ -214,7 +211,7 @@ def test_a_second_writer_waits_and_a_worker_may_die_in_a_merge(
 
     # What the dead worker had to do is done by the other, or by the next run.
     if order[-1] != "0":
-        again = story.tidemark("build", "--quiet")
+        again = story.build()
         assert again.returncode == 0, again.stdout[-3000:]
     for kind in TABLES:
         rows = story.through_thrift(f"select * from {TABLES[kind]}.{NAME}_{kind}")
@@ -222,7 +219,7 @@ def test_a_second_writer_waits_and_a_worker_may_die_in_a_merge(
 
 
 def landed_with(story: Story) -> str:
-    done = story.landed(1, wait=300)
+    done = story.landed(1)
     assert done.returncode == 0, done.stderr[-3000:]
     return str(done.returncode)
 
@@ -254,19 +251,20 @@ def test_a_catalog_that_knows_nothing_is_filled_by_a_command(story: Story) -> No
     with hive.connect("127.0.0.1", port=story.cluster.thrift.port, username="reader").cursor() as cursor:
         cursor.execute(f"drop table gold.{NAME}_history")
 
-    filled = story.tidemark("catalog")
+    filled = story.cluster.command(documented("tidemark catalog$"), story.project)
 
     assert filled.returncode == 0, filled.stdout + filled.stderr
     assert sorted_rows(story.through_thrift(f"select * from gold.{NAME}_history")) == story.expected("history")
 
 
 def test_a_store_that_refuses_or_stalls_ends_the_run_and_says_why(story: Story) -> None:
-    refused = story.tidemark("tables", AWS_SECRET_ACCESS_KEY="wrong, and told to nobody")
+    wrong = {"AWS_SECRET_ACCESS_KEY": "wrong, and told to nobody"}
+    refused = story.tidemark("tables", **wrong)
     store = story.cluster.store.process
     assert store is not None
     store.send_signal(signal.SIGSTOP)
     try:
-        stalled = story.tidemark("build")
+        stalled = story.build()
     finally:
         store.send_signal(signal.SIGCONT)
 
@@ -278,10 +276,10 @@ def test_a_store_that_refuses_or_stalls_ends_the_run_and_says_why(story: Story) 
 
 def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: Story) -> None:
     story.cluster.postgres.stop(signal.SIGKILL)
-    away = story.tidemark("build", "--quiet")
+    away = story.build()
     story.cluster.postgres.start()
 
-    back = story.tidemark("build", "--quiet")
+    back = story.build()
 
     assert away.returncode == 3, away.stderr
     assert back.returncode == 0, back.stdout[-3000:] + back.stderr
