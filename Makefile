@@ -14,6 +14,11 @@ setup: .venv/ready .jars/ready ## Make .venv with the runtime and fetch Spark's 
 .PHONY: setup-cluster
 setup-cluster: setup .jars/cluster/ready ## Fetch what a cluster needs: S3 and a metastore in PostgreSQL
 
+.PHONY: setup-servers
+setup-servers: ## Install the servers that tests start (PostgreSQL, of Debian's packages); needs root
+	apt-get update -q
+	DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql
+
 .PHONY: require
 require:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null || { echo "Tidemark needs Python 3.11, and $(PYTHON) is none: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11"; exit 3; }
@@ -62,7 +67,7 @@ require:
 	@touch $@
 
 .PHONY: test
-test: setup .jars/broker/ready ## Set up everything and run every test
+test: setup .jars/broker/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes

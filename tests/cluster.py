@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -119,25 +120,27 @@ class ObjectStore(Server):
 class Postgres(Server):
     """PostgreSQL for the metastore, in a folder of its own."""
 
+    data: Path | None = None
+
     def start(self) -> None:
         """Start it; the first time, make its data."""
-        data = self.folder / "data"
-        # A server refuses to be root, and reaches only folders that it may enter.
-        self.user = "postgres" if os.geteuid() == 0 else None
-        if not data.exists():
-            data.mkdir()
-            (self.folder / "password").write_text(SECRET)
-            if self.user is not None:
-                shutil.chown(data, self.user)
-                shutil.chown(self.folder, self.user)
+        # A server refuses to be root, and reaches only folders that it may enter: pytest's are its own user's.
+        user = "postgres" if os.geteuid() == 0 else None
+        if self.data is None:
+            self.data = Path(tempfile.mkdtemp(prefix="tidemark-metastore-"))
+            password = self.data / "password"
+            password.write_text(SECRET)
+            if user is not None:
+                for path in (self.data, password):
+                    shutil.chown(path, user)
             subprocess.run(
-                [self.program("initdb"), "-D", str(data), "-U", "tide", "--pwfile", str(self.folder / "password"),
+                [self.program("initdb"), "-D", str(self.data / "data"), "-U", "tide", "--pwfile", str(password),
                  "--auth=scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"],
-                check=True, capture_output=True, user=self.user, cwd="/",
+                check=True, capture_output=True, user=user, cwd="/",
             )  # fmt: skip
-            with (data / "postgresql.conf").open("a") as settings:
+            with (self.data / "data/postgresql.conf").open("a") as settings:
                 settings.write("fsync=off\nlisten_addresses='127.0.0.1'\nunix_socket_directories=''\n")
-        self.run([self.program("postgres"), "-D", str(data), "-p", str(self.port)], user=self.user)
+        self.run([self.program("postgres"), "-D", str(self.data / "data"), "-p", str(self.port)], user=user)
 
     @staticmethod
     def program(name: str) -> str:
@@ -236,6 +239,8 @@ class Cluster:
         """End everything, the last first."""
         for server in reversed(self.servers):
             server.stop()
+        if self.postgres.data is not None:
+            shutil.rmtree(self.postgres.data, ignore_errors=True)
 
     def tidemark(self, *arguments: str, project: Path = PROJECT, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command of Tidemark's on it."""

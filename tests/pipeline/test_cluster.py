@@ -116,8 +116,6 @@ def events() -> list[str]:
 def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """The first batch, landed and built in both lakehouses by the same project."""
     home = tmp_path_factory.mktemp("clus")
-    for folder in (home, *home.parents[:2]):  # PostgreSQL's user has to enter
-        folder.chmod(folder.stat().st_mode | 0o011)
     project = empty_project(home / "project")
     cluster = Cluster(home / "cluster")
     story = Story(cluster, Places.of(project), project, events())
