@@ -145,8 +145,8 @@ class Memory:
         try:
             said = json.loads(Files.of(places).read(_memory(places)) or "")
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
-        except (OSError, ValueError, LookupError, TypeError):
-            return cls()
+        except (OSError, ValueError, LookupError, TypeError, Fault):
+            return cls()  # what keeps a store from being read stops the run where it is told of
         # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
         return memory if _version(places, "bronze/records") >= memory.records else cls()
 
