@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,20 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     return session
+
+
+def require_thrift_server(places: Places) -> None:
+    """Raise a Fault where dbt would ask a Thrift Server that doesn't answer."""
+    if places.is_local:
+        return
+    said = profile(places.project, os.environ)["outputs"][places.target]
+    try:
+        socket.create_connection((said["host"], said["port"]), timeout=10).close()
+    except OSError as error:
+        raise Fault(
+            f"The Thrift Server of target {places.target} doesn't answer at {said['host']}:{said['port']} ({error})."
+            " Start it as docs/cluster.md says, or set TIDEMARK_THRIFT_HOST and TIDEMARK_THRIFT_PORT."
+        ) from error
 
 
 def require_free_catalog(places: Places) -> None:

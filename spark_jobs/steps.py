@@ -32,7 +32,7 @@ from spark_jobs.lock import check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import first_cause
-from spark_jobs.session import build_session, require_free_catalog
+from spark_jobs.session import build_session, require_free_catalog, require_thrift_server
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed, Topics
@@ -179,6 +179,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     from spark_jobs.declarations import beginning_of, run_dbt
 
     with run.stage("build"):
+        require_thrift_server(run.places)
         if (spark := SparkSession.getActiveSession()) is not None:
             bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
@@ -263,6 +264,7 @@ def fill_catalog(run: Run) -> int:
             f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
         )
     with run.stage("catalog"):
+        require_thrift_server(run.places)
         told = json.dumps({"tables": found})
         result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", told])
     if not result.success:

@@ -292,3 +292,12 @@ def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: St
     assert said["status"] == "passed"
     rows = story.through_thrift(f"select * from gold.{NAME}_history")
     assert sorted_rows(rows) == story.expected("history")
+
+
+def test_a_thrift_server_that_is_away_is_named(story: Story) -> None:
+    story.cluster.thrift.stop(signal.SIGKILL)
+
+    away = story.build()
+
+    assert away.returncode == 3
+    assert f"The Thrift Server of target thrift doesn't answer at 127.0.0.1:{story.cluster.thrift.port}" in away.stderr
