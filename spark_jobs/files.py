@@ -144,7 +144,7 @@ def _store_of(place: str, patience: float) -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
     options: dict[str, Any] = {
         "connect_timeout": timedelta(seconds=min(5, patience)),
-        "timeout": timedelta(seconds=patience),
+        "timeout": timedelta(seconds=patience / 2),
         "allow_http": endpoint.startswith("http://"),
     }
     asking: Callable[..., Any] = from_url

@@ -239,7 +239,7 @@ def leased(
     """
     seconds = _seconds()
     # Asked for so short a time that a holder learns of a store that is away before others may take the lock.
-    lease, told = _Lease(Files(place, seconds / 12), name), {"beat": 0, "seconds": seconds, "holder": holder}
+    lease, told = _Lease(Files(place, seconds / 8), name), {"beat": 0, "seconds": seconds, "holder": holder}
     deadline = time.monotonic() + wait
     seen: tuple[int, int] | None = None
     while True:
