@@ -11,6 +11,9 @@ help: ## Show what can be made
 .PHONY: setup
 setup: .venv/ready .jars/ready ## Make .venv with the runtime and fetch Spark's jars; a second time does nothing
 
+.PHONY: setup-cluster
+setup-cluster: setup .jars/cluster/ready ## Fetch what a cluster needs: S3 and a metastore in PostgreSQL
+
 .PHONY: require
 require:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null || { echo "Tidemark needs Python 3.11, and $(PYTHON) is none: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11"; exit 3; }
@@ -37,6 +40,16 @@ require:
 	$(VENV)/python -m spark_jobs.fetch_jars $(filter %.jars.txt,$^) .jars/live 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
+.jars/cluster/ready: conf/cluster_jars.txt .venv/ready
+	@mkdir -p .jars/cluster
+	$(VENV)/python -m spark_jobs.fetch_jars conf/cluster_jars.txt .jars/cluster 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
+.jars/s3/ready: tests/s3_jars.txt .venv/ready
+	@mkdir -p .jars/s3
+	$(VENV)/python -m spark_jobs.fetch_jars tests/s3_jars.txt .jars/s3 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+	@touch $@
+
 .venv-lint/ready: requirements/lint.txt | require
 	$(PYTHON) -m venv .venv-lint
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
@@ -54,7 +67,7 @@ require:
 	@touch $@
 
 .PHONY: test
-test: setup .jars/broker/ready .jars/live/ready ## Set up everything and run every test
+test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run every test
 	$(VENV)/python -m pytest
 
 .PHONY: tapes
@@ -70,7 +83,7 @@ captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in 
 	CAPTURES=$(or $(CAPTURES),tests/captures) $(VENV)/python -m pytest -s -o timeout=0 tests/pipeline/test_captures.py
 
 .PHONY: setup-servers
-setup-servers: ## As root, install Debian's PostgreSQL 15 and MariaDB 10.11, which the live tests start by themselves
+setup-servers: ## As root, install Debian's PostgreSQL 15 and MariaDB 10.11, which tests start by themselves
 	@test -x /usr/lib/postgresql/15/bin/postgres && test -x /usr/sbin/mariadbd && test -x /usr/bin/mariadb-install-db || { \
 		test "$$(id -u)" = 0 || { echo "setup-servers installs Debian's packages: run it as root"; exit 2; }; \
 		apt-get update --quiet=2 && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes \

@@ -171,6 +171,7 @@ class Project:
             "flags": SimpleNamespace(WHICH="build", EMPTY=False, PROJECT_DIR="."),
             "var": lambda name, default=None: default,
             "env_var": lambda name, default="": default,
+            "target": SimpleNamespace(schema="default"),
             "graph": SimpleNamespace(
                 nodes=self._nodes, sources={f"{one.source_name}.{one.name}": one for one in sources}
             ),

@@ -3,7 +3,8 @@
 A snapshot of `--keys` rows is landed and built from nothing, then `--changes` changes of it (see `workload`), then
 nothing new. All is one process, one Spark session and one captured table, in a folder that is removed afterwards.
 
-Measured is wall-clock time of each stage; making the records and writing the models is not part of any. Below a build
+Measured is wall-clock time of each stage, and the processor time of this process and its JVM, which says more where the
+machine has other work; making the records and writing the models is not part of any. Below a build
 stand its models and tests with the seconds that dbt gives them: where they run side by side, they add up to more than
 their build, and dbt's own work is in none of them. The first stage of each kind also pays for what a JVM does once
 (loading classes, compiling), as a nightly run does.
@@ -11,14 +12,16 @@ their build, and dbt's own work is in none of them. The first stage of each kind
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 import click
+from pyspark.sql import SparkSession
 
 from benchmarks.workload import Sizes, files_of, generate
 from spark_jobs import steps
@@ -34,14 +37,15 @@ class Profile:
 
     def __init__(self) -> None:
         self._parts: dict[str, float] = {}
+        self._jvm = 0
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage; what is added within stands below it."""
         self._parts.clear()
-        before = monotonic()
+        before, busy = monotonic(), self._busy()
         yield
-        self._line(name, monotonic() - before)
+        self._line(name, monotonic() - before, self._busy() - busy)
         for part, seconds in self._parts.items():
             self._line(f"  {part}", seconds)
 
@@ -53,9 +57,21 @@ class Profile:
             if kind != "operation":
                 self._parts[name] = self._parts.get(name, 0) + result.execution_time
 
+    def watch(self, spark: SparkSession) -> None:
+        """Count the processor time of a session's JVM, too."""
+        self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+
+    def _busy(self) -> float:
+        """Seconds of processor time so far."""
+        seconds = process_time()
+        if self._jvm:
+            fields = Path(f"/proc/{self._jvm}/stat").read_text().rpartition(")")[2].split()
+            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return seconds
+
     @staticmethod
-    def _line(name: str, seconds: float) -> None:
-        click.echo(f"{name:<44}{seconds:>8.1f}")
+    def _line(name: str, seconds: float, busy: float | None = None) -> None:
+        click.echo(f"{name:<44}{seconds:>8.1f}{'' if busy is None else f'{busy:>8.1f}'}")
 
 
 @click.command()
@@ -70,7 +86,7 @@ def main(keys: int, changes: int) -> None:
         run = steps.Run(Places(project, str(home / "lakehouse"), str(home / "catalog")), "profile")
         run.begin("text")
         initial, [increment] = files_of(generate(home / "workload", Sizes(keys, 1, changes)), home / "workload")
-        click.echo(f"{f'{changes} changes into {keys} keys':<44}{'seconds':>8}")
+        click.echo(f"{f'{changes} changes into {keys} keys':<44}{'seconds':>8}{'cpu':>8}")
 
         def build(name: str) -> None:
             with profile.stage(name):
@@ -81,6 +97,7 @@ def main(keys: int, changes: int) -> None:
 
         with profile.stage("start"):
             spark = run.session(catalog=True)
+        profile.watch(spark)
         with profile.stage("land initial"):
             steps.land(run, spark, [initial], "profile")
         write(project, missing(project, seen_tables(spark, run.places)))

@@ -48,7 +48,17 @@ PLACES_ARE = (
     "The environment says where things are and who asks, and nothing else. Relative paths start at the project."
 )
 PLACES = {
-    "TIDEMARK_LAKEHOUSE": ("`lakehouse` in the project", "Folder of every table, report and log."),
+    "TIDEMARK_LAKEHOUSE": (
+        "`lakehouse` in the project",
+        "Folder of every table, report and log; or a place on an object store (`s3a://…`), which AWS's own variables"
+        " tell how to reach.",
+    ),
+    "TIDEMARK_TARGET": (
+        "`profiles.yml`'s",
+        "The target: `local`, `local_dev`, `thrift`, `thrift_dev`; `--target` before it."
+        " [cluster.md](cluster.md) says more.",
+    ),
+    "TIDEMARK_LEASE_SECONDS": ("60", "On an object store: for how long a silent writer keeps the lock."),
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; made anew when lost."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
@@ -83,6 +93,17 @@ PLACES = {
         "`8g`",
         "Memory that the process Spark runs in may take; it takes less where less is needed.",
     ),
+    "TIDEMARK_MASTER": ("`local[*]`", "Of a cluster: Spark's master."),
+    "TIDEMARK_CORES": ("all", "Of a cluster: how many cores one application may take."),
+    "TIDEMARK_EXECUTOR_MEMORY": ("`4g`", "Of a cluster: memory of an executor."),
+    "TIDEMARK_EXECUTOR_JAVA_OPTIONS": ("nothing", "Of a cluster: further options of executors' JVMs."),
+    "TIDEMARK_DRIVER_HOST": ("Spark's", "Of a cluster: the name by which workers reach this machine."),
+    "TIDEMARK_THRIFT_HOST": ("`127.0.0.1`", "Where the Thrift Server is."),
+    "TIDEMARK_THRIFT_PORT": ("`10000`", "Its port."),
+    "TIDEMARK_THRIFT_USER": ("`tidemark`", "Who asks it."),
+    "TIDEMARK_METASTORE": ("a local PostgreSQL", "JDBC URL of the shared metastore's database."),
+    "TIDEMARK_METASTORE_USER": ("none", "Who asks that database."),
+    "TIDEMARK_METASTORE_PASSWORD": ("none", "The password; in no setting, no log and no message."),
 }
 _MARK = re.compile(r"\bOwns ((?:[RG]\d+(?:, | and )?)+)")
 RULES_ARE = """\

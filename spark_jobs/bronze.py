@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.errors import Fault
+from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing.record_files import text_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -76,9 +76,16 @@ TABLES = {
 def ensure(spark: SparkSession, places: Places) -> None:
     """Make bronze's tables where they are missing; touches nothing else.
 
+    An environment that reads another's bronze makes none.
+
     Raises:
+        UsageError: It is another's, and not there yet.
         Fault: A table has files and no log: made anew, it would hide them.
     """
+    if places.reads_only:
+        if not is_table(spark, places.table("bronze", "records")):
+            raise UsageError(f"Nothing was landed in {places.lakehouse} yet, and target {places.target} only reads it.")
+        return
     for name, (columns, partitions, pruned_by) in TABLES.items():
         location = places.table("bronze", name)
         is_there = is_table(spark, location)
@@ -103,16 +110,16 @@ def remedy(location: str) -> str:
 
 def is_table(spark: SparkSession, location: str) -> bool:
     """Whether a Delta table is at the location."""
-    files, log = _files_at(spark, f"{location}/_delta_log")
+    files, log = files_at(spark, f"{location}/_delta_log")
     return bool(files.exists(log))
 
 
 def _has_files(spark: SparkSession, location: str) -> bool:
-    files, folder = _files_at(spark, location)
+    files, folder = files_at(spark, location)
     return bool(files.exists(folder) and files.listFiles(folder, True).hasNext())
 
 
-def _files_at(spark: SparkSession, location: str) -> tuple[Any, Any]:
+def files_at(spark: SparkSession, location: str) -> tuple[Any, Any]:
     """Hadoop's file system of a location, and the location as it names it."""
     path = spark._jvm.org.apache.hadoop.fs.Path(location)
     return path.getFileSystem(spark._jsc.hadoopConfiguration()), path

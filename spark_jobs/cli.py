@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import json
+import os
 import re
 import sys
 import traceback
@@ -34,9 +35,19 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     with_project = click.option(
         "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
     )(naming_damage)
+    with_target = click.option(
+        "--target", metavar="NAME", expose_value=False, callback=_take_target,
+        help="The target of profiles.yml: local, local_dev, thrift, thrift_dev. TIDEMARK_TARGET by default.",
+    )(with_project)  # fmt: skip
     return click.option(
         "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log file's lines."
-    )(with_project)
+    )(with_target)
+
+
+def _take_target(context: Any, parameter: Any, value: str | None) -> None:
+    # One place tells every part of the command, dbt too.
+    if value is not None:
+        os.environ["TIDEMARK_TARGET"] = value
 
 
 def _name_damage(project_dir: str, error: Exception) -> None:
@@ -153,6 +164,7 @@ def land(
     pace = every or 10 if continuous else None
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=pace)
     run = steps.Run(Places.of(project_dir), "land")
+    run.places.require_bronze("land")
     if wanted is not None:
         run.begin(log_format)
         streamed = steps.land_kafka(run, run.session(), wanted, source_label, None if continuous else wait)
@@ -225,7 +237,9 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
     run = steps.Run(Places.of(project_dir), "build")
     run.begin(log_format)
     with writing(run.places, run.run_id, "build", wait):
-        run.session(catalog=True)
+        # A Thrift Server needs no session of ours.
+        if run.places.is_local:
+            run.session(catalog=True)
         steps.build(run, dbt_arguments)
 
 
@@ -245,6 +259,25 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
     with writing(run.places, run.run_id, "rebuild", wait):
         for place in steps.rebuild(run, run.session(catalog=True), names):
             click.echo(f"moved aside: {place}; remove it once nothing in it is missed.")
+
+
+@tidemark.command()
+@_writer
+def catalog(project_dir: str, log_format: str, wait: float) -> None:
+    """Give the target's catalog every table of the lakehouse: one that is new, was lost, or knew them elsewhere.
+
+    Nothing is built. Views come with the next build.
+    """
+    from spark_jobs import steps
+    from spark_jobs.lock import writing
+
+    run = steps.Run(Places.of(project_dir), "catalog")
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "catalog", wait):
+        if run.places.is_local:
+            run.session(catalog=True)
+        count = steps.fill_catalog(run)
+    click.echo(f"{count} tables are in the catalog of target {run.places.target}.")
 
 
 @tidemark.command()
@@ -364,6 +397,16 @@ def status(project_dir: str, log_format: str) -> None:
         click.echo(line)
 
 
+@tidemark.command()
+@_common
+def settings(project_dir: str, log_format: str) -> None:
+    """Print Spark's settings of the target, as `spark-submit --properties-file` takes them."""
+    from spark_jobs.session import settings as settings_of
+
+    for name, value in settings_of(Places.of(project_dir)).items():
+        click.echo(f"{name} {value.replace(chr(92), chr(92) * 2)}")
+
+
 @tidemark.group(cls=_Commands)
 def quarantine() -> None:
     """Look at what could not be understood, and release it after a fix (R2)."""
@@ -426,6 +469,7 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
     from spark_jobs.quarantine import release as release_entries
 
     this = steps.Run(Places.of(project_dir), "quarantine release")
+    this.places.require_bronze("quarantine release")
     this.begin(log_format)
     with writing(this.places, this.run_id, "quarantine release", wait):
         spark = this.session()
@@ -501,6 +545,7 @@ def _unforeseen(error: Exception) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
+    target = os.environ.get("TIDEMARK_TARGET", "")
     try:
         status = tidemark.main(
             args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="tidemark"
@@ -518,6 +563,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.status
     except Exception as error:
         return _unforeseen(error)
+    finally:
+        os.environ["TIDEMARK_TARGET"] = target  # a process may run several commands
 
 
 if __name__ == "__main__":

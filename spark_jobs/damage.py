@@ -12,9 +12,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs import bronze
 from spark_jobs.bronze import TABLES, remedy
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.errors import Fault
+from spark_jobs.files import Files
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -56,7 +58,9 @@ def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]
         said: An error's text; a table of which it names a file is damaged, though its files are there.
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    named = set(re.findall(rf"{re.escape(places.lakehouse)}/({'|'.join(LAYERS)})/([^/\s]+)/", unquote(said)))
+    schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
+    said_of = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(said))
+    named = {(schema.removeprefix(places.prefix), name) for schema, name in said_of}
     found = []
     for layer, name in _tables(places):
         damage = damage_of(spark, places, layer, name)
@@ -70,21 +74,20 @@ def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]
 def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Damage | None:
     """What is wrong with a table's log and with its set of files; None for one that is right, or not there."""
     location = places.table(layer, name)
-    folder = Path(location)
-    if not (folder / "_delta_log").is_dir():
-        if not any(folder.rglob("*.parquet")):
+    files = Files(location)
+    if "_delta_log" not in files.folders():
+        if next(files.below("", ".parquet"), None) is None:
             return None
         return Damage(layer, name, location, "it has files and no log", has_log=False)
     try:
         listed = spark.table(table_at(location)).inputFiles()
     except (PySparkException, Py4JError) as error:
         return Damage(layer, name, location, f"its log can't be read, {_first_line(str(error))}", has_log=False)
-    there = {str(path) for path in folder.rglob("*.parquet")}
-    missing = sorted({unquote(path).removeprefix("file:").replace("///", "/") for path in listed} - there)
+    wanted = (unquote(path).removeprefix("file:").replace("///", "/") for path in listed)
+    missing = sorted({path.removeprefix(f"{location}/") for path in wanted} - set(files.below("", ".parquet")))
     if not missing:
         return None
-    example = str(Path(missing[0]).relative_to(folder))
-    return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {example}", has_log=True)
+    return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {missing[0]}", has_log=True)
 
 
 def explained(spark: SparkSession | None, places: Places, said: str) -> Fault | None:
@@ -98,12 +101,19 @@ def explained(spark: SparkSession | None, places: Places, said: str) -> Fault | 
     return Fault(" ".join(damage.told for damage in found)) if found else None
 
 
-def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> Path:
+def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> str:
     """Move a table whose log can't be read out of the way, whole, and let the catalog forget it; where it is now."""
-    place = Path(places.lakehouse) / "ops" / "_damaged" / run_id / f"{damage.layer}.{damage.name}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    Path(damage.location).rename(place)
-    if model is not None:
+    place = places.table("ops", f"_damaged/{run_id}/{damage.layer}.{damage.name}")
+    if places.is_folder:
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(damage.location).rename(place)
+    else:
+        # An object store has no folders: its files are copied one by one.
+        files, location = bronze.files_at(spark, damage.location)
+        files.mkdirs(bronze.files_at(spark, place)[1].getParent())
+        files.rename(location, bronze.files_at(spark, place)[1])
+    # A shared catalog is the Thrift Server's: what it knows of the table is replaced by the build that follows.
+    if model is not None and places.is_local:
         spark.sql(f"drop table if exists {model.relation}")
     return place
 
@@ -114,11 +124,10 @@ def models_of(table: CapturedTable) -> Iterator[Model]:
 
 
 def _tables(places: Places) -> Sequence[tuple[str, str]]:
+    files = Files.of(places)
     found = [("bronze", name) for name in TABLES]
     for layer in LAYERS[1:]:
-        folder = Path(places.lakehouse) / layer
-        names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        found += [(layer, name) for name in names if not name.startswith("_")]
+        found += [(layer, name) for name in files.folders(places.schema(layer)) if not name.startswith("_")]
     return found
 
 

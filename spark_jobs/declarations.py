@@ -86,7 +86,15 @@ def run_dbt(places: Places, arguments: list[str]) -> Any:
 
     with _environment(places):
         return dbtRunner().invoke(
-            [*arguments, "--project-dir", str(places.project), "--profiles-dir", str(places.project)]
+            [
+                *arguments,
+                "--target",
+                places.target,
+                "--project-dir",
+                str(places.project),
+                "--profiles-dir",
+                str(places.project),
+            ]
         )
 
 
@@ -156,7 +164,7 @@ def declared_tables(places: Places) -> Declared:
 
 
 def _model(places: Places, node: Any) -> Model:
-    return Model(node.name, f"{node.schema}.{node.alias}", places.table(node.schema, node.alias))
+    return Model(node.name, f"{node.schema}.{node.alias}", f"{places.lakehouse}/{node.schema}/{node.alias}")
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def fetch(*listings: Path, folder: Path) -> list[str]:
         )
         for name, (coordinate, digest) in missing.items():
             spark.sql(f"add jar ivy://{coordinate}?transitive=false")
-            found = next(Path(cache).glob(f"jars/*{name}"), None)
+            found = next(Path(cache).glob(f"jars/*_{name}"), None)
             if found is None or not _holds(found, digest):
                 raise Fault(f"{coordinate}: what was fetched is not the jar with SHA-256 {digest}.")
             shutil.copy(found, folder / name)

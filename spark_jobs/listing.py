@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model, captured_tables
+from spark_jobs.files import Files
 from spark_jobs.lock import holder_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -91,8 +91,8 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
 
 
 def _last_run(places: Places) -> str:
-    report = Path(places.lakehouse) / "reports" / "latest" / "report.json"
-    if not report.exists():
+    report = Files.of(places).read(f"{places.schema('reports')}/latest/report.json")
+    if report is None:
         return "none was checked yet"
-    said = json.loads(report.read_text())
+    said = json.loads(report)
     return f"{said['run_id']}: {said['status']}"

@@ -1,17 +1,29 @@
-"""One writer at a time (G8): a lock on the lakehouse that the system lets go when its holder dies, however it dies."""
+"""One writer at a time (G8): a lock on the lakehouse that frees itself when its holder dies, however it dies.
+
+In a folder it is the system's lock on a file. On an object store it is a lease. Each holder makes an object under the
+next number, which the store lets one process alone do, and writes it again and again; one that is not written for as
+long as it says itself is dead, and another takes the next number. Nobody's clock is compared with another's. A holder
+that could not write its own for two thirds of that time ends its process at once, since another may write by then.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import socket
+import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from spark_jobs.errors import Busy, Fault, UsageError
+from spark_jobs.files import Files
+from spark_jobs.logs import log
 from spark_jobs.places import Places
 
 LAYOUT = 2
@@ -19,16 +31,21 @@ MARKER = "tidemark.json"
 
 
 def open_lakehouse(places: Places) -> Path:
-    """Make the lakehouse's folder, or check that its layout is one that this version knows; the folder.
+    """Make the lakehouse, or check that its layout is one that this version knows; the folder of its logs.
+
+    Logs of a lakehouse on an object store, which can't append, are in the project's `logs/tidemark`.
 
     Raises:
         UsageError: The lakehouse has a layout of another version.
         Fault: The folder can't be made or written.
     """
-    if "://" in places.lakehouse:
-        raise UsageError(f"TIDEMARK_LAKEHOUSE={places.lakehouse}: this version keeps lakehouses in folders only.")
-    folder = Path(places.lakehouse)
     check_layout(places)
+    if not places.is_folder:
+        files = Files.of(places)
+        if files.read(MARKER) is None:
+            files.write(MARKER, json.dumps({"layout": LAYOUT}) + "\n")
+        return places.project / "logs" / "tidemark"
+    folder = Path(places.lakehouse)
     marker = folder / MARKER
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +56,7 @@ def open_lakehouse(places: Places) -> Path:
             f"The lakehouse {folder} can't be written ({error.strerror}). Give this user the right to write there,"
             " or set TIDEMARK_LAKEHOUSE to another folder."
         ) from error
-    return folder
+    return folder / "logs"
 
 
 def check_layout(places: Places) -> None:
@@ -49,11 +66,12 @@ def check_layout(places: Places) -> None:
         UsageError: The layout is of another version.
         Fault: The marker can't be read.
     """
-    marker = Path(places.lakehouse) / MARKER
+    marker = f"{places.lakehouse}/{MARKER}"
     try:
-        layout = json.loads(marker.read_text())["layout"]
-    except (FileNotFoundError, NotADirectoryError):
-        return
+        text = Files.of(places).read(MARKER)
+        if text is None:
+            return
+        layout = json.loads(text)["layout"]
     except OSError as error:
         raise Fault(f"{marker} can't be read ({error.strerror}). Give this user the right to.") from error
     except (ValueError, LookupError, TypeError) as error:
@@ -67,23 +85,36 @@ def check_layout(places: Places) -> None:
 
 @contextmanager
 def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Iterator[None]:
-    """Hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy."""
-    descriptor = _lock_file(places, ".lock")
+    """Hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy.
+
+    An environment that only reads bronze has a lock of its own.
+    """
+    name = f"{places.prefix}writer"
+    said = {"pid": os.getpid(), "host": socket.gethostname(), "run_id": run_id, "command": command,
+            "since": datetime.now(UTC).isoformat(timespec="seconds")}  # fmt: skip
+
+    def busy(holder: dict[str, Any]) -> Busy:
+        where = f" on {holder['host']}" if holder.get("host") not in (None, said["host"]) else ""
+        return Busy(
+            f"The lakehouse {places.lakehouse} is being written by process {holder.get('pid', '?')}{where}"
+            f" (`tidemark {holder.get('command', '?')}`, since {holder.get('since', '?')})."
+            " Wait for it to end, or give --wait SECONDS."
+        )
+
+    if not places.is_folder:
+        open_lakehouse(places)
+        with leased(places.lakehouse, name, said, wait, busy):
+            yield
+        return
+    descriptor = _lock_file(places, f".{places.prefix}lock")
     deadline = time.monotonic() + wait
     try:
         while not _taken(descriptor):
             if time.monotonic() >= deadline:
-                holder = holder_of(places) or {}
-                raise Busy(
-                    f"The lakehouse {places.lakehouse} is being written by process {holder.get('pid', '?')}"
-                    f" (`tidemark {holder.get('command', '?')}`, since {holder.get('since', '?')})."
-                    " Wait for it to end, or give --wait SECONDS."
-                )
+                raise busy(holder_of(places) or {})
             time.sleep(0.2)
         os.ftruncate(descriptor, 0)
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        words = {"pid": os.getpid(), "run_id": run_id, "command": command, "since": since}
-        os.pwrite(descriptor, json.dumps(words).encode(), 0)
+        os.pwrite(descriptor, json.dumps(said).encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:
@@ -93,18 +124,27 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
 @contextmanager
 def alone(places: Places, name: str, what: str) -> Iterator[None]:
     """Do something that one process at a time may do, writing or not; raises Busy where another does it."""
+    busy = Busy(f"Another process lands {what} in {places.lakehouse}. Wait for it to end, or stop it.")
+    if not places.is_folder:
+        open_lakehouse(places)
+        with leased(places.lakehouse, name, {"pid": os.getpid(), "host": socket.gethostname()}, 0, lambda _: busy):
+            yield
+        return
     descriptor = _lock_file(places, f".{name}.lock")
     try:
         if not _taken(descriptor):
-            raise Busy(f"Another process lands {what} in {places.lakehouse}. Wait for it to end, or stop it.")
+            raise busy
         yield
     finally:
         os.close(descriptor)
 
 
-def holder_of(places: Places) -> dict[str, str] | None:
+def holder_of(places: Places) -> dict[str, Any] | None:
     """Who writes the lakehouse now; None where no one does."""
-    path = Path(places.lakehouse) / ".lock"
+    if not places.is_folder:
+        lease = _Lease(Files.of(places), f"{places.prefix}writer")
+        return lease.holder(lease.last())
+    path = Path(places.lakehouse) / f".{places.prefix}lock"
     if not path.exists():
         return None
     with path.open() as file:
@@ -117,8 +157,9 @@ def holder_of(places: Places) -> dict[str, str] | None:
 
 
 def _lock_file(places: Places, name: str) -> int:
+    open_lakehouse(places)
     try:
-        return os.open(open_lakehouse(places) / name, os.O_RDWR | os.O_CREAT, 0o644)
+        return os.open(Path(places.lakehouse) / name, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise Fault(f"The lakehouse {places.lakehouse} can't be written ({error.strerror}).") from error
 
@@ -129,3 +170,126 @@ def _taken(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _seconds() -> float:
+    """How long a holder's silence lasts before it counts as dead."""
+    told = os.environ.get("TIDEMARK_LEASE_SECONDS", "60")
+    if not told.isdigit() or int(told) < 3:
+        raise UsageError(f"TIDEMARK_LEASE_SECONDS={told}: it takes whole seconds, 3 or more.")
+    return int(told)
+
+
+class _Lease:
+    """The holders of one lock, numbered; the last number counts.
+
+    Lower numbers are removed by later holders, never the last: so no number is taken twice while it could count.
+    """
+
+    def __init__(self, files: Files, name: str) -> None:
+        self.files = files
+        self.folder = f"_locks/{name}"
+
+    def last(self) -> int:
+        """The last number; 0 where there was no holder yet."""
+        return max((int(one) for one in self.files.names(self.folder) if one.isdigit()), default=0)
+
+    def told(self, number: int) -> dict[str, Any]:
+        """What a holder says: `beat`, how often it said so; `seconds`, how long its word counts; `holder`, or None."""
+        text = self.files.read(self._name(number)) if number else None
+        return dict(json.loads(text)) if text else {"beat": 0, "seconds": 0, "holder": None}
+
+    def holder(self, number: int) -> dict[str, Any] | None:
+        """Who holds it; None where it was let go."""
+        return self.told(number)["holder"]
+
+    def take(self, number: int, told: dict[str, Any]) -> bool:
+        """Take a number; whether it is ours, and the last."""
+        if not self.files.create(self._name(number), json.dumps(told)):
+            return False
+        if self.last() != number:
+            # Whoever took this number before has been followed by others already, who removed it.
+            self.files.remove(self._name(number))
+            return False
+        for one in self.files.names(self.folder):
+            if one.isdigit() and int(one) < number:
+                self.files.remove(self._name(int(one)))
+        return True
+
+    def say(self, number: int, told: dict[str, Any]) -> None:
+        """Write a holder's own number again."""
+        self.files.write(self._name(number), json.dumps(told))
+
+    def _name(self, number: int) -> str:
+        return f"{self.folder}/{number:012d}"
+
+
+@contextmanager
+def leased(
+    place: str, name: str, holder: dict[str, Any], wait: float, busy: Callable[[dict[str, Any]], Busy]
+) -> Iterator[None]:
+    """Hold a lock as a lease, on an object store or, as nothing but tests want it, in a folder.
+
+    Args:
+        place: The lakehouse.
+        name: The lock's.
+        holder: What to say of this process.
+        wait: Seconds to wait for another.
+        busy: What is raised then, by what the other says of itself; it comes once that one has shown that it lives.
+    """
+    seconds = _seconds()
+    # Asked for so short a time that a holder learns of a store that is away before others may take the lock.
+    lease, told = _Lease(Files(place, seconds / 8), name), {"beat": 0, "seconds": seconds, "holder": holder}
+    deadline = time.monotonic() + wait
+    seen: tuple[int, int] | None = None
+    while True:
+        number = lease.last()
+        other = lease.told(number)
+        now = time.monotonic()
+        if seen is None or (number, other["beat"]) != seen:
+            is_alive, seen, since = seen is not None, (number, other["beat"]), now
+        if other["holder"] is None or now - since >= other["seconds"]:
+            if lease.take(number + 1, told):
+                break
+            continue
+        if is_alive and now >= deadline:
+            raise busy(other["holder"])
+        time.sleep(min(1, other["seconds"] / 20))
+    ended = threading.Event()
+    beating = threading.Thread(target=_beat, args=(lease, number + 1, told, ended), daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        beating.join()
+        with suppress(Fault):  # then it frees itself
+            lease.say(number + 1, told | {"holder": None})
+
+
+def _beat(lease: _Lease, number: int, told: dict[str, Any], ended: threading.Event) -> None:
+    """Say again and again that the holder lives; end the process where the lock is lost."""
+    seconds, last = told["seconds"], time.monotonic()
+    while not ended.wait(seconds / 6):
+        told["beat"] += 1
+        try:
+            lease.say(number, told)
+            if lease.last() != number:
+                why = "another process took it."
+            elif time.monotonic() - last >= seconds * 2 / 3:
+                why = f"it could not be renewed for {time.monotonic() - last:.0f} s."
+            else:
+                last = time.monotonic()
+                continue
+        except Fault as error:
+            if time.monotonic() - last < seconds * 2 / 3:
+                continue
+            why = str(error)
+        if not ended.is_set():
+            _end(f"The lock on the lakehouse is lost, so this process ends at once: {why} The next run goes on.")
+
+
+def _end(why: str) -> None:
+    log.critical("%s", why)
+    print(f"tidemark: {why}", file=sys.stderr, flush=True)
+    os._exit(Fault.status)

@@ -6,8 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spark_jobs.errors import UsageError
+
+BRONZE = "bronze"
+# Tables of ops that landing writes.
+LANDED = ("kafka_offsets", "kafka_gaps")
+# The schema of targets whose layers have their plain names.
+_PLAIN = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +22,18 @@ class Places:
     """The folders a command works on.
 
     `project` holds `dbt_project.yml`; `lakehouse` holds every table (`TIDEMARK_LAKEHOUSE`, default `lakehouse/` in the
-    project); `catalog` holds the metastore (`TIDEMARK_CATALOG`, default `catalog/` in the project).
+    project; a folder, or a URL of an object store); `catalog` holds the embedded metastore (`TIDEMARK_CATALOG`, default
+    `catalog/` in the project). `target` is the one of `profiles.yml` (`TIDEMARK_TARGET`, default the profile's own);
+    `is_local` says whether dbt shares this process's Spark, or asks a Thrift Server. `prefix` stands before the layers
+    of an environment that reads another's bronze: `dev_`, or nothing.
     """
 
     project: Path
     lakehouse: str
     catalog: str
+    target: str = "local"
+    is_local: bool = True
+    prefix: str = ""
 
     @classmethod
     def of(cls, project: str | Path = ".", environ: Mapping[str, str] = os.environ) -> Places:
@@ -30,19 +43,70 @@ class Places:
             raise UsageError(
                 f"--project-dir {project}: no dbt_project.yml there. Run in Tidemark's project or name its folder."
             )
+        said = profile(root, environ)
+        target = environ.get("TIDEMARK_TARGET") or said["target"]
+        if target not in said["outputs"]:
+            raise UsageError(f"--target {target}: profiles.yml has {', '.join(sorted(said['outputs']))}.")
+        chosen = said["outputs"][target]
         return cls(
             project=root,
             lakehouse=_absolute(root, environ.get("TIDEMARK_LAKEHOUSE", "lakehouse")),
             catalog=_absolute(root, environ.get("TIDEMARK_CATALOG", "catalog")),
+            target=target,
+            is_local=chosen["method"] == "session",
+            prefix="" if chosen["schema"] == _PLAIN else f"{chosen['schema']}_",
         )
 
     def environment(self) -> dict[str, str]:
         """The variables by which dbt and Spark find the same places."""
         return {"TIDEMARK_LAKEHOUSE": self.lakehouse, "TIDEMARK_CATALOG": self.catalog}
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether the lakehouse is a folder; else it is on an object store."""
+        return "://" not in self.lakehouse
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether bronze is another environment's, which this one reads and never writes."""
+        return bool(self.prefix)
+
+    def schema(self, layer: str) -> str:
+        """The schema, and the folder, of a layer: `bronze`, `silver`, `gold`, `ops`, `reports` or `logs`."""
+        return layer if layer == BRONZE else f"{self.prefix}{layer}"
+
     def table(self, layer: str, name: str) -> str:
-        """The location of a table of `bronze`, `silver`, `gold` or `ops`."""
-        return f"{self.lakehouse}/{layer}/{name}"
+        """The location of a table of a layer; what landing knows of topics goes with its bronze."""
+        schema = layer if name in LANDED else self.schema(layer)
+        return f"{self.lakehouse}/{schema}/{name}"
+
+    def require_bronze(self, command: str) -> None:
+        """Raise UsageError where bronze is another environment's."""
+        if self.reads_only:
+            raise UsageError(
+                f"{command}: target {self.target} reads bronze and never writes it. Land with a target whose schema is"
+                f" {_PLAIN}, then `tidemark build --target {self.target}`."
+            )
+
+
+def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The project's profile in `profiles.yml`, as dbt reads it; raises UsageError where it can't be read."""
+    import jinja2
+    import yaml
+
+    try:
+        text = (project / "profiles.yml").read_text()
+    except OSError as error:
+        raise UsageError(
+            f"{project}: no profiles.yml that can be read, so it is no project of Tidemark's."
+            " Run in Tidemark's project, or name its folder with --project-dir."
+        ) from error
+    engine = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - YAML, and no page
+    engine.filters["as_number"] = int
+    said: dict[str, Any] = yaml.safe_load(
+        engine.from_string(text).render(env_var=lambda name, default="": environ.get(name, default))
+    )["tidemark"]
+    return said
 
 
 def _absolute(root: Path, place: str) -> str:

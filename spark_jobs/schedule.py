@@ -16,18 +16,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import __version__, steps
+from spark_jobs.damage import LAYERS
 from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, record_files
 from spark_jobs.lock import writing
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
-from spark_jobs.places import Places
+from spark_jobs.places import BRONZE, Places
 from spark_jobs.reporting.liveness import DEAD
 
 if TYPE_CHECKING:
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
 MEMORY = "run.json"
 # Of a project, what tables and reports are made by.
 _PROJECT = ("models", "macros", "expectations", "tests/dbt", "dbt_project.yml", "profiles.yml")
-# Each look at a broker writes it, and no table is made of it.
-_NOT_NEWS = "kafka_offsets"
+# Each look at a broker or each build writes them, and no table is made of them.
+_NOT_NEWS = ("/kafka_offsets", "/_staged")
 # A process whose runs fail so often in a row may be what is wrong: whoever started it can start another.
 _FAULTS = 3
 _HOOK_SECONDS = 60
@@ -138,21 +141,18 @@ class Memory:
     def of(cls, places: Places) -> Memory:
         """The memory of a lakehouse."""
         try:
-            said = json.loads((Path(places.lakehouse) / MEMORY).read_text())
+            said = json.loads(Files.of(places).read(_memory(places)) or "")
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
-        except (OSError, ValueError, LookupError, TypeError):
-            return cls()
+        except (OSError, ValueError, LookupError, TypeError, Fault):
+            return cls()  # what keeps a store from being read stops the run where it is told of
         # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
-        return memory if _version(_log(places, "bronze", "records")) >= memory.records else cls()
+        return memory if _version(places, "bronze/records") >= memory.records else cls()
 
     def store(self, places: Places, outcome: Outcome) -> None:
         """Keep it for the next run, with what this one saw."""
         self.lag, self.gaps = outcome.lag, outcome.gaps
-        self.records = _version(_log(places, "bronze", "records"))
-        file = Path(places.lakehouse) / MEMORY
-        aside = file.with_suffix(f".{os.getpid()}")
-        aside.write_text(json.dumps(asdict(self)))
-        aside.rename(file)
+        self.records = _version(places, "bronze/records")
+        Files.of(places).write(_memory(places), json.dumps(asdict(self)))
 
 
 def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
@@ -193,8 +193,9 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
         log.error("%s", error)
         if not is_counted and not isinstance(error, Busy):
             memory.failed_runs += 1
-            if (Path(task.places.lakehouse) / MEMORY).exists():
-                memory.store(task.places, outcome)
+            with suppress(Fault):  # of the store, which may be why the run failed
+                if Files.of(task.places).read(_memory(task.places)) is not None:
+                    memory.store(task.places, outcome)
     except BaseException as error:
         outcome.status, outcome.error = Fault.status, type(error).__name__
         raise
@@ -270,13 +271,14 @@ def _stamp(file: str) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
-def _log(places: Places, layer: str, name: str) -> Path:
-    return Path(places.table(layer, name)) / "_delta_log"
+def _memory(places: Places) -> str:
+    return f"{places.prefix}{MEMORY}"
 
 
-def _version(log_folder: Path) -> int:
+def _version(places: Places, table: str) -> int:
     """The version of a Delta table, by its log; -1 where there is none."""
-    return max((int(one.stem) for one in log_folder.glob("[0-9]*.json") if one.stem.isdigit()), default=-1)
+    log_files = (name.partition(".") for name in Files.of(places).names(f"{table}/_delta_log"))
+    return max((int(stem) for stem, _, ending in log_files if ending == "json" and stem.isdigit()), default=-1)
 
 
 def _project(places: Places) -> str:
@@ -293,10 +295,13 @@ def _project(places: Places) -> str:
 
 def _fingerprint(places: Places, project: str) -> str:
     """What the tables are, and what they are made by: equal where a build would find nothing to do."""
-    logs = sorted(Path(places.lakehouse).glob("*/*/_delta_log"))
-    tables = [f"{one.parent}:{_version(one)}" for one in logs if one.parent.name != _NOT_NEWS]
+    files = Files.of(places)
+    # Those of another environment are no news to this one.
+    layers = [BRONZE, *(places.schema(layer) for layer in LAYERS[1:])]
+    names = [f"{layer}/{name}" for layer in layers for name in files.folders(layer)]
+    tables = [f"{name}:{_version(places, name)}" for name in names if not name.endswith(_NOT_NEWS)]
     # A catalog that was lost is made anew by a build.
-    catalog = f"{places.catalog}:{Path(places.catalog).is_dir()}"
+    catalog = f"{places.catalog}:{Path(places.catalog).is_dir()}" if places.is_local else places.target
     return hashlib.sha256("\n".join([__version__, project, catalog, *tables]).encode()).hexdigest()
 
 

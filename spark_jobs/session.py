@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,13 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import yaml
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from spark_jobs.errors import Busy, Fault, UsageError
-from spark_jobs.places import Places
+from spark_jobs.errors import Busy, Fault
+from spark_jobs.places import Places, profile
 
 JAVA = 17
 # For TIDEMARK_JAVA_OPTIONS where tables are small: compiled queries, and code compiled twice, cost more than they give.
@@ -44,27 +44,20 @@ def require_java() -> None:
         raise Fault(f"Spark needs Java {JAVA}; {java} says: {found}. {install}")
 
 
-def settings(places: Places, target: str = "local") -> dict[str, str]:
-    """Spark's settings of a target in `profiles.yml`, with the places of this project filled in."""
+def settings(places: Places) -> dict[str, str]:
+    """Spark's settings of the places' target in `profiles.yml`, with the places of this project filled in."""
     environ = os.environ | places.environment()
     environ.setdefault("TIDEMARK_JARS", str(places.project / ".jars"))
     environ.setdefault("TIDEMARK_LOG4J", str(places.project / "conf" / "log4j2.properties"))
-    try:
-        text = (places.project / "profiles.yml").read_text()
-    except OSError as error:
-        raise UsageError(
-            f"{places.project}: no profiles.yml that can be read, so it is no project of Tidemark's."
-            " Run in Tidemark's project, or name its folder with --project-dir."
-        ) from error
-    template = jinja2.Template(text, undefined=jinja2.StrictUndefined)
-    profile = yaml.safe_load(template.render(env_var=lambda name, default="": environ.get(name, default)))
-    outputs = profile["tidemark"]["outputs"]
-    if target not in outputs:
-        raise UsageError(f"--target {target}: profiles.yml has {', '.join(sorted(outputs))}.")
-    return {name: str(value) for name, value in outputs[target]["server_side_parameters"].items()}
+    said = profile(places.project, environ)
+    options = said["outputs"]["local"]["server_side_parameters"]
+    if not places.is_local:
+        options = options | said["cluster"]
+    # What is empty is left to Spark.
+    return {name: str(value) for name, value in options.items() if value != ""}
 
 
-def build_session(places: Places, *, catalog: bool = False, target: str = "local") -> SparkSession:
+def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     """The process's Spark session. Only with `catalog` may it open the metastore: dbt takes it, nothing else does."""
     # Spark hands times to Python in the process's zone.
     os.environ["TZ"] = "UTC"
@@ -73,12 +66,17 @@ def build_session(places: Places, *, catalog: bool = False, target: str = "local
     if active is not None:
         return active
     require_java()
-    options = settings(places, target)
-    missing = [jar for jar in options["spark.jars"].split(",") if not Path(jar).exists()]
+    options = settings(places)
+    jars = options["spark.jars"].split(",") if places.is_local else options["spark.driver.extraClassPath"].split(":")
+    missing = [jar for jar in jars if not glob.glob(jar)]  # noqa: PTH207 - absolute too
     if missing:
-        raise Fault(f"Spark's jar {missing[0]} is missing. Run `make setup`, which fetches it.")
+        raise Fault(
+            f"Spark's jar {missing[0]} is missing. Run `make {'setup' if places.is_local else 'setup-cluster'}`, which"
+            " fetches it."
+        )
     os.environ.update(places.environment())
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if places.is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder
     for name, value in options.items():
         builder = builder.config(name, value)
@@ -89,6 +87,20 @@ def build_session(places: Places, *, catalog: bool = False, target: str = "local
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     return session
+
+
+def require_thrift_server(places: Places) -> None:
+    """Raise a Fault where dbt would ask a Thrift Server that doesn't answer."""
+    if places.is_local:
+        return
+    said = profile(places.project, os.environ)["outputs"][places.target]
+    try:
+        socket.create_connection((said["host"], said["port"]), timeout=10).close()
+    except OSError as error:
+        raise Fault(
+            f"The Thrift Server of target {places.target} doesn't answer at {said['host']}:{said['port']} ({error})."
+            " Start it as docs/cluster.md says, or set TIDEMARK_THRIFT_HOST and TIDEMARK_THRIFT_PORT."
+        ) from error
 
 
 def require_free_catalog(places: Places) -> None:

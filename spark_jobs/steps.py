@@ -5,6 +5,7 @@ dbt and Great Expectations take seconds to import, so a step imports what it alo
 
 from __future__ import annotations
 
+import json
 import secrets
 import signal
 import sys
@@ -23,14 +24,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.damage import BOOKS, damages, explained, models_of, set_aside
+from spark_jobs.damage import BOOKS, LAYERS, damages, explained, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
+from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import first_cause
-from spark_jobs.session import build_session, require_free_catalog
+from spark_jobs.session import build_session, require_free_catalog, require_thrift_server
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed, Topics
@@ -54,7 +56,7 @@ class Run:
 
     def begin(self, log_format: str) -> Path | None:
         """Open the lakehouse and the run's log."""
-        path = start(open_lakehouse(self.places) / "logs", self.run_id, log_format == "json")
+        path = start(open_lakehouse(self.places), self.run_id, log_format == "json")
         log.info("%s started", self.command)
         return path
 
@@ -71,8 +73,12 @@ class Run:
             log.info("%s took %.1f s", name, self.stages[name])
 
     def session(self, *, catalog: bool = False) -> SparkSession:
-        """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it."""
+        """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it.
+
+        Where dbt asks a Thrift Server, that one holds the metastore, and no session here needs it.
+        """
         check_layout(self.places)
+        catalog = catalog and self.places.is_local
         if SparkSession.getActiveSession() is not None:
             return build_session(self.places, catalog=catalog)
         if catalog:
@@ -86,6 +92,7 @@ class Run:
 
 def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str) -> Landed:
     """Land record files."""
+    run.places.require_bronze(run.command)
     with run.stage("land"):
         run.landed = land_files(spark, run.places, files, Landing(run.run_id, run.started_at, source_label))
     log.info("landed %s", run.landed)
@@ -119,6 +126,7 @@ def land_kafka(
     from spark_jobs.landing.kafka import land_topics
     from spark_jobs.landing.kafka_client import Stopped
 
+    run.places.require_bronze(run.command)
     with run.stage("land"), nullcontext(stop) if stop is not None else told_to_stop() as stopping:
 
         @contextmanager
@@ -171,6 +179,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     from spark_jobs.declarations import beginning_of, run_dbt
 
     with run.stage("build"):
+        require_thrift_server(run.places)
         if (spark := SparkSession.getActiveSession()) is not None:
             bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
@@ -195,7 +204,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         raise DataError("dbt build: a test failed; dbt's lines above name it.")
 
 
-def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
+def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     """Make captured tables anew from bronze; where what could not be read was moved.
 
     Args:
@@ -232,6 +241,36 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[Path]:
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
     return aside
+
+
+def fill_catalog(run: Run) -> int:
+    """Give the target's catalog every table of the lakehouse, at the places where they are now; how many there are.
+
+    Raises:
+        UsageError: Nothing was landed yet.
+        Fault: The catalog can't be asked.
+    """
+    from spark_jobs.declarations import beginning_of, run_dbt
+
+    files = Files.of(run.places)
+    found = [
+        [layer, name]
+        for layer in LAYERS
+        for name in files.folders(run.places.schema(layer))
+        if "_delta_log" in files.folders(f"{run.places.schema(layer)}/{name}")
+    ]
+    if ["bronze", "records"] not in found:
+        raise UsageError(
+            f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
+        )
+    with run.stage("catalog"):
+        require_thrift_server(run.places)
+        told = json.dumps({"tables": found})
+        result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", told])
+    if not result.success:
+        said = result.exception or next((one.message for one in result.result or []), "")
+        raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(said)}")
+    return len(found)
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:

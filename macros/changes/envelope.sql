@@ -66,7 +66,7 @@
 
 {#- Expression: a header that holds a key, as JSON text; connectors write it with and without a schema around it. -#}
 {% macro header_text(name) -%}
-    {%- set value = "filter(headers, header -> header.key = '" ~ name ~ "')[0].value" -%}
+    {%- set value = "get(filter(headers, header -> header.key = '" ~ name ~ "'), 0).value" -%}
     {%- set text = 'try_validate_utf8(cast(' ~ value ~ ' as string))' -%}
     coalesce(get_json_object({{ text }}, '$.payload'), {{ text }})
 {%- endmacro %}

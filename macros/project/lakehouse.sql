@@ -1,6 +1,6 @@
 {#- The folder or URL of a layer's tables: TIDEMARK_LAKEHOUSE, or `lakehouse/` in the project. -#}
 {% macro lakehouse(layer) -%}
-    {{ env_var('TIDEMARK_LAKEHOUSE', flags.PROJECT_DIR ~ '/lakehouse') }}/{{ layer }}
+    {{ env_var('TIDEMARK_LAKEHOUSE', flags.PROJECT_DIR ~ '/lakehouse') }}/{{ layer_schema(layer) }}
 {%- endmacro %}
 
 

@@ -4,9 +4,11 @@
 -#}
 {% macro tidemark_start() -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'test', 'source', 'freshness', 'retry', 'compile', 'show', 'generate') -%}
-        {%- for schema in ['bronze', 'silver', 'gold', 'ops'] -%}
-            {%- do run_query('create schema if not exists ' ~ schema) -%}
-        {%- endfor -%}
+        {%- do make_schemas() -%}
+        {%- if layer_schema('silver') != 'silver' -%}
+            {#- Where bronze is another environment's, this fails rather than make it. -#}
+            {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
+        {%- endif -%}
         {%- do run_query(
             'create table if not exists bronze.records using delta location '
             ~ text_literal(lakehouse('bronze') ~ '/records')
@@ -20,6 +22,34 @@
             ~ ' using delta'
         ) -%}
     {%- endif -%}
+{%- endmacro %}
+
+
+{% macro make_schemas() -%}
+    {%- for layer in ['bronze', 'silver', 'gold', 'ops'] -%}
+        {%- do run_query('create schema if not exists ' ~ layer_schema(layer)) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  Give a catalog what a lakehouse holds, at the places where it holds it now. `tidemark catalog` runs this.
+
+  Args:
+      tables: [[layer, name], …], the tables that are there
+-#}
+{% macro tidemark_catalog(tables) -%}
+    {%- do make_schemas() -%}
+    {%- for layer, name in tables -%}
+        {%- set table = quoted(layer_schema(layer)) ~ '.' ~ quoted(name) -%}
+        {%- set location = lakehouse(layer) ~ '/' ~ name -%}
+        {%- set make = 'create table if not exists ' ~ table ~ ' using delta location ' ~ text_literal(location) -%}
+        {%- do run_query(make) -%}
+        {%- if run_query('describe detail ' ~ table).columns['location'][0] | replace('file:', '') != location -%}
+            {%- do run_query('drop table ' ~ table) -%}
+            {%- do run_query(make) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {%- endmacro %}
 
 

@@ -52,7 +52,7 @@ def write_report(
 
 
 def _reports(places: Places, name: str) -> str:
-    return f"{places.lakehouse}/reports/{name}"
+    return places.table("reports", name)
 
 
 def _is_folder(place: str) -> bool:

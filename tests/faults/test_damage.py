@@ -113,7 +113,7 @@ def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
     aside = steps.rebuild(harmed.run, harmed.spark, [NAME])
 
     assert named == set(MODELS)
-    assert [path.name for path in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
+    assert [Path(place).name for place in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
     assert harmed.told() == right
 
 

@@ -1,0 +1,163 @@
+"""Files of a lakehouse without Spark: in a folder, or on an object store (S3, Azure, Google)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.errors import Fault
+from spark_jobs.places import Places
+
+# A store that is away or refuses is asked again for so long: a landing would not get further either.
+PATIENCE = 30.0
+
+
+class Files:
+    """Files below one place, by their names there, such as `ops/progress/_delta_log/00000000000000000000.json`.
+
+    Args:
+        place: A folder, or a URL of an object store.
+        patience: For how many seconds a store is asked again before it counts as away.
+
+    Raises:
+        Fault: An object store can't be reached, or refuses. Of folders the errors are the system's own.
+    """
+
+    def __init__(self, place: str, patience: float = PATIENCE) -> None:
+        self.place = place
+        self._store = _store_of(place, patience) if "://" in place else None
+
+    @classmethod
+    def of(cls, places: Places) -> Files:
+        """The files of a lakehouse."""
+        return cls(places.lakehouse)
+
+    def read(self, name: str) -> str | None:
+        """A file's text; None where there is none."""
+        if self._store is None:
+            try:
+                return (Path(self.place) / name).read_text(encoding="utf-8")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        with self._told():
+            try:
+                return bytes(self._store.get(name).bytes()).decode()
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, in one step for those who read it."""
+        if self._store is None:
+            file = Path(self.place) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            aside = file.with_name(f".{file.name}.{os.getpid()}")
+            aside.write_text(text, encoding="utf-8")
+            aside.rename(file)
+            return
+        with self._told():
+            self._store.put(name, text.encode())
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a file that must not be there yet; whether it was not, as the system or the store itself says."""
+        if self._store is None:
+            file = Path(self.place) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".", encoding="utf-8") as aside:
+                aside.write(text)
+                aside.flush()
+                try:
+                    os.link(aside.name, file)
+                except FileExistsError:
+                    return False
+            return True
+        from obstore.exceptions import AlreadyExistsError
+
+        with self._told():
+            try:
+                self._store.put(name, text.encode(), mode="create")
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        if self._store is None:
+            (Path(self.place) / name).unlink(missing_ok=True)
+            return
+        with self._told():
+            self._store.delete(name)
+
+    def folders(self, name: str = "") -> list[str]:
+        """The names of the folders in a folder, in their order."""
+        if self._store is None:
+            folder = Path(self.place) / name
+            return sorted(one.name for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
+        with self._told():
+            found = self._store.list_with_delimiter(name or None)["common_prefixes"]
+        return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
+
+    def names(self, name: str) -> list[str]:
+        """The names of the files in a folder, in their order."""
+        if self._store is None:
+            folder = Path(self.place) / name
+            return sorted(one.name for one in folder.iterdir() if one.is_file()) if folder.is_dir() else []
+        with self._told():
+            found = self._store.list_with_delimiter(name)["objects"]
+        return sorted(one["path"].rpartition("/")[2] for one in found)
+
+    def below(self, name: str, ending: str) -> Iterator[str]:
+        """The files of a folder and the folders in it, by their names from there."""
+        if self._store is None:
+            folder = Path(self.place) / name
+            yield from (str(one.relative_to(folder)) for one in folder.rglob(f"*{ending}"))
+            return
+        start = f"{name}/" if name else ""
+        with self._told():
+            for chunk in self._store.list(name or None):
+                yield from (one["path"].removeprefix(start) for one in chunk if one["path"].endswith(ending))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise Fault(f"The object store has no {self.place}: {_beginning(error)}. Make the bucket first.") from error
+        except BaseError as error:
+            raise Fault(
+                f"The object store of {self.place} could not be reached, or refused:"
+                f" {_beginning(error)}. See that AWS_ENDPOINT_URL and AWS_REGION name it and that"
+                " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY may read and write there, and run again."
+            ) from error
+
+
+def _store_of(place: str, patience: float) -> Any:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    options: dict[str, Any] = {
+        "connect_timeout": timedelta(seconds=min(5, patience)),
+        "timeout": timedelta(seconds=patience / 2),
+        "allow_http": endpoint.startswith("http://"),
+    }
+    asking: Callable[..., Any] = from_url
+    try:
+        return asking(
+            place,
+            client_options=options,
+            retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=patience)},
+        )
+    except (BaseError, ValueError) as error:
+        raise Fault(f"TIDEMARK_LAKEHOUSE={place}: {_beginning(error)}") from error
+
+
+def _beginning(error: Exception) -> str:
+    """What an error says in its first line: further ones hold requests whole."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:300].rstrip(".")

@@ -1,0 +1,278 @@
+"""A cluster on the loopback, for tests: an S3 server, PostgreSQL, Spark's master, workers and Thrift Server.
+
+Each is a process of its own with its own folder, ended by its id. `make setup-cluster` fetches their jars and
+`make setup-servers` installs PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from spark_jobs.session import FOR_SMALL_TABLES
+from tests.broker import free_ports
+
+PROJECT = Path(__file__).parents[1]
+SPARK = Path(pyspark.__file__).parent
+PATIENCE = 90
+BUCKET = "lake"
+ACCESS, SECRET = "tide", "mark of the tests"
+TIDEMARK = [sys.executable, "-m", "spark_jobs.cli"]
+_SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
+
+
+def java() -> str:
+    """The Java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin/java") if home else "java"
+
+
+@dataclass
+class Server:
+    """A process with a folder: `start` and `stop` may take turns, what it keeps stays."""
+
+    folder: Path
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        """Make its folder and choose its port."""
+        self.folder.mkdir(parents=True)
+        [self.port] = free_ports(1)
+
+    def run(self, command: Sequence[str], environ: Mapping[str, str] | None = None, **options: Any) -> None:
+        """Start it, and wait until its port answers."""
+        with self.said.open("ab") as said:
+            self.process = subprocess.Popen(
+                list(command), cwd=self.folder, stdout=said, stderr=said, start_new_session=True,
+                env=dict(os.environ if environ is None else environ), **options,
+            )  # fmt: skip
+        deadline = time.monotonic() + PATIENCE
+        while not answers(self.port):
+            assert self.process.poll() is None, self.said.read_text()[-3000:]
+            assert time.monotonic() < deadline, self.said.read_text()[-3000:]
+            time.sleep(0.05)
+
+    @property
+    def said(self) -> Path:
+        """What it printed."""
+        return self.folder / "said.txt"
+
+    def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it: at once, as a power cut would."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, how)
+            self.process.wait(PATIENCE)
+            self.process = None
+
+
+class ObjectStore(Server):
+    """S3Proxy: the S3 protocol over files of a folder, strongly consistent, its creations conditional."""
+
+    def start(self, *, latency: int = 0) -> None:
+        """Start it; with `latency`, every answer takes so many milliseconds longer."""
+        (self.folder / "data" / BUCKET).mkdir(parents=True, exist_ok=True)
+        slow = [f"s3proxy.latency-blobstore.*.latency={latency}"] if latency else []
+        lines = [
+            f"s3proxy.endpoint=http://127.0.0.1:{self.port}",
+            "s3proxy.authorization=aws-v2-or-v4",
+            f"s3proxy.identity={ACCESS}",
+            f"s3proxy.credential={SECRET}",
+            "jclouds.provider=filesystem-nio2",
+            f"jclouds.filesystem.basedir={self.folder}/data",
+            *slow,
+        ]
+        (self.folder / "s3proxy.properties").write_text("\n".join(lines))
+        (self.folder / "logback.xml").write_text('<configuration><root level="OFF"/></configuration>')
+        self.run([
+            java(), "-Xmx256m", *_SMALL, f"-Dlogback.configurationFile={self.folder}/logback.xml",
+            "-cp", f"{PROJECT}/.jars/s3/*", "org.gaul.s3proxy.Main", "--properties", "s3proxy.properties",
+        ])  # fmt: skip
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where it is, and who asks, as every client of S3 takes it."""
+        return {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "AWS_ACCESS_KEY_ID": ACCESS,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+
+class Postgres(Server):
+    """PostgreSQL for the metastore, in a folder of its own."""
+
+    data: Path | None = None
+
+    def start(self) -> None:
+        """Start it; the first time, make its data."""
+        # A server refuses to be root, and reaches only folders that it may enter: pytest's are its own user's.
+        user = "postgres" if os.geteuid() == 0 else None
+        if self.data is None:
+            self.data = Path(tempfile.mkdtemp(prefix="tidemark-metastore-"))
+            password = self.data / "password"
+            password.write_text(SECRET)
+            if user is not None:
+                for path in (self.data, password):
+                    shutil.chown(path, user)
+            subprocess.run(
+                [self.program("initdb"), "-D", str(self.data / "data"), "-U", "tide", "--pwfile", str(password),
+                 "--auth=scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"],
+                check=True, capture_output=True, user=user, cwd="/",
+            )  # fmt: skip
+            with (self.data / "data/postgresql.conf").open("a") as settings:
+                settings.write("fsync=off\nlisten_addresses='127.0.0.1'\nunix_socket_directories=''\n")
+        self.run([self.program("postgres"), "-D", str(self.data / "data"), "-p", str(self.port)], user=user)
+
+    @staticmethod
+    def program(name: str) -> str:
+        """A program of PostgreSQL's, where Debian puts it or on the path."""
+        found = [*sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True), shutil.which(name)]
+        assert found[0] is not None, f"PostgreSQL's {name} is missing: run `make setup-servers` as root"
+        return str(found[0])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where the metastore is, and who asks, as `profiles.yml` takes it."""
+        return {
+            "TIDEMARK_METASTORE": f"jdbc:postgresql://127.0.0.1:{self.port}/postgres",
+            "TIDEMARK_METASTORE_USER": "tide",
+            "TIDEMARK_METASTORE_PASSWORD": SECRET,
+        }
+
+
+class Spark(Server):
+    """A daemon of Spark's own: master, worker or Thrift Server, from pyspark's jars."""
+
+    def launch(self, main: str, *arguments: str, environ: Mapping[str, str]) -> None:
+        """Start a class of Spark's that stays."""
+        self.run(
+            [java(), "-Xmx256m", *_SMALL, f"-Dlog4j2.configurationFile={PROJECT}/conf/log4j2.properties",
+             "-cp", f"{SPARK}/jars/*", main, "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0",
+             *arguments],
+            {**environ, "SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"},
+        )  # fmt: skip
+
+
+@dataclass
+class Cluster:
+    """All of it. What `start` starts, `stop` ends."""
+
+    folder: Path
+    extra: Mapping[str, str] = field(default_factory=dict)
+    servers: list[Server] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Lay out its servers."""
+        self.store = ObjectStore(self.folder / "store")
+        self.postgres = Postgres(self.folder / "postgres")
+        self.master = Spark(self.folder / "master")
+        self.workers = [Spark(self.folder / f"worker-{number}") for number in (1, 2)]
+        self.thrift = Server(self.folder / "thrift")
+        self.servers = [self.store, self.postgres, self.master, *self.workers, self.thrift]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command needs to work on it."""
+        return {
+            **os.environ,
+            **self.store.environment,
+            **self.postgres.environment,
+            "TIDEMARK_TARGET": "thrift",
+            "TIDEMARK_LAKEHOUSE": f"s3a://{BUCKET}/lakehouse",
+            "TIDEMARK_MASTER": f"spark://127.0.0.1:{self.master.port}",
+            "TIDEMARK_THRIFT_PORT": str(self.thrift.port),
+            "TIDEMARK_CORES": "2",
+            "TIDEMARK_JAVA_OPTIONS": FOR_SMALL_TABLES,
+            "TIDEMARK_EXECUTOR_JAVA_OPTIONS": " ".join(_SMALL[:2]),
+            "TIDEMARK_DRIVER_MEMORY": "1g",
+            "TIDEMARK_EXECUTOR_MEMORY": "800m",
+            "TIDEMARK_DRIVER_HOST": "127.0.0.1",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            **self.extra,
+        }
+
+    def start(self) -> None:
+        """Start everything."""
+        self.store.start()
+        self.postgres.start()
+        self.master.launch("org.apache.spark.deploy.master.Master", environ=os.environ)
+        for worker in self.workers:
+            worker.launch(
+                "org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "2g", "--work-dir",
+                str(worker.folder), f"spark://127.0.0.1:{self.master.port}", environ=os.environ,
+            )  # fmt: skip
+        self.start_thrift()
+
+    def start_thrift(self) -> None:
+        """Start the Thrift Server, with the settings that `tidemark settings` prints."""
+        told = self.command(documented("settings --target"))
+        assert told.returncode == 0, told.stderr
+        self.settings.write_text(
+            told.stdout + f"spark.hadoop.hive.server2.thrift.port {self.thrift.port}\n"
+            "spark.hadoop.hive.server2.thrift.bind.host 127.0.0.1\n"
+        )
+        self.thrift.run(
+            documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}),
+            self.environment | {"SPARK_HOME": str(SPARK)},
+        )
+
+    def stop(self) -> None:
+        """End everything, the last first."""
+        for server in reversed(self.servers):
+            server.stop()
+        if self.postgres.data is not None:
+            shutil.rmtree(self.postgres.data, ignore_errors=True)
+
+    def tidemark(self, *arguments: str, project: Path = PROJECT, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of Tidemark's on it."""
+        return self.command([*TIDEMARK, *arguments], project, **environ)
+
+    def command(
+        self, words: Sequence[str], project: Path = PROJECT, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command that acts on a project."""
+        return subprocess.run(
+            [*words, "--project-dir", str(project)],
+            env=self.environment | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | environ,
+            cwd=PROJECT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    @property
+    def settings(self) -> Path:
+        """The file of Spark's settings."""
+        return self.folder / "cluster.conf"
+
+
+def documented(pattern: str, **places: str) -> list[str]:
+    """The one command of docs/cluster.md that a pattern finds, as words, with its programs and places being ours."""
+    text = (PROJECT / "docs/cluster.md").read_text()
+    lines = [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    [line] = [one for one in lines if re.search(pattern, one)]
+    ours = {"spark-submit": [str(SPARK / "bin/spark-submit")], ".venv/bin/tidemark": TIDEMARK}
+    words = shlex.split(line.partition(" > ")[0])
+    return [new for word in words for new in ours.get(word, [places.get(word, word)])]
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on a port of the loopback."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0

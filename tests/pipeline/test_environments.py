@@ -1,0 +1,138 @@
+"""An environment of one's own beside the one that counts, a lakehouse that moves, and what other readers see of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_delta
+import polars
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.cli import main
+from spark_jobs.declarations import captured_tables
+from spark_jobs.errors import UsageError
+from spark_jobs.places import Places
+from spark_jobs.schedule import Memory
+from tests.projects import empty_project, forget_tables, land, rows_of, run_models
+from tests.source import Column, Source, Table
+
+NAME = "envs__public__orders"
+
+
+@pytest.fixture(scope="module")
+def project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project whose table is built in a lakehouse of its own."""
+    home = tmp_path_factory.mktemp("envs")
+    folder = empty_project(home / "project")
+    forget_tables(spark)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEMARK_LAKEHOUSE", str(home / "lakehouse"))
+        source, table = Source("envs"), Table("orders", [Column("id"), Column("state")], ("id",))
+        for key in range(5):
+            with source.commit():
+                source.insert(table, {"id": str(key), "state": "new"})
+            with source.commit():
+                source.update(table, table.rows[table.key_of({"id": str(key)})], {"state": "sent"})
+        land(spark, Places.of(folder), "envs-0", source.lines(), {"envs"})
+        run_models(Places.of(folder))
+        yield folder
+    for schema in ("dev_silver", "dev_gold", "dev_ops"):
+        spark.sql(f"drop schema if exists {schema} cascade")
+    forget_tables(spark)
+
+
+def history(places: Places) -> list[dict[str, Any]]:
+    [table] = captured_tables(places)
+    assert table.history is not None
+    return sorted(rows_of(table.history.location), key=lambda row: row["version_id"])
+
+
+def test_dev_reads_bronze_and_writes_beside(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prod = Places.of(project)
+    tables = {path: path.stat().st_mtime_ns for path in Path(prod.lakehouse).rglob("*") if path.is_file()}
+    monkeypatch.setenv("TIDEMARK_TARGET", "local_dev")
+    dev = Places.of(project)
+    refused = [main(["land", str(project), "--project-dir", str(project)]),
+               main(["quarantine", "release", "--project-dir", str(project)])]  # fmt: skip
+
+    run_models(dev)
+
+    assert dev.table("gold", "x") == f"{dev.lakehouse}/dev_gold/x"
+    assert dev.table("bronze", "records") == prod.table("bronze", "records")
+    assert dev.table("ops", "kafka_offsets") == prod.table("ops", "kafka_offsets")
+    assert history(dev) == history(prod)
+    assert len(history(dev)) == 10
+    assert refused == [2, 2]
+    assert "reads bronze and never writes it" in capsys.readouterr().err
+    after = {path: path.stat().st_mtime_ns for path in tables if path.exists() and "dev_" not in str(path)}
+    assert after == tables
+
+
+def test_dev_of_a_lakehouse_without_bronze_makes_none(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", str(tmp_path / "nowhere"))
+
+    status = main(["build", "--target", "local_dev", "--project-dir", str(project)])
+
+    assert status != 0
+    assert not (tmp_path / "nowhere/bronze").exists()
+
+
+def test_a_target_that_is_not_there_is_named(project: Path) -> None:
+    with pytest.raises(UsageError, match=r"profiles\.yml has local, local_dev, thrift, thrift_dev"):
+        Places.of(project, {"TIDEMARK_TARGET": "prod"})
+
+
+def test_a_lakehouse_that_moved_is_found_again_by_the_catalog(
+    spark: SparkSession, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Places.of(project)
+    there = Path(before.lakehouse).with_name("moved")
+    shutil.copytree(before.lakehouse, there)
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", str(there))
+    after = Places.of(project)
+
+    assert main(["catalog", "--project-dir", str(project)]) == 0
+
+    assert "tables are in the catalog of target local" in capsys.readouterr().out
+    found = spark.sql(f"describe detail gold.{NAME}_history").head()
+    assert found is not None
+    assert found["location"] == f"file:{there}/gold/{NAME}_history"
+    run_models(after)
+    assert history(after) == history(before)
+
+
+def test_duckdb_polars_and_delta_rs_agree(project: Path) -> None:
+    [table] = captured_tables(Places.of(project))
+    assert table.history is not None
+    place = table.history.location
+    extension = next(Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension"))
+    with duckdb.connect() as reader:
+        reader.load_extension(str(extension))
+        reader.execute("set timezone = 'UTC'")
+        by_duckdb = reader.sql(
+            f"select id, state, valid_from, valid_to, is_current from delta_scan('{place}')"
+        ).fetchall()
+
+    names = ["id", "state", "valid_from", "valid_to", "is_current"]
+    by_polars = polars.read_delta(place).select(names).rows()
+    by_delta_rs = [tuple(row[name] for name in names) for row in rows_of(place)]
+
+    assert len(by_delta_rs) == 10
+    assert sorted(by_duckdb, key=repr) == sorted(by_polars, key=repr) == sorted(by_delta_rs, key=repr)
+
+
+def test_a_memory_of_another_environment_is_not_its_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (Path(Places.of(project).lakehouse) / "run.json").write_text(json.dumps({"failed_runs": 3}))
+    monkeypatch.setenv("TIDEMARK_TARGET", "local_dev")
+
+    assert Memory.of(Places.of(project)).failed_runs == 0
