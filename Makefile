@@ -9,7 +9,7 @@ help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: setup
-setup: .venv/ready .jars/ready ## Make .venv with the runtime and fetch Spark's jars; a second time does nothing
+setup: .venv/ready .jars/ready .jars/classes.jsa ## Make .venv with the runtime and fetch Spark's jars; a second time does nothing
 
 .PHONY: setup-cluster
 setup-cluster: setup .jars/cluster/ready ## Fetch what a cluster needs: S3 and a metastore in PostgreSQL
@@ -29,6 +29,9 @@ require:
 	@mkdir -p .jars
 	$(VENV)/python -m spark_jobs.fetch_jars conf/jars.txt .jars 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
+
+.jars/classes.jsa: .jars/ready
+	$(VENV)/python -m spark_jobs.class_archive $@
 
 .jars/broker/ready: tests/broker_jars.txt .venv/ready
 	@mkdir -p .jars/broker

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Fault, TidemarkError
-from spark_jobs.session import require_java
+from spark_jobs.session import java
 
 
 def wanted(listing: Path) -> dict[str, tuple[str, str]]:
@@ -27,7 +27,7 @@ def fetch(*listings: Path, folder: Path) -> list[str]:
     missing = {name: jar for name, jar in listed.items() if not _holds(folder / name, jar[1])}
     if not missing:
         return []
-    require_java()
+    java()
     with tempfile.TemporaryDirectory() as cache:
         spark = (
             SparkSession.builder.master("local[1]")

@@ -30,18 +30,19 @@ FOR_SMALL_TABLES = (
 )
 
 
-def require_java() -> None:
-    """Raise a Fault unless a Java of at least version 17 would be started by Spark."""
+def java() -> str:
+    """The Java that Spark would start; raises a Fault unless it is of at least version 17."""
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     install = f"Install it with `apt-get install openjdk-{JAVA}-jre-headless`, or point JAVA_HOME at it."
-    if java is None or not Path(java).exists():
+    if found is None or not Path(found).exists():
         raise Fault(f"Spark needs Java {JAVA}; {'JAVA_HOME holds none' if home else 'none was found'}. {install}")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None or int(version[1]) < JAVA:
-        found = said.splitlines()[0] if said else "no answer"
-        raise Fault(f"Spark needs Java {JAVA}; {java} says: {found}. {install}")
+        answer = said.splitlines()[0] if said else "no answer"
+        raise Fault(f"Spark needs Java {JAVA}; {found} says: {answer}. {install}")
+    return found
 
 
 def settings(places: Places) -> dict[str, str]:
@@ -65,7 +66,7 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    require_java()
+    java()
     options = settings(places)
     jars = options["spark.jars"].split(",") if places.is_local else options["spark.driver.extraClassPath"].split(":")
     missing = [jar for jar in jars if not glob.glob(jar)]  # noqa: PTH207 - absolute too
