@@ -188,7 +188,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault
         hint = "" if run.places.is_local else (
-            " logs/dbt.log has what the Thrift Server said. Where it names the metastore, see that its database answers,"
+            " logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
             " start the Thrift Server again, and run again."
         )  # fmt: skip
         raise kind(f"dbt build: {beginning_of(result.exception)}{hint}")
