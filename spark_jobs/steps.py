@@ -187,7 +187,11 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault
-        raise kind(f"dbt build: {beginning_of(result.exception)}")
+        hint = "" if run.places.is_local else (
+            " logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
+            " start the Thrift Server again, and run again."
+        )  # fmt: skip
+        raise kind(f"dbt build: {beginning_of(result.exception)}{hint}")
     if not result.success:
         broken = [one for one in result.result or [] if one.status == "error"]
         said = "\n".join(str(one.message) for one in broken)
