@@ -39,7 +39,7 @@ where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }
 {#- Of a history's declaration what its rows depend on. -#}
 {% macro what_makes_rows(declared) -%}
     {%- set rows = dict(declared) -%}
-    {%- do rows.pop('rewritten_rows') -%}
+    {%- do rows.pop('rewritten_rows', none) -%}
     {{ return(rows) }}
 {%- endmacro %}
 
