@@ -1,7 +1,7 @@
 """Keep the classes that Spark loads in an archive that Java maps at its start: `make setup` does it once.
 
-A third of what a short command costs is reading, checking and linking twenty thousand classes. Where the archive is missing,
-or is of another Java or other jars, Java goes without it and says nothing.
+A third of what a short command costs is reading, checking and linking twenty thousand classes. Where the archive is
+missing, or is of another Java or other jars, Java goes without it and says nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def main(archive: Path) -> None:
         spark.sql("create schema if not exists bronze")
         spark.sql(f"create table bronze.records using delta location '{places.table('bronze', 'records')}'")
         spark.sql(
-            f"merge into {records} as stored using (select *, row_number() over (partition by topic order by `offset`) as"
-            f" number from {records}) as told on stored.feed = told.feed and stored.content_hash = told.content_hash"
+            f"merge into {records} as stored using (select *, row_number() over (partition by topic order by `offset`)"
+            f" as number from {records}) as told on stored.feed = told.feed and stored.content_hash = told.content_hash"
             " and told.number = 1 when matched then update set run_id = told.run_id"
         ).collect()
         gateway = spark.sparkContext._gateway

@@ -9,9 +9,11 @@ import glob
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -227,30 +229,37 @@ def _append_unknown(
 
 def _unknown(records: DataFrame, stored: DataFrame) -> DataFrame:
     """The records whose delivery is not stored, each once: those given where that is all of them."""
-    deliveries = records.select(*bronze.DELIVERY)
-    is_stored_again = not stored.isEmpty()
-    if not is_stored_again and deliveries.groupBy(*bronze.DELIVERY).count().where("count > 1").isEmpty():
-        return records
-    if is_stored_again and deliveries.join(stored, on=list(bronze.DELIVERY), how="left_anti").isEmpty():
+    delivery = list(bronze.DELIVERY)
+    # What of the usual is not so is seen in a few narrow columns, before whole records are moved.
+    told = records.select(*delivery)
+    is_told_twice = not told.groupBy(*delivery).count().where("count > 1").isEmpty()
+    is_stored = not stored.isEmpty()
+    if is_stored and told.join(stored, on=delivery, how="left_anti").isEmpty():
         return records.limit(0)
-    return records.dropDuplicates(list(bronze.DELIVERY)).join(stored, on=list(bronze.DELIVERY), how="left_anti")
+    unknown = records.dropDuplicates(delivery) if is_told_twice else records
+    return unknown.join(stored, on=delivery, how="left_anti") if is_stored else unknown
 
 
 def _stored(spark: SparkSession, places: Places, survey: Sequence[Row]) -> DataFrame:
-    """The deliveries that bronze holds; reads only files whose offsets overlap with those of the survey."""
-    ranges: dict[str, tuple[int, int]] = {}
-    for part in survey:
-        if part["low"] is not None:
-            low, high = ranges.get(part["topic"], (part["low"], part["high"]))
-            ranges[part["topic"]] = (min(low, part["low"]), max(high, part["high"]))
+    """The deliveries that bronze holds within the offsets of the survey; files without any are not read."""
     stored = bronze.read(spark, places, "records")
-    if 0 < len(ranges) <= _MOST_RANGES:
-        stored = stored.where(_any_of([_within(topic, *ends) for topic, ends in sorted(ranges.items())]))
+    for parts in (("topic", "partition"), ("topic",)):
+        ranges: dict[tuple[str | int, ...], tuple[int, int]] = {}
+        for one in survey:
+            if one["low"] is not None:
+                place = tuple(one[part] for part in parts)
+                low, high = ranges.get(place, (one["low"], one["high"]))
+                ranges[place] = (min(low, one["low"]), max(high, one["high"]))
+        if 0 < len(ranges) <= _MOST_RANGES:
+            within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
+            stored = stored.where(_any_of(within))
+            break
     return stored.select(*bronze.DELIVERY)
 
 
-def _within(topic: str, low: int, high: int) -> Column:
-    return (F.col("topic") == topic) & F.col("offset").between(low, high)
+def _within(place: Mapping[str, str | int], low: int, high: int) -> Column:
+    here = [F.col(part) == value for part, value in place.items()]
+    return reduce(and_, here) & F.col("offset").between(low, high)
 
 
 def _any_of(conditions: Sequence[Column]) -> Column:
