@@ -72,7 +72,8 @@ def _publish(spark: SparkSession, folder: Path, target: str) -> None:
         else:
             path, files = _hadoop(spark, target)
             files.delete(path, True)
-            files.copyFromLocalFile(_path(spark, str(folder)), path)
+            # S3A finds a folder's files only under a name with a scheme.
+            files.copyFromLocalFile(_path(spark, folder.resolve().as_uri()), path)
     except Exception as error:
         raise Fault(f"The report can't be written to {target}: {error}. The check itself ran to its end.") from error
 

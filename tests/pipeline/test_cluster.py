@@ -177,7 +177,7 @@ def test_every_reader_gives_what_the_local_lakehouse_has(story: Story, kind: str
         assert sorted_rows(rows) == expected, reader_name
 
 
-def test_a_second_writer_waits_and_a_worker_may_die_in_a_merge(
+def test_a_second_writer_waits_and_a_worker_may_die_in_a_write(
     story: Story, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in story.cluster.environment.items():
@@ -203,7 +203,7 @@ def test_a_second_writer_waits_and_a_worker_may_die_in_a_merge(
     said = len(log.read_text())
     building = threading.Thread(target=lambda: order.append(str(story.build().returncode)))
     building.start()
-    until(lambda: f"merge into gold.{NAME}_history" in log.read_text()[said:] or not building.is_alive())
+    until(lambda: f"into gold.{NAME}_history" in log.read_text()[said:] or not building.is_alive())
     assert building.is_alive()
     story.cluster.workers[0].stop(signal.SIGKILL)
     building.join()
