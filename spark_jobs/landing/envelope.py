@@ -103,7 +103,7 @@ def routed_by_plain_form(records: DataFrame) -> DataFrame:
     return (
         rows.withColumn("kind", F.when(is_event, "outbox").otherwise(F.col("kind")))
         .withColumn("reason", F.when(is_event, None).otherwise(F.col("reason")))
-        .drop("plain_schema", "is_outbox")
+        .drop("is_outbox")
     )
 
 
@@ -146,10 +146,10 @@ def _routed(records: DataFrame) -> DataFrame:
 
 
 def shape() -> Column:
-    """The shape of a change with a state, from its value and `connector`: its schema, or the names of its fields."""
+    """The shape of a change with a state: its schema, which a plain form has beside it, or the names of its fields."""
     value = F.from_json(record_text(), "`schema` string, payload struct<after string>, after string", JSON_LIMITS)
     after = F.when(value["payload"].isNotNull(), value["payload"]["after"]).otherwise(value["after"])
-    return _shape(value["schema"], after, "connector")
+    return _shape(F.coalesce("plain_schema", value["schema"]), after, "connector")
 
 
 def _shape(schema: Column | str, after: Column, connector: str) -> Column:

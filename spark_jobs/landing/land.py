@@ -36,6 +36,7 @@ from spark_jobs.reporting.masking import first_cause
 
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
+_PLAIN = ("plain_key", "plain_value", "plain_schema")
 _SHAPE = ("feed", "topic", "shape_id", "key_fields")
 _NAMED = ("connector", "source_name", "db", "schema", "table")
 
@@ -145,7 +146,7 @@ def land_rows(
         check(survey)
         if not survey:
             return Landed()
-        rows = as_bytes.withColumns({"plain_key": nothing, "plain_value": nothing, "detail": nothing})
+        rows = as_bytes.withColumns(dict.fromkeys((*_PLAIN, "detail"), nothing))
         if any(part["suspects"] for part in survey):
             suspects = in_plain_form(
                 spark, as_bytes.where("is_suspect").select(*told).localCheckpoint(), Registries.of()
@@ -301,7 +302,7 @@ def _append_unknown_shapes(
             records.where("has_shape")
             .join(F.broadcast(rows), on=[records[name].eqNullSafe(rows[name]) for name in _SHAPE], how="left_semi")
             .groupBy(*_SHAPE)
-            .agg(*[F.first(name).alias(name) for name in (*_NAMED, "value", "plain_value")])
+            .agg(*[F.first(name).alias(name) for name in (*_NAMED, "value", "plain_value", "plain_schema")])
             .withColumn("shape", shape())
             .withColumn("fields", fields_of(F.col("shape")))
         )

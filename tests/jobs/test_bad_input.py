@@ -50,7 +50,8 @@ def open_folder() -> Iterator[Path]:
     """A project's folder that every user can reach, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
-    shutil.copy(PROJECT / "dbt_project.yml", folder)
+    for name in ("dbt_project.yml", "profiles.yml"):
+        shutil.copy(PROJECT / name, folder)
     yield folder
     folder.chmod(0o755)
     shutil.rmtree(folder)
