@@ -90,8 +90,8 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
     An environment that only reads bronze has a lock of its own.
     """
     name = f"{places.prefix}writer"
-    said = {"pid": os.getpid(), "host": socket.gethostname(), "run_id": run_id, "command": command,
-            "since": datetime.now(UTC).isoformat(timespec="seconds")}  # fmt: skip
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    said = _this_process() | {"run_id": run_id, "command": command, "since": since}
 
     def busy(holder: dict[str, Any]) -> Busy:
         where = f" on {holder['host']}" if holder.get("host") not in (None, said["host"]) else ""
@@ -127,7 +127,7 @@ def alone(places: Places, name: str, what: str) -> Iterator[None]:
     busy = Busy(f"Another process lands {what} in {places.lakehouse}. Wait for it to end, or stop it.")
     if not places.is_folder:
         open_lakehouse(places)
-        with leased(places.lakehouse, name, {"pid": os.getpid(), "host": socket.gethostname()}, 0, lambda _: busy):
+        with leased(places.lakehouse, name, _this_process(), 0, lambda _: busy):
             yield
         return
     descriptor = _lock_file(places, f".{name}.lock")
@@ -162,6 +162,10 @@ def _lock_file(places: Places, name: str) -> int:
         return os.open(Path(places.lakehouse) / name, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise Fault(f"The lakehouse {places.lakehouse} can't be written ({error.strerror}).") from error
+
+
+def _this_process() -> dict[str, Any]:
+    return {"pid": os.getpid(), "host": socket.gethostname()}
 
 
 def _taken(descriptor: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -30,7 +29,7 @@ from spark_jobs.landing.land import Landed, record_files
 from spark_jobs.lock import writing
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
-from spark_jobs.places import BRONZE, Places
+from spark_jobs.places import Places
 from spark_jobs.reporting.liveness import DEAD
 
 if TYPE_CHECKING:
@@ -297,7 +296,7 @@ def _fingerprint(places: Places, project: str) -> str:
     """What the tables are, and what they are made by: equal where a build would find nothing to do."""
     files = Files.of(places)
     # Those of another environment are no news to this one.
-    layers = [BRONZE, *(places.schema(layer) for layer in LAYERS[1:])]
+    layers = map(places.schema, LAYERS)
     names = [f"{layer}/{name}" for layer in layers for name in files.folders(layer)]
     tables = [f"{name}:{_version(places, name)}" for name in names if not name.endswith(_NOT_NEWS)]
     # A catalog that was lost is made anew by a build.
@@ -351,10 +350,7 @@ def _tell(task: Task, outcome: Outcome, memory: Memory) -> None:
             task.out(text)
         elif task.summary is not None:
             file = Path(task.summary)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            aside = file.with_name(f"{file.name}.{os.getpid()}")
-            aside.write_text(text + "\n")
-            aside.rename(file)
+            Files(str(file.parent)).write(file.name, text + "\n")
         if task.metrics is not None:
             write_metrics(Path(task.metrics), said)
     except (OSError, Fault) as error:

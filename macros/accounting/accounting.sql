@@ -278,14 +278,15 @@ select * from account
 {%- endmacro %}
 
 
-{#- Query: what a fold has noted of each committed change, from its last step. -#}
-{% macro told_of_versions(table, scope, tracked) -%}
+{#- Query: what a fold has noted of each committed change, from its last step; `version` is one more column of it. -#}
+{% macro told_of_versions(table, scope, tracked, version=none) -%}
     select
         *,
         if(size(signs) > 0, {{ key_text('key') }}, null) as key_of_signs
     from (
         select
             key,
+            {{ version ~ ',' if version }}
             {{ told_columns(scope, ignored_columns(table, tracked)) }}
         from versions
     ) as noted

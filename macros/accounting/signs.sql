@@ -3,7 +3,7 @@
   What the names mean to people is told in spark_jobs/reporting/signs.py. Changes that a transaction collapses are no
   rows of the fold's later steps: what is told of them is counted so far, and told with the change that stayed.
 
-  `account`, in all of these, is what `account_to_keep` gave.
+  `account`, in all of these, is a scope's: what `whole_account` or `account_of_news` gave.
 -#}
 
 

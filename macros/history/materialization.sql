@@ -29,6 +29,7 @@
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
     {%- set account = decision.get('account') if decision.case != 'nothing' else none -%}
+    {%- set made_of = none if open or decision.case == 'nothing' else table_state(decision.history) -%}
     {{ run_hooks(pre_hooks) }}
     {%- set is_in_order = decision.get('carried') and not decision.carried.refolded -%}
     {%- set told = stage(compiled_code, 'told') if account or is_in_order else none -%}
@@ -43,12 +44,12 @@
             pruned_by=pruned_by(declared, layer)
         ) -%}
         {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
-        {%- do say('built', decision, states_after(target, decision, open)) -%}
+        {%- do say('built', decision, states_after(target, made_of)) -%}
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
         {%- set differing = difference(built, target, columns, decision, declared, id, open) -%}
-        {%- if not open and table_state(decision.history) == decision.made_of -%}
+        {%- if not open and made_of == decision.made_of -%}
             {%- set changed = 0 -%}
         {%- elif not open and are_few(target, declared) -%}
             {%- set changed = write_anew(target, columns, built) -%}
@@ -68,7 +69,7 @@
             {%- do unstage(staged) -%}
         {%- endif -%}
         {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
-        {%- do say(changed ~ ' rows changed', decision, states_after(target, decision, open)) -%}
+        {%- do say(changed ~ ' rows changed', decision, states_after(target, made_of)) -%}
     {%- endif -%}
     {%- if told -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
@@ -78,8 +79,8 @@
 
 
 {#- In which state the next run has to find the tables to go on from them: a history itself, or that of a current state. -#}
-{% macro states_after(target, decision, open) -%}
-    {{ return({'left_as': table_state(target)} if open else {'made_of': table_state(decision.history)}) }}
+{% macro states_after(target, made_of) -%}
+    {{ return({'made_of': made_of} if made_of else {'left_as': table_state(target)}) }}
 {%- endmacro %}
 
 

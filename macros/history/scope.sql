@@ -45,16 +45,15 @@
         scope, hazards=both_hazards(known.hazards, named_hazards(found, 4)),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
-    {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
-    {%- if scope.case == 'full' or scope.state.log_made_in != last.get('log_made_in')
-        or scope.state.scans != last.get('scans', '') or (stored and needs_all(stored, found)) -%}
+    {#- Of these counts the first two are of news, too. -#}
+    {%- if scope.case == 'full' or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
+        or scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')
+        or (stored and needs_all(stored, found)) -%}
+        {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
         {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
         {{ return(as_far_as(history, progress, whole)) }}
     {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
-    {%- elif found[1] or (found[2] and declared.get('snapshot_deletes') == 'close') -%}
-        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
-        {{ return(as_far_as(history, progress, whole)) }}
     {%- endif -%}
     {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}

@@ -26,18 +26,12 @@
   opened, if it did.
 -#}
 {% macro accounted_rows(table, scope, tracked, column_names) -%}
-    select
-        *,
-        if(size(signs) > 0, {{ key_text('key') }}, null) as key_of_signs
-    from (
-        select
-            key,
-            if(is_boundary and is_state, struct(
-                {{ version_columns(table, column_names) }}
-            ), null) as version,
-            {{ told_columns(scope, ignored_columns(table, tracked)) }}
-        from versions
-    ) as noted
+    {%- set version -%}
+        if(is_boundary and is_state, struct(
+            {{ version_columns(table, column_names) }}
+        ), null) as version
+    {%- endset -%}
+    {{ told_of_versions(table, scope, tracked, version) }}
 {%- endmacro %}
 
 

@@ -45,7 +45,7 @@
         {%- set location = lakehouse(layer) ~ '/' ~ name -%}
         {%- set make = 'create table if not exists ' ~ table ~ ' using delta location ' ~ text_literal(location) -%}
         {%- do run_query(make) -%}
-        {%- if run_query('describe detail ' ~ table).columns['location'][0] | replace('file:', '') != location -%}
+        {%- if place_of(table) != location | replace('file:', '') -%}
             {%- do run_query('drop table ' ~ table) -%}
             {%- do run_query(make) -%}
         {%- endif -%}
@@ -53,9 +53,15 @@
 {%- endmacro %}
 
 
+{#- Where the catalog knows a table; a folder without its scheme. -#}
+{% macro place_of(table) -%}
+    {{ return(run_query('describe detail ' ~ table).columns['location'][0] | replace('file:', '')) }}
+{%- endmacro %}
+
+
 {#- Stop where the catalog knows the tables of another lakehouse: builds would go on there, past its lock. -#}
 {% macro only_this_lakehouse() -%}
-    {%- set known = run_query('describe detail bronze.records').columns['location'][0] | replace('file:', '') -%}
+    {%- set known = place_of('bronze.records') -%}
     {%- set wanted = lakehouse('bronze') ~ '/records' -%}
     {%- if known != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(

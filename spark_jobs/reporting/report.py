@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from spark_jobs import bronze
 from spark_jobs.errors import Fault
 from spark_jobs.places import Places
 from spark_jobs.reporting.document import SCHEMA_FILE, document
@@ -70,10 +71,10 @@ def _publish(spark: SparkSession, folder: Path, target: str) -> None:
                     Path(target).rename(Path(aside) / "old")
                 (Path(aside) / "new").rename(target)
         else:
-            path, files = _hadoop(spark, target)
+            files, path = bronze.files_at(spark, target)
             files.delete(path, True)
             # S3A finds a folder's files only under a name with a scheme.
-            files.copyFromLocalFile(_path(spark, folder.resolve().as_uri()), path)
+            files.copyFromLocalFile(bronze.files_at(spark, folder.resolve().as_uri())[1], path)
     except Exception as error:
         raise Fault(f"The report can't be written to {target}: {error}. The check itself ran to its end.") from error
 
@@ -84,18 +85,9 @@ def _previous(spark: SparkSession, places: Places) -> Mapping[str, Any] | None:
     try:
         if _is_folder(place):
             return dict(json.loads(Path(place).read_text(encoding="utf-8")))
-        path, files = _hadoop(spark, place)
+        files, path = bronze.files_at(spark, place)
         if not files.exists(path):
             return None
         return dict(json.loads(spark.read.text(place, wholetext=True).collect()[0][0]))
     except (OSError, ValueError):
         return None
-
-
-def _path(spark: SparkSession, place: str) -> Any:
-    return spark._jvm.org.apache.hadoop.fs.Path(place)
-
-
-def _hadoop(spark: SparkSession, place: str) -> tuple[Any, Any]:
-    path = _path(spark, place)
-    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())
