@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -43,7 +44,19 @@ def told_at_end(request: pytest.FixtureRequest) -> list[str]:
     return request.config.stash.setdefault(_TOLD, [])
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have one of several processes hand over what its tests have to tell."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["told"] = session.config.stash.get(_TOLD, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what tests of one of several processes have to tell."""
+    node.config.stash.setdefault(_TOLD, []).extend(getattr(node, "workeroutput", {}).get("told", []))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print what tests have to tell."""
-    for line in config.stash.get(_TOLD, []):
+    for line in sorted(config.stash.get(_TOLD, [])):
         terminalreporter.write_line(line)
