@@ -216,11 +216,15 @@ class Cluster:
         self.postgres.start()
         self.master.launch("org.apache.spark.deploy.master.Master", environ=os.environ)
         for worker in self.workers:
-            worker.launch(
-                "org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "2g", "--work-dir",
-                str(worker.folder), f"spark://127.0.0.1:{self.master.port}", environ=os.environ,
-            )  # fmt: skip
+            self.start_worker(worker)
         self.start_thrift()
+
+    def start_worker(self, worker: Spark) -> None:
+        """Start one of the workers, with room for the Thrift Server or for another command."""
+        worker.launch(
+            "org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "2g", "--work-dir",
+            str(worker.folder), f"spark://127.0.0.1:{self.master.port}", environ=os.environ,
+        )  # fmt: skip
 
     def start_thrift(self) -> None:
         """Start the Thrift Server, with the settings that `tidemark settings` prints."""
