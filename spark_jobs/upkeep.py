@@ -39,15 +39,17 @@ FEW = 8
 GONE = 0.2
 
 _SETTINGS = {
-    "optimize.minFileSize": str(SMALL),
-    "optimize.maxFileSize": str(TARGET),
+    "spark.databricks.delta.optimize.minFileSize": str(SMALL),
+    "spark.databricks.delta.optimize.maxFileSize": str(TARGET),
     # A file alone would be chosen by its marks and not be written: REORG sees to those.
-    "optimize.maxDeletedRowsRatio": "1.0",
+    "spark.databricks.delta.optimize.maxDeletedRowsRatio": "1.0",
     # The start and end of each vacuum would be versions in which nothing is new.
-    "vacuum.logging.enabled": "false",
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
     # Delta takes a table's own time, unless it is told to take the command's.
-    "vacuum.retentionWindowIgnore.enabled": "false",
-    "retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    # Into so many parts VACUUM divides its list of files, whatever there is: the default of 10,000 takes a minute.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
 
@@ -266,11 +268,10 @@ def _removed_logs(keep: float) -> list[Upkept]:
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of Delta's, for a while: a session does other work behind this."""
-    names = [f"spark.databricks.delta.{name}" for name in settings]
-    before = {name: spark.conf.get(name, None) for name in names}
+    """Settings, for a while: a session does other work behind this."""
+    before = {name: spark.conf.get(name, None) for name in settings}
     try:
-        for name, value in zip(names, settings.values(), strict=True):
+        for name, value in settings.items():
             spark.conf.set(name, value)
         yield
     finally:
