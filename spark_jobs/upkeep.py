@@ -177,7 +177,8 @@ def _keep_up(
     removed = freed = 0
     if is_dirty:
         say(f"{told}: looking for old ones of {len(there)} files …")
-        spark.sql(f"vacuum {table_at(location)} retain {ceil(wanted.keep / HOUR)} hours").collect()
+        with _aside(spark):
+            spark.sql(f"vacuum {table_at(location)} retain {ceil(wanted.keep / HOUR)} hours").collect()
         left = _data_files(places, folder)
         removed, freed = len(there) - len(left), sum(one.size for one in there) - sum(one.size for one in left)
     is_rewritten = bool(layout.joined or layout.purged)
@@ -264,6 +265,18 @@ def _removed_logs(keep: float) -> list[Upkept]:
     for one, _ in old:
         one.unlink(missing_ok=True)
     return [Upkept("logs", removed=len(old), freed=sum(count for _, count in old))] if old else []
+
+
+@contextmanager
+def _aside(spark: SparkSession) -> Iterator[None]:
+    """Have VACUUM's line of its own not on standard output, which can be a run's summary."""
+    console = getattr(getattr(spark._jvm.scala, "Console$"), "MODULE$")
+    before = console.out()
+    console.setOutDirect(spark._jvm.java.lang.System.err)
+    try:
+        yield
+    finally:
+        console.setOutDirect(before)
 
 
 @contextmanager
