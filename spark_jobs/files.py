@@ -145,7 +145,8 @@ class Files:
         start = f"{name}/" if name else ""
         with self._told():
             for chunk in self._store.list(name or None):
-                for one in chunk:
+                # What stands for the folder itself is no file in it.
+                for one in (one for one in chunk if one["path"].startswith(start)):
                     yield Entry(one["path"].removeprefix(start), one["size"], one["last_modified"].timestamp())
 
     @contextmanager

@@ -132,13 +132,12 @@ def keep_up(spark: SparkSession, places: Places, wanted: Wanted, say: Callable[[
 
 def in_sum(done: Sequence[Upkept]) -> str:
     """What was done, in one sentence."""
-    if not done:
-        return "upkeep: nothing to join or to remove."
-    before, after = sum(one.files_before for one in done), sum(one.files_after for one in done)
-    return (
-        f"upkeep: {sum(one.is_rewritten for one in done)} tables joined, {before} files to {after};"
-        f" {sum(one.removed for one in done)} old files removed, {size(sum(one.freed for one in done))} freed."
-    )
+    joined = [one for one in done if one.is_rewritten]
+    before, after = sum(one.files_before for one in joined), sum(one.files_after for one in joined)
+    removed, freed = sum(one.removed for one in done), sum(one.freed for one in done)
+    parts = [f"{len(joined)} tables joined, {before} files to {after}"] if joined else []
+    parts += [f"{removed} old files removed, {size(freed)} freed"] if removed else []
+    return f"upkeep: {'; '.join(parts) or 'nothing to join or to remove'}."
 
 
 def size(count: int) -> str:
