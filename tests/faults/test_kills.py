@@ -75,7 +75,7 @@ KINDS = [
     Kill("check: report written", CHECK, "reports/*/report.html", last=True),
     Kill("checking, any time", CHECK, ".lock", 25, last=True),
     Kill("upkeep: joined rows written", UPKEEP, "bronze/records/feed=*/*.parquet", last=True),
-    Kill("upkeep: joined files committed", UPKEEP, "bronze/records/_delta_log/*.json", last=True),
+    Kill("upkeep: joined files committed", UPKEEP, "bronze/records/_delta_log/*.json"),
     Kill("upkeep, any time", UPKEEP, ".lock", 25, last=True),
     Kill("a whole run, any time", ("run",), "bronze/records/_delta_log/*.json", 25),
 ]
