@@ -28,6 +28,13 @@
                 'about': 'Whether its rows are documents, as MongoDB\'s are: then a column\'s `field` is a field of theirs,'
                     ~ ' `$` the whole document, and the key is the column of the field `id`.',
             },
+            'source_fields': {
+                'takes': 'names', 'default': [],
+                'about': 'Fields of the source block that the log has, too, as texts in its column `source_fields`: what'
+                    ~ ' a connector tells of a change that no rule reads, such as Oracle\'s `user_name`, MySQL\'s `thread`.'
+                    ~ ' `topic`, `partition` and `offset` lead there from a version. Not `query`, which can hold what'
+                    ~ ' columns hide.',
+            },
         },
         'column': {
             'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},
