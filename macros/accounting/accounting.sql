@@ -18,7 +18,7 @@
 select 'counted with the history' as kind
     {%- elif execute -%}
         {%- set declared = history_declaration(history) -%}
-        {%- set table = declaration_of(declared.changes) -%}
+        {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
         {%- set log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = accounting_scope(history, log, table, declared) -%}

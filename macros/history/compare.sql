@@ -72,11 +72,19 @@
 {% macro differs(newer, older, table, tracked, hazards) -%}
     (
         {%- for spec in table.columns if spec.name in tracked %}
-        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, dict(hazards, inexact=true) if table.documents else hazards) }}
+        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards_of(table, hazards)) }}
         {%- else %}
         false
         {%- endfor %}
     )
+{%- endmacro %}
+
+
+{#- The hazards of a fold, with those that its steps make where the log shows none. -#}
+{% macro hazards_of(table, hazards) -%}
+    {{ return(dict(
+        hazards, inexact=hazards.inexact or table.documents, unavailable=hazards.unavailable or table.reselected
+    )) }}
 {%- endmacro %}
 
 

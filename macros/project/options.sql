@@ -72,6 +72,12 @@
                 'takes': ['report', 'close'], 'default': 'report', 'rule': 'R16',
                 'about': 'What becomes of living rows that a complete later snapshot lacks.',
             },
+            'reselected': {
+                'takes': 'names', 'default': [], 'rule': 'R7',
+                'about': 'The columns that the connector\'s `post.processors` read again (reselect). A value that a change'
+                    ~ ' has of them can be later than it, which no event shows: it is kept, and the column named in'
+                    ~ ' `unresolved_columns`.',
+            },
             'column_names': {
                 'takes': 'mapping', 'default': {},
                 'about': "Tidemark's own column → another name for it, where the source has a column of that name.",
