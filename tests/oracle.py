@@ -710,7 +710,9 @@ class Walk:
         self.steps[key].append(step)
 
     def _missing(self, last_read: Change, keys: Iterable[Key]) -> None:
-        """R16: living keys that a complete snapshot did not read."""
+        """R16: living keys that a complete snapshot did not read; a filtered one proves nothing."""
+        if self.options.snapshot_deletes == "ignore":
+            return
         for key in keys:
             self.history.missed_deletes += 1
             if self.options.snapshot_deletes == "close":

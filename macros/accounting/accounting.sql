@@ -113,7 +113,8 @@ select * from account
 -#}
 {% macro whole_account(scope, declared) -%}
     {{ return({
-        'is_whole': true, 'shared': is_shared(scope.hazards, declared), 'ends': scope.hazards.reads, 'order': 'all',
+        'is_whole': true, 'shared': is_shared(scope.hazards, declared),
+        'ends': scope.hazards.reads and declared.snapshot_deletes != 'ignore', 'order': 'all',
         'quarantined': 0, 'held_back': 0, 'no_op': 0
     }) }}
 {%- endmacro %}

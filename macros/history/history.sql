@@ -5,7 +5,8 @@
       changes: the name of the table's changes model, which declares key and columns
       granularity: `transaction`, so that only committed states are versions, or `event` (R11)
       track, ignore: the columns whose change makes a version; all, or all but (R12)
-      snapshot_deletes: `report` or `close` what a complete later snapshot lacks (R16)
+      snapshot_deletes: `report` or `close` what a complete later snapshot lacks, or `ignore` it where snapshots of the
+          table are filtered and prove nothing (R16)
       reselected: columns whose values the connector may have read again, later than the change (R7)
       column_names: own column → another name for it, where the source has a column of that name
       rewritten_rows: up to how many living rows a run with news writes all of them anew

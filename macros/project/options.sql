@@ -69,8 +69,10 @@
                 'about': 'Columns whose change makes none; the open version takes their newest value.',
             },
             'snapshot_deletes': {
-                'takes': ['report', 'close'], 'default': 'report', 'rule': 'R16',
-                'about': 'What becomes of living rows that a complete later snapshot lacks.',
+                'takes': ['report', 'close', 'ignore'], 'default': 'report', 'rule': 'R16',
+                'about': 'What becomes of living rows that a complete later snapshot lacks. Say `ignore` where snapshots'
+                    ~ ' of the table are filtered (`snapshot.select.statement.overrides`, or conditions of a signal for a'
+                    ~ ' blocking one): they prove nothing, and no event tells that they are.',
             },
             'reselected': {
                 'takes': 'names', 'default': [], 'rule': 'R7',
