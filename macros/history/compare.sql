@@ -114,9 +114,10 @@
 {%- endmacro %}
 
 
-{#- Expression: a value in a form that can be compared: Spark compares no maps. -#}
+{#- Expression: a value in a form that can be compared: Spark compares no maps. Those within others have their keys in order. -#}
 {% macro comparable(column, type) -%}
-    {{ 'sort_array(map_entries(' ~ column ~ '))' if type.startswith('map') else column }}
+    {%- set depth = (type | lower).count('map<') -%}
+    {{ column if not depth else 'sort_array(map_entries(' ~ column ~ '))' if depth == 1 and type.startswith('map') else exact_json(column) }}
 {%- endmacro %}
 
 
