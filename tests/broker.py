@@ -5,20 +5,15 @@ Its jars are `tests/broker_jars.txt`'s, fetched by `make test`; what those need 
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import pyspark
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from cryptography import x509
@@ -27,9 +22,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-PROJECT = Path(__file__).parents[1]
+from tests.servers import PATIENCE, PROJECT, Server, free_ports, java, of_spark
+
 USER, PASSWORD = "tide", 'm4rk; "it\'s" \\secret'
-PATIENCE = 60
 
 _OF_SPARK = ("scala-library", "scala-reflect", "jackson-core-2", "jackson-databind", "jackson-annotations", "lz4-java",
              "snappy-java", "zstd-jni", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2")  # fmt: skip
@@ -65,30 +60,29 @@ broker.heartbeat.interval.ms=300
 
 
 @dataclass
-class Broker:
+class Broker(Server):
     """A broker; `start` and `stop` may take turns, its records stay."""
 
-    folder: Path
     ports: dict[str, int] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+
+    ERRORS: ClassVar = (KafkaException,)
 
     def __post_init__(self) -> None:
         """Make its folder: certificates, settings, an empty log."""
-        self.folder.mkdir(parents=True)
-        self.ports = dict(zip(("plain", "secured", "expired", "controller"), free_ports(4), strict=True))
+        super().__post_init__()
+        others = zip(("secured", "expired", "controller"), free_ports(3), strict=True)
+        self.ports = {"plain": self.port, **dict(others)}
         self._certificates(secured=1, expired=-1)
         escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
         settings = _SETTINGS.format(folder=self.folder, user=USER, password=escaped, **self.ports)
         (self.folder / "server.properties").write_text(settings)
         (self.folder / "log4j2.properties").write_text("status=off\nrootLogger.level=off\n")
-        self._java(
-            "kafka.tools.StorageTool", "format", "-t", "dGlkZW1hcmstb2YtdGVzdA", "-c", "server.properties"
-        ).wait()
+        self.run(*self._java("kafka.tools.StorageTool", "format", "-t", "dGlkZW1hcmstb2YtdGVzdA", "-c"))
 
     @property
     def address(self) -> str:
         """Where it answers anyone."""
-        return f"127.0.0.1:{self.ports['plain']}"
+        return f"127.0.0.1:{self.port}"
 
     @property
     def secured(self) -> str:
@@ -107,21 +101,7 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        self.process = self._java("kafka.Kafka", "server.properties")
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with suppress(KafkaException):
-                self.admin.list_topics(timeout=2)
-                return
-            assert self.process.poll() is None, (self.folder / "said.txt").read_text()[-2000:]
-            assert time.monotonic() < deadline
-
-    def stop(self) -> None:
-        """End it at once, as a power cut would."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        self.begin(*self._java("kafka.Kafka"), answers=lambda: self.admin.list_topics(timeout=2))
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -197,18 +177,10 @@ class Broker:
             consumer.close()
         return found
 
-    def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        home = os.environ.get("JAVA_HOME")
-        java = str(Path(home) / "bin/java") if home else "java"
-        spark = Path(pyspark.__file__).parent / "jars"
-        jars = [str(PROJECT / ".jars/broker/*")]
-        jars += [str(jar) for name in _OF_SPARK for jar in sorted(spark.glob(f"{name}*.jar"))]
-        with (self.folder / "said.txt").open("a") as said:
-            return subprocess.Popen(
-                [java, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(jars),
-                 f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties", main, *arguments],
-                cwd=self.folder, stdout=said, stderr=said, start_new_session=True,
-            )  # fmt: skip
+    def _java(self, main: str, *arguments: str) -> list[str]:
+        jars = [PROJECT / ".jars/broker/*", *of_spark(_OF_SPARK)]
+        settings = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
+        return java("384m", jars, settings, main, *arguments, "server.properties")
 
     def _certificates(self, **days: int) -> None:
         """Make certificates for listeners, each with its key, that end so many days from now."""
@@ -230,14 +202,3 @@ class Broker:
             )
             private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             (self.folder / f"{name}.pem").write_bytes(made if is_authority else private + made)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

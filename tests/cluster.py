@@ -10,76 +10,19 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pyspark
 
 from spark_jobs.session import FOR_SMALL_TABLES
-from tests.broker import free_ports
+from tests.servers import DATABASE, PROJECT, SMALL, SPARK, Postgres, Server, java
 
-PROJECT = Path(__file__).parents[1]
-SPARK = Path(pyspark.__file__).parent
-PATIENCE = 90
 BUCKET = "lake"
 ACCESS, SECRET = "tide", "mark of the tests"
 TIDEMARK = [sys.executable, "-m", "spark_jobs.cli"]
-_SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
-
-
-def java() -> str:
-    """The Java that Spark would start."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin/java") if home else "java"
-
-
-@dataclass
-class Server:
-    """A process with a folder: `start` and `stop` may take turns, what it keeps stays."""
-
-    folder: Path
-    port: int = 0
-    process: subprocess.Popen[bytes] | None = None
-
-    def __post_init__(self) -> None:
-        """Make its folder and choose its port."""
-        self.folder.mkdir(parents=True)
-        [self.port] = free_ports(1)
-
-    def run(self, command: Sequence[str], environ: Mapping[str, str] | None = None, **options: Any) -> None:
-        """Start it, and wait until its port answers."""
-        with self.said.open("ab") as said:
-            self.process = subprocess.Popen(
-                list(command), cwd=self.folder, stdout=said, stderr=said, start_new_session=True,
-                env=dict(os.environ if environ is None else environ), **options,
-            )  # fmt: skip
-        deadline = time.monotonic() + PATIENCE
-        while not answers(self.port):
-            assert self.process.poll() is None, self.said.read_text()[-3000:]
-            assert time.monotonic() < deadline, self.said.read_text()[-3000:]
-            time.sleep(0.05)
-
-    @property
-    def said(self) -> Path:
-        """What it printed."""
-        return self.folder / "said.txt"
-
-    def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """End it: at once, as a power cut would."""
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, how)
-            self.process.wait(PATIENCE)
-            self.process = None
 
 
 class ObjectStore(Server):
@@ -100,10 +43,8 @@ class ObjectStore(Server):
         ]
         (self.folder / "s3proxy.properties").write_text("\n".join(lines))
         (self.folder / "logback.xml").write_text('<configuration><root level="OFF"/></configuration>')
-        self.run([
-            java(), "-Xmx256m", *_SMALL, f"-Dlogback.configurationFile={self.folder}/logback.xml",
-            "-cp", f"{PROJECT}/.jars/s3/*", "org.gaul.s3proxy.Main", "--properties", "s3proxy.properties",
-        ])  # fmt: skip
+        self.begin(*java("256m", [PROJECT / ".jars/s3/*"], f"-Dlogback.configurationFile={self.folder}/logback.xml",
+                         "org.gaul.s3proxy.Main", "--properties", "s3proxy.properties"))  # fmt: skip
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,58 +58,16 @@ class ObjectStore(Server):
         }
 
 
-class Postgres(Server):
-    """PostgreSQL for the metastore, in a folder of its own."""
-
-    data: Path | None = None
-
-    def start(self) -> None:
-        """Start it; the first time, make its data."""
-        # A server refuses to be root, and reaches only folders that it may enter: pytest's are its own user's.
-        user = "postgres" if os.geteuid() == 0 else None
-        if self.data is None:
-            self.data = Path(tempfile.mkdtemp(prefix="tidemark-metastore-"))
-            password = self.data / "password"
-            password.write_text(SECRET)
-            if user is not None:
-                for path in (self.data, password):
-                    shutil.chown(path, user)
-            subprocess.run(
-                [self.program("initdb"), "-D", str(self.data / "data"), "-U", "tide", "--pwfile", str(password),
-                 "--auth=scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"],
-                check=True, capture_output=True, user=user, cwd="/",
-            )  # fmt: skip
-            with (self.data / "data/postgresql.conf").open("a") as settings:
-                settings.write("fsync=off\nlisten_addresses='127.0.0.1'\nunix_socket_directories=''\n")
-        self.run([self.program("postgres"), "-D", str(self.data / "data"), "-p", str(self.port)], user=user)
-
-    @staticmethod
-    def program(name: str) -> str:
-        """A program of PostgreSQL's, where Debian puts it or on the path."""
-        found = [*sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True), shutil.which(name)]
-        assert found[0] is not None, f"PostgreSQL's {name} is missing: run `make setup-servers` as root"
-        return str(found[0])
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Where the metastore is, and who asks, as `profiles.yml` takes it."""
-        return {
-            "TIDEMARK_METASTORE": f"jdbc:postgresql://127.0.0.1:{self.port}/postgres",
-            "TIDEMARK_METASTORE_USER": "tide",
-            "TIDEMARK_METASTORE_PASSWORD": SECRET,
-        }
-
-
 class Spark(Server):
     """A daemon of Spark's own: master, worker or Thrift Server, from pyspark's jars."""
 
-    def launch(self, main: str, *arguments: str, environ: Mapping[str, str]) -> None:
+    def launch(self, main: str, *arguments: str) -> None:
         """Start a class of Spark's that stays."""
-        self.run(
-            [java(), "-Xmx256m", *_SMALL, f"-Dlog4j2.configurationFile={PROJECT}/conf/log4j2.properties",
-             "-cp", f"{SPARK}/jars/*", main, "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0",
-             *arguments],
-            {**environ, "SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"},
+        self.begin(
+            *java("256m", [SPARK / "jars/*"], f"-Dlog4j2.configurationFile={PROJECT}/conf/log4j2.properties", main,
+                  "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0", *arguments),
+            environ={**os.environ, "SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13",
+                     "SPARK_LOCAL_IP": "127.0.0.1"},
         )  # fmt: skip
 
 
@@ -183,7 +82,8 @@ class Cluster:
     def __post_init__(self) -> None:
         """Lay out its servers."""
         self.store = ObjectStore(self.folder / "store")
-        self.postgres = Postgres(self.folder / "postgres")
+        # PostgreSQL is another user, who can't enter the folder of a test.
+        self.postgres = Postgres(Path(tempfile.mkdtemp(prefix="tidemark-metastore-")))
         self.master = Spark(self.folder / "master")
         self.workers = [Spark(self.folder / f"worker-{number}") for number in (1, 2)]
         self.thrift = Server(self.folder / "thrift")
@@ -195,14 +95,16 @@ class Cluster:
         return {
             **os.environ,
             **self.store.environment,
-            **self.postgres.environment,
+            "TIDEMARK_METASTORE": f"jdbc:postgresql://127.0.0.1:{self.postgres.port}/{DATABASE}",
+            "TIDEMARK_METASTORE_USER": "owner",
+            "TIDEMARK_METASTORE_PASSWORD": self.postgres.password,
             "TIDEMARK_TARGET": "thrift",
             "TIDEMARK_LAKEHOUSE": f"s3a://{BUCKET}/lakehouse",
             "TIDEMARK_MASTER": f"spark://127.0.0.1:{self.master.port}",
             "TIDEMARK_THRIFT_PORT": str(self.thrift.port),
             "TIDEMARK_CORES": "2",
             "TIDEMARK_JAVA_OPTIONS": FOR_SMALL_TABLES,
-            "TIDEMARK_EXECUTOR_JAVA_OPTIONS": " ".join(_SMALL[:2]),
+            "TIDEMARK_EXECUTOR_JAVA_OPTIONS": " ".join(SMALL[:2]),
             "TIDEMARK_DRIVER_MEMORY": "1g",
             "TIDEMARK_EXECUTOR_MEMORY": "800m",
             "TIDEMARK_DRIVER_HOST": "127.0.0.1",
@@ -214,7 +116,7 @@ class Cluster:
         """Start everything."""
         self.store.start()
         self.postgres.start()
-        self.master.launch("org.apache.spark.deploy.master.Master", environ=os.environ)
+        self.master.launch("org.apache.spark.deploy.master.Master")
         for worker in self.workers:
             self.start_worker(worker)
         self.start_thrift()
@@ -223,7 +125,7 @@ class Cluster:
         """Start one of the workers, with room for the Thrift Server or for another command."""
         worker.launch(
             "org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "2g", "--work-dir",
-            str(worker.folder), f"spark://127.0.0.1:{self.master.port}", environ=os.environ,
+            str(worker.folder), f"spark://127.0.0.1:{self.master.port}",
         )  # fmt: skip
 
     def start_thrift(self) -> None:
@@ -234,17 +136,16 @@ class Cluster:
             told.stdout + f"spark.hadoop.hive.server2.thrift.port {self.thrift.port}\n"
             "spark.hadoop.hive.server2.thrift.bind.host 127.0.0.1\n"
         )
-        self.thrift.run(
-            documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}),
-            self.environment | {"SPARK_HOME": str(SPARK)},
+        self.thrift.begin(
+            *documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}),
+            environ=self.environment | {"SPARK_HOME": str(SPARK)},
         )
 
     def stop(self) -> None:
         """End everything, the last first."""
         for server in reversed(self.servers):
             server.stop()
-        if self.postgres.data is not None:
-            shutil.rmtree(self.postgres.data, ignore_errors=True)
+        shutil.rmtree(self.postgres.folder, ignore_errors=True)
 
     def tidemark(self, *arguments: str, project: Path = PROJECT, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command of Tidemark's on it."""
@@ -274,9 +175,3 @@ def documented(pattern: str, **places: str) -> list[str]:
     ours = {"spark-submit": [str(SPARK / "bin/spark-submit")], ".venv/bin/tidemark": TIDEMARK}
     words = shlex.split(line.partition(" > ")[0])
     return [new for word in words for new in ours.get(word, [places.get(word, word)])]
-
-
-def answers(port: int) -> bool:
-    """Whether something listens on a port of the loopback."""
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0

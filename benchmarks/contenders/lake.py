@@ -72,6 +72,34 @@ class Lake:
         """All of it is in its home."""
 
 
+class Merging(Lake):
+    """A contender whose history is merged into.
+
+    Attributes:
+        own: Its own columns, behind the row's.
+        staged: What is merged, as a query of `{history}` and `{changes}`.
+        merge: The MERGE, of `{table}` and `{staged}`.
+    """
+
+    own = ""
+    staged = ""
+    merge = ""
+
+    def initial(self, files: Sequence[str]) -> None:
+        """An empty table, then the same as ever."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        self.spark.sql(f"create table delta.`{self.table}` ({columns}, {self.own}) using delta")
+        self.increment(files)
+
+    def increment(self, files: Sequence[str]) -> None:
+        """One MERGE."""
+        if files:
+            history = self.spark.read.format("delta").load(self.table)
+            staged = self.spark.sql(self.staged, history=history, changes=changes(self.spark, files))
+            staged.createOrReplaceTempView("staged_changes")
+            self.spark.sql(self.merge.format(table=self.table, staged="staged_changes"))
+
+
 def export(table: DataFrame, folder: Path) -> list[Path]:
     """Write a DataFrame as Parquet, and name the files."""
     table.write.mode("overwrite").parquet(str(folder))

@@ -5,9 +5,7 @@ The MERGE closes the open version where the row differs or is deleted, and inser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from benchmarks.contenders.lake import ROW, Lake, changes
+from benchmarks.contenders.lake import ROW, Merging
 from benchmarks.workload import COLUMNS
 
 _STAGED = f"""
@@ -37,26 +35,12 @@ _MERGE = f"""
 """
 
 
-class MergeTaught(Lake):
+class MergeTaught(Merging):
     """The history is merged into."""
 
-    def initial(self, files: Sequence[str]) -> None:
-        """An empty table, then the same as ever."""
-        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        self.spark.sql(
-            f"create table delta.`{self.table}` ({columns}, valid_from timestamp, valid_to timestamp,"
-            " is_current boolean) using delta"
-        )
-        self.increment(files)
-
-    def increment(self, files: Sequence[str]) -> None:
-        """One MERGE."""
-        if not files:
-            return
-        history = self.spark.read.format("delta").load(self.table)
-        staged = self.spark.sql(_STAGED, history=history, changes=changes(self.spark, files))
-        staged.createOrReplaceTempView("staged_changes")
-        self.spark.sql(_MERGE.format(table=self.table, staged="staged_changes"))
+    own = "valid_from timestamp, valid_to timestamp, is_current boolean"
+    staged = _STAGED
+    merge = _MERGE
 
 
 open_contender = MergeTaught

@@ -6,12 +6,13 @@ The same steps as the rebuild in Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from benchmarks.contenders.one_file import OneFile
 from benchmarks.workload import COLUMNS
 
 _KINDS = {"bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
@@ -53,8 +54,8 @@ _HISTORY = f"""
 """
 
 
-class RebuildDuckDB:
-    """All files that there were, and the one that is made of them.
+class RebuildDuckDB(OneFile):
+    """One query.
 
     Attributes:
         query: What makes the history of the files.
@@ -63,31 +64,12 @@ class RebuildDuckDB:
     query = _HISTORY
 
     def __init__(self, home: Path, made: Mapping[str, Any]) -> None:
-        del made
+        super().__init__(home, made)
         self._connection = duckdb.connect()
-        self._files: list[str] = []
-        self._history = home / "history.parquet"
 
-    def initial(self, files: Sequence[str]) -> None:
-        """The same as ever."""
-        self.increment(files)
-
-    def increment(self, files: Sequence[str]) -> None:
-        """Everything anew."""
-        self._files += files
-        self._connection.execute(f"copy ({self.query}) to '{self._history}' (format parquet)", [self._files])
-
-    def history(self, table: str, folder: Path) -> list[Path]:
-        """A copy, as the next increment replaces the file."""
-        del table
-        folder.mkdir(parents=True)
-        copy = folder / "history.parquet"
-        copy.write_bytes(self._history.read_bytes())
-        return [copy]
-
-    def extras(self) -> Mapping[str, float]:
-        """Nothing else belongs to it."""
-        return {}
+    def rebuild(self) -> None:
+        """Run it."""
+        self._connection.execute(f"copy ({self.query}) to '{self.target}' (format parquet)", [self.files])
 
     def close(self) -> None:
         """Close the connection."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
 import polars as pl
 
+from benchmarks.contenders.one_file import OneFile
 from benchmarks.workload import COLUMNS
 
 _KINDS = {"bigint": pl.Int64, "string": pl.String, "double": pl.Float64, "boolean": pl.Boolean}
@@ -20,27 +17,17 @@ _ENVELOPE = pl.Struct({
 _ROW = [name for name in COLUMNS if name != "id"]
 
 
-class RebuildPolars:
-    """All files that there were, and the one that is made of them."""
+class RebuildPolars(OneFile):
+    """One lazy frame."""
 
-    def __init__(self, home: Path, made: Mapping[str, Any]) -> None:
-        del made
-        self._files: list[str] = []
-        self._history = home / "history.parquet"
-
-    def initial(self, files: Sequence[str]) -> None:
-        """The same as ever."""
-        self.increment(files)
-
-    def increment(self, files: Sequence[str]) -> None:
-        """Everything anew."""
-        self._files += files
+    def rebuild(self) -> None:
+        """Collect it."""
         change = pl.col("change").struct
         after = change.field("after").struct
         previous_op = pl.col("op").shift(1).over("id")
         is_other = (pl.col("state") != pl.col("state").shift(1).over("id")).fill_null(value=True)
         rows = (
-            pl.read_ndjson(self._files, schema={"value": pl.String})
+            pl.read_ndjson(self.files, schema={"value": pl.String})
             .lazy()
             .drop_nulls("value")
             .select(pl.col("value").str.json_decode(_ENVELOPE).alias("change"))
@@ -64,22 +51,7 @@ class RebuildPolars:
             .filter(pl.col("op") != "d")
             .select(*COLUMNS, "valid_from", "valid_to")
         )
-        rows.collect().write_parquet(self._history)
-
-    def history(self, table: str, folder: Path) -> list[Path]:
-        """A copy, as the next increment replaces the file."""
-        del table
-        folder.mkdir(parents=True)
-        copy = folder / "history.parquet"
-        copy.write_bytes(self._history.read_bytes())
-        return [copy]
-
-    def extras(self) -> Mapping[str, float]:
-        """Nothing else belongs to it."""
-        return {}
-
-    def close(self) -> None:
-        """All of it is in its home."""
+        rows.collect().write_parquet(self.target)
 
 
 open_contender = RebuildPolars

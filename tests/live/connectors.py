@@ -7,7 +7,8 @@ from typing import Final
 
 from tests.broker import Broker
 from tests.live.load import CONNECTOR, MariaDbLoad, PostgresLoad
-from tests.live.servers import DATABASE, Connect
+from tests.live.servers import Connect
+from tests.servers import DATABASE
 
 PARTITIONS: Final = {"postgres": "3", "mariadb": "2"}
 _EVERY: Final = {

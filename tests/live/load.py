@@ -21,7 +21,8 @@ from typing import Any, Final
 import pg8000.native
 import pymysql
 
-from tests.live.servers import DATABASE, MariaDb, Postgres, until
+from tests.live.servers import MariaDb
+from tests.servers import DATABASE, Postgres, until
 
 TABLES: Final = ("account", "item", "line", "scratch", "grown", "marker")
 CONNECTOR: Final = "connector"

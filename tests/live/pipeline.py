@@ -22,8 +22,9 @@ from spark_jobs.places import Places
 from tests.broker import Broker
 from tests.live.connectors import name_of, settings_of
 from tests.live.load import TABLES, MariaDbLoad, PostgresLoad
-from tests.live.servers import PATIENCE, Connect, MariaDb, Postgres, require_servers, until
+from tests.live.servers import Connect, MariaDb
 from tests.projects import empty_project
+from tests.servers import PATIENCE, Postgres, until
 
 TOPICS = r"(__debezium-heartbeat\.)?(postgres|mariadb)(\..*)?"
 WRITERS = 3
@@ -197,7 +198,6 @@ def running(versions: Mapping[str, str], seed: int, pause: float) -> Iterator[Pi
 
     The folder is no test's: those are closed to the users that the databases run as.
     """
-    require_servers()
     home = Path(tempfile.mkdtemp(prefix="tidemark-live-"))
     home.chmod(0o755)
     with ExitStack() as ends:

@@ -1,164 +1,22 @@
-"""Real servers on the loopback, for tests: PostgreSQL, MariaDB and Kafka Connect, each with its own folder and port.
-
-Debian's packages have the databases (`make setup-servers`); Kafka Connect and Debezium are the jars of `*.jars.txt`,
-fetched by `make test` and `make live`. Each is started by its test and ended by its process id.
-"""
+"""MariaDB and Kafka Connect with Debezium, whose jars `*.jars.txt` list and `make live` fetches."""
 
 from __future__ import annotations
 
-import os
-import pwd
-import secrets
-import shutil
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-import pg8000.native
 import pymysql
-import pyspark
 import requests
 
 from spark_jobs.fetch_jars import wanted
-from tests.broker import PROJECT, free_ports
+from tests.servers import DATABASE, PATIENCE, PROJECT, Server, java, of_spark, program
 
-PATIENCE: Final = 120
 VERSIONS: Final = ("2.5.4.Final", "3.5.0.Final")
-DATABASE: Final = "shop"
-_POSTGRES: Final = Path("/usr/lib/postgresql/15/bin")
-_MARIADB: Final = ("mariadbd", "mariadb-install-db")
 _OF_SPARK: Final = ("lz4-java", "snappy-java", "zstd-jni", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2")
 _OF_BROKER: Final = ("kafka-clients", "jose4j", "jackson-datatype-jdk8")
-
-
-def require_servers() -> None:
-    """Fail with what to do where the databases are not installed."""
-    found = {"postgres": (_POSTGRES / "postgres").exists()} | {name: _found(name) is not None for name in _MARIADB}
-    missing = [name for name, is_there in found.items() if not is_there]
-    assert not missing, f"PostgreSQL 15 and MariaDB are needed ({', '.join(missing)} not found): make setup-servers"
-
-
-def _found(program: str) -> str | None:
-    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
-
-
-def until(is_so: Callable[[], Any], otherwise: Callable[[], str], patience: float = PATIENCE) -> Any:
-    """Wait until something is so, and give it; `otherwise` says what is wrong where it never comes to be so."""
-    deadline = time.monotonic() + patience
-    while True:
-        found = is_so()
-        if found:
-            return found
-        assert time.monotonic() < deadline, otherwise()
-        time.sleep(0.05)
-
-
-@dataclass
-class Server:
-    """A process with a folder of its own; what it says is in `said.txt` there.
-
-    `user` is who it runs as where this process is root, since both databases refuse root.
-    """
-
-    folder: Path
-    user: str | None = None
-    port: int = 0
-    process: subprocess.Popen[bytes] | None = None
-    password: str = field(default_factory=lambda: secrets.token_hex(12))
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True)
-        [self.port] = free_ports(1)
-        self.user = self.user if os.geteuid() == 0 else None
-        self.own(self.folder)
-
-    def own(self, path: Path) -> None:
-        """Give a file or folder to who the server runs as."""
-        if self.user is not None:
-            shutil.chown(path, self.user, pwd.getpwnam(self.user).pw_gid)
-
-    @property
-    def said(self) -> str:
-        """The end of what it said."""
-        return (self.folder / "said.txt").read_text(errors="replace")[-4000:]
-
-    def run(self, *command: str | Path) -> None:
-        """Run a command of the server's to its end."""
-        assert self._popen(command).wait(PATIENCE) == 0, self.said
-
-    def begin(self, *command: str | Path, answers: Callable[[], Any]) -> None:
-        """Start the server, and wait until it answers."""
-        self.process = self._popen(command)
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with suppress(pg8000.native.InterfaceError, pg8000.native.DatabaseError, pymysql.Error, OSError):
-                if answers():
-                    return
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.05)
-
-    def stop(self, by: signal.Signals = signal.SIGKILL) -> None:
-        """End it by a signal."""
-        if self.process is not None:
-            self.process.send_signal(by)
-            self.process.wait(PATIENCE)
-            self.process = None
-
-    def _popen(self, command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        group = None if self.user is None else pwd.getpwnam(self.user).pw_gid
-        with (self.folder / "said.txt").open("a") as said:
-            return subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
-                user=self.user, group=group, extra_groups=None if self.user is None else [], env=env,
-            )  # fmt: skip
-
-
-_POSTGRES_SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "wal_level": "logical",
-    "max_wal_senders": "8",
-    "max_replication_slots": "8",
-    "track_commit_timestamp": "on",  # the judge asks when a transaction was committed
-    "fsync": "off",
-    "shared_buffers": "64MB",
-    "timezone": "UTC",
-}
-
-
-@dataclass
-class Postgres(Server):
-    """PostgreSQL with logical decoding, and a database `shop`."""
-
-    user: str | None = "postgres"
-
-    def start(self) -> None:
-        """Make its data folder, and start it."""
-        data, password = self.folder / "data", self.folder / "password"
-        password.write_text(self.password)
-        self.own(password)
-        self.run(_POSTGRES / "initdb", "-D", data, "-U", "owner", "-A", "scram-sha-256", f"--pwfile={password}",
-                 "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")  # fmt: skip
-        settings = [part for name, value in _POSTGRES_SETTINGS.items() for part in ("-c", f"{name}={value}")]
-        self.begin(_POSTGRES / "postgres", "-D", data, "-p", str(self.port), *settings,
-                   answers=lambda: self.connect("postgres"))  # fmt: skip
-        self.connect("postgres").run(f"create database {DATABASE}")
-
-    def connect(self, database: str = DATABASE) -> pg8000.native.Connection:
-        """A connection of the owner's."""
-        return pg8000.native.Connection(
-            "owner", host="127.0.0.1", port=self.port, database=database, password=self.password
-        )
-
-    def stop(self, by: signal.Signals = signal.SIGINT) -> None:
-        """End it, its sessions too."""
-        super().stop(by)
 
 
 _MARIADB_SETTINGS = {
@@ -184,10 +42,12 @@ class MariaDb(Server):
 
     user: str | None = "nobody"
 
+    ERRORS: ClassVar = (pymysql.Error, OSError)
+
     def start(self) -> None:
         """Make its data folder, and start it."""
         data = self.folder / "data"
-        self.run(str(_found("mariadb-install-db")), "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}",
+        self.run(program("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}",
                  "--auth-root-authentication-method=normal", "--skip-test-db")  # fmt: skip
         first = self.folder / "first.sql"
         first.write_text(
@@ -197,7 +57,7 @@ class MariaDb(Server):
         )
         self.own(first)
         settings = [f"--{name}={value}" for name, value in _MARIADB_SETTINGS.items()]
-        self.begin(str(_found("mariadbd")), "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}",
+        self.begin(program("mariadbd"), "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}",
                    f"--port={self.port}", f"--socket={self.folder}/socket", f"--init-file={first}", *settings,
                    answers=self.connect)  # fmt: skip
 
@@ -272,15 +132,11 @@ class Connect(Server):
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        home = os.environ.get("JAVA_HOME")
-        spark, broker = Path(pyspark.__file__).parent / "jars", PROJECT / ".jars/broker"
-        jars = [*_jars("connect"), *(jar for name in _OF_BROKER for jar in broker.glob(f"{name}-*.jar"))]
-        jars += [jar for name in _OF_SPARK for jar in spark.glob(f"{name}*.jar")]
+        jars = [*_jars("connect"), *of_spark(_OF_SPARK)]
+        jars += [jar for name in _OF_BROKER for jar in (PROJECT / ".jars/broker").glob(f"{name}-*.jar")]
         self.begin(
-            str(Path(home) / "bin/java") if home else "java", "-Xmx512m", "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC", "-cp", ":".join(map(str, jars)),
-            f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties",
-            "org.apache.kafka.connect.cli.ConnectDistributed", self.folder / "worker.properties",
+            *java("512m", jars, f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties",
+                  "org.apache.kafka.connect.cli.ConnectDistributed", self.folder / "worker.properties"),
             answers=lambda: requests.get(f"{self.address}/connectors", timeout=5).ok,
         )  # fmt: skip
 

@@ -32,6 +32,7 @@ from spark_jobs.lock import writing
 from spark_jobs.places import Places
 from tests.cluster import ACCESS, BUCKET, SECRET, Cluster, documented
 from tests.projects import empty_project, land, rows_of, run_models
+from tests.servers import until
 from tests.source import Column, Source, Table
 
 NAME = "clus__public__orders"
@@ -203,7 +204,7 @@ def test_a_second_writer_waits_and_a_worker_may_die_in_a_write(
     said = len(log.read_text())
     building = threading.Thread(target=lambda: order.append(str(story.build().returncode)))
     building.start()
-    until(lambda: f"into gold.{NAME}_history" in log.read_text()[said:] or not building.is_alive())
+    until(lambda: f"into gold.{NAME}_history" in log.read_text()[said:] or not building.is_alive(), log.read_text, 400)
     assert building.is_alive()
     story.cluster.workers[0].stop(signal.SIGKILL)
     building.join()
@@ -223,13 +224,6 @@ def landed_with(story: Story) -> str:
     done = story.landed(1)
     assert done.returncode == 0, done.stderr[-3000:]
     return str(done.returncode)
-
-
-def until(holds: Any, seconds: float = 400) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Story) -> None:
