@@ -559,6 +559,8 @@ def _say_streamed(streamed: Any, continuous: bool) -> int:
     _say_landed(streamed.landed)
     for gap in streamed.gaps:
         click.echo(f"gap: {on_one_line(gap.told)}")
+    for told in streamed.compacted:
+        click.echo(f"compacted: {on_one_line(told)}")
     if streamed.is_stopped:
         click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
     return TERMINATED if streamed.is_stopped and not continuous else 0

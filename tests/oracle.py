@@ -57,6 +57,7 @@ class TableOptions:
     placeholder: str = "__debezium_unavailable_value"
     before_is_whole: bool | None = None
     snapshot_deletes: str = "report"
+    reselected: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
 
     def watches(self, column: str) -> bool:
@@ -131,6 +132,19 @@ class _Unavailable:
 
 
 UNAVAILABLE: Final = _Unavailable()
+
+
+@dataclass(frozen=True)
+class Later:
+    """R7: a value that may be later than its change: differs from every known one, equals itself."""
+
+    value: Any
+
+
+def _known(value: Any) -> Any:
+    return value.value if isinstance(value, Later) else value
+
+
 _MIDNIGHT: Final = datetime(1970, 1, 1)
 
 
@@ -670,7 +684,8 @@ class Walk:
             self.rows[key] = before
             return before
         row = self.rows.get(key)
-        if row is None or any(not same(row[name], before[name]) for name in row.keys() & before.keys()):
+        names = row.keys() & before.keys() - {*self.options.reselected} if row is not None else set()
+        if row is None or any(not same(row[name], before[name]) for name in names):
             self.history.broken_chains += 1
         return None
 
@@ -680,7 +695,12 @@ class Walk:
         if old is not None:
             row = self.last_known.get(old) or self.last_known.get(key, {})
         after = change.after or {}
-        return {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
+        filled = {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
+        for name in self.options.reselected:
+            is_of_change = name in filled and (after[name] is not UNAVAILABLE or old is not None)
+            if change.op != "r" and is_of_change and filled[name] is not UNAVAILABLE:
+                filled[name] = Later(_known(filled[name]))
+        return filled
 
     def _note(self, key: Key, step: Step) -> None:
         if step.state is not None:
@@ -690,7 +710,9 @@ class Walk:
         self.steps[key].append(step)
 
     def _missing(self, last_read: Change, keys: Iterable[Key]) -> None:
-        """R16: living keys that a complete snapshot did not read."""
+        """R16: living keys that a complete snapshot did not read; a filtered one proves nothing."""
+        if self.options.snapshot_deletes == "ignore":
+            return
         for key in keys:
             self.history.missed_deletes += 1
             if self.options.snapshot_deletes == "close":
@@ -812,9 +834,9 @@ def units(steps: list[Step], granularity: str) -> Iterator[list[Step]]:
 
 
 def _settle(version: Version) -> bool:
-    """R7: what stayed unavailable is NULL and listed."""
-    unknown = [name for name, value in version.state.items() if value is UNAVAILABLE]
-    version.state = {name: None if value is UNAVAILABLE else value for name, value in version.state.items()}
+    """R7: what stayed unavailable is NULL and listed, what may be later than its change is listed."""
+    unknown = [name for name, value in version.state.items() if value is UNAVAILABLE or isinstance(value, Later)]
+    version.state = {name: None if value is UNAVAILABLE else _known(value) for name, value in version.state.items()}
     version.unresolved_columns = tuple(unknown)
     return bool(unknown)
 

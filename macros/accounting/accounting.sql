@@ -18,7 +18,7 @@
 select 'counted with the history' as kind
     {%- elif execute -%}
         {%- set declared = history_declaration(history) -%}
-        {%- set table = declaration_of(declared.changes) -%}
+        {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
         {%- set log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = accounting_scope(history, log, table, declared) -%}
@@ -113,7 +113,8 @@ select * from account
 -#}
 {% macro whole_account(scope, declared) -%}
     {{ return({
-        'is_whole': true, 'shared': is_shared(scope.hazards, declared), 'ends': scope.hazards.reads, 'order': 'all',
+        'is_whole': true, 'shared': is_shared(scope.hazards, declared),
+        'ends': scope.hazards.reads and declared.snapshot_deletes != 'ignore', 'order': 'all',
         'quarantined': 0, 'held_back': 0, 'no_op': 0
     }) }}
 {%- endmacro %}

@@ -9,17 +9,25 @@
       documents: whether its rows are documents (MongoDB); then a column's `field` is one of theirs, `$` for the whole
           document, and `id` for the key
       before_is_whole: whether `before` holds the whole row (R19); as the source's options say, or by connector
+      source_fields: fields of the source block that the log has, too, as texts in its column `source_fields`: what a
+          connector tells of a change that no rule reads, such as Oracle's `user_name`
 
   Returns: a query. Its first line is a comment that tells the materialization what was decided.
 -#}
-{% macro changes(source_name, table, columns, key=none, before_is_whole=none, documents=false) -%}
+{% macro changes(source_name, table, columns, key=none, before_is_whole=none, documents=false, source_fields=[]) -%}
     {%- do check_options('changes', dict(
         kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole,
-        documents=documents
+        documents=documents, source_fields=source_fields
     )) -%}
+    {%- if 'query' in source_fields -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": source_fields can't have 'query': the text of a statement can hold what columns hide. It is"
+            ~ ' in bronze.'
+        ) }}
+    {%- endif -%}
     {%- set declared = {
         'columns': column_specs(columns), 'key': key or [], 'before_is_whole': before_is_whole,
-        'source': source_name ~ '.' ~ table, 'documents': documents
+        'source': source_name ~ '.' ~ table, 'documents': documents, 'source_fields': source_fields
     } -%}
     {%- do config(meta={'tidemark': dict(
         declared, silent_after_minutes=source_options(source_name).silent_after_minutes
@@ -34,7 +42,7 @@
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
-  Returns: {records, feed, columns, key, documents, connector, before_is_whole, placeholder, new_logs}
+  Returns: {records, feed, columns, key, documents, source_fields, connector, before_is_whole, placeholder, new_logs}
 -#}
 {% macro captured_table(source_name, table, declared) -%}
     {%- set of_source = source_options(source_name) -%}
@@ -45,6 +53,7 @@
         'columns': document_columns(declared.columns, declared.key) if declared.documents else columns_of(feed, declared.columns),
         'key': declared.key,
         'documents': declared.documents,
+        'source_fields': declared.source_fields,
         'connector': of_source.connector,
         'before_is_whole': of_source.before_is_whole if declared.before_is_whole is none else declared.before_is_whole,
         'placeholder': of_source.placeholder,
@@ -98,6 +107,13 @@ select
     {%- if captured.documents %},
     document
     {%- endif %}
+    {%- if captured.source_fields %},
+    named_struct(
+        {%- for field in captured.source_fields -%}
+            {{ text_literal(field) }}, source.{{ quoted(field) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    ) as source_fields
+    {%- endif %}
 from placed
 {%- endmacro %}
 
@@ -139,7 +155,7 @@ parsed as (
 
     select
         * except (value, key, plain_value, plain_key, headers),
-        {{ read_json(record_text('value'), envelope_ddl(columns, scope.connectors, captured.documents)) }} as parsed_value,
+        {{ read_json(record_text('value'), envelope_ddl(columns, scope.connectors, captured.documents, captured.source_fields)) }} as parsed_value,
         {{ read_json(record_text('key'), key_ddl(columns_of_key, key)) }} as parsed_key,
         {{ header_text('__debezium.oldkey') }} as previous_key_text,
         {{ header_text('__debezium.newkey') }} as next_key_text

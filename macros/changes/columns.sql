@@ -78,7 +78,7 @@
 
 {#- Columns whose text Spark's JSON reader would change (1.50 to 1.5) are read as variant, which keeps every digit. -#}
 {% macro json_type(spec) -%}
-    {{ 'variant' if spec.type.startswith('decimal') or is_array(spec.type) or has_decimals(spec) else 'string' }}
+    {{ 'variant' if spec.type.startswith('decimal') or is_array(spec.type) or has_decimals(spec) or is_free(spec) else 'string' }}
 {%- endmacro %}
 
 
@@ -172,7 +172,7 @@
 {% macro typed_struct(texts, columns, only=none) -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
-            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
+            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type, is_free(spec)) }}
             {{- ',' if not loop.last }}
         {%- endfor %}
         )

@@ -17,10 +17,10 @@
 
 
 {#- Everything the events of any connector say about where and when: read by name, as text, absent ones NULL. -#}
-{% macro envelope_ddl(columns, among, documents=false) -%}
+{% macro envelope_ddl(columns, among, documents=false, source_fields=[]) -%}
     {%- set row = 'string' if documents else row_ddl(columns) -%}
     {%- set block -%}
-        op: string, ts_ms: string, source: {{ source_ddl(among) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
+        op: string, ts_ms: string, source: {{ source_ddl(among, source_fields) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
         {{- ', `updateDescription`: ' ~ description_ddl() if documents }}
     {%- endset -%}
     struct<payload: struct<{{ block }}>, {{ block }}>

@@ -30,6 +30,7 @@
         'new_logs': captured.new_logs, 'connector': captured.connector
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
+    {%- if captured.source_fields -%}{%- do declared.update({'source_fields': captured.source_fields}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(

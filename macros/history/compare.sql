@@ -72,11 +72,19 @@
 {% macro differs(newer, older, table, tracked, hazards) -%}
     (
         {%- for spec in table.columns if spec.name in tracked %}
-        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, dict(hazards, inexact=true) if table.documents else hazards) }}
+        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards_of(table, hazards)) }}
         {%- else %}
         false
         {%- endfor %}
     )
+{%- endmacro %}
+
+
+{#- The hazards of a fold, with those that its steps make where the log shows none. -#}
+{% macro hazards_of(table, hazards) -%}
+    {{ return(dict(
+        hazards, inexact=hazards.inexact or table.documents, unavailable=hazards.unavailable or table.reselected
+    )) }}
 {%- endmacro %}
 
 
@@ -106,9 +114,10 @@
 {%- endmacro %}
 
 
-{#- Expression: a value in a form that can be compared: Spark compares no maps. -#}
+{#- Expression: a value in a form that can be compared: Spark compares no maps. Those within others have their keys in order. -#}
 {% macro comparable(column, type) -%}
-    {{ 'sort_array(map_entries(' ~ column ~ '))' if type.startswith('map') else column }}
+    {%- set depth = (type | lower).count('map<') -%}
+    {{ column if not depth else 'sort_array(map_entries(' ~ column ~ '))' if depth == 1 and type.startswith('map') else exact_json(column) }}
 {%- endmacro %}
 
 

@@ -1,13 +1,14 @@
 {#-
   Steps up to `filled`: values that an event left out as unchanged, from the state before it, late arrivals and
-  changes that a transaction will collapse included. What no earlier state tells is NULL and named as unresolved.
-  Owns R7.
+  changes that a transaction will collapse included. What no earlier state tells is NULL and named as unresolved; what
+  the connector may have read again later keeps its value, and is named too. Owns R7.
 -#}
 {% macro fill_steps(table, hazards) -%}
+{%- set last = 'filled_in' if table.reselected else 'filled' -%}
 {%- if table.documents -%}
 {{ document_steps(table) }}
 {%- elif not hazards.unavailable -%}
-filled as (
+{{ last }} as (
 
     select
         *,
@@ -16,7 +17,7 @@ filled as (
 
 )
 {%- elif not hazards.linked -%}
-filled as (
+{{ last }} as (
 
     select * except (link) from (
         {{ filled_from_own_states(table) }}
@@ -30,8 +31,41 @@ filled_alone as (
 
 ),
 
-{{ follow_links(table) }}
+{{ follow_links(table, last) }}
 {%- endif -%}
+{%- if table.reselected %},
+
+filled as (
+
+    select
+        * except (unresolved_columns),
+        array_union(unresolved_columns, {{ read_again(table.reselected) }}) as unresolved_columns
+    from filled_in
+    window from_source as (
+        partition by key, source_no order by place rows between unbounded preceding and current row
+    )
+
+)
+{%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Expression over `from_source`: the names of the columns whose value the connector may have read again, later than the
+  change that tells it: nothing in the event says that it did. A read is the source's own; a value that was left out is
+  of the change that told it last.
+-#}
+{% macro read_again(reselected) -%}
+    array_compact(array(
+        {%- for name in reselected %}
+        {%- set name = text_literal(name) %}
+        {%- set carries = 'is_state and not array_contains(absent_columns, ' ~ name ~ ')' %}
+        if({{ carries }} and coalesce(last_value(if(
+            {{ carries }} and not array_contains(unavailable_columns, {{ name }}), op in ('c', 'u'), null
+        ), true) over from_source, true), {{ name }}, null)
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    ))
 {%- endmacro %}
 
 
@@ -90,7 +124,7 @@ filled_alone as (
   of its own. That state can itself be unresolved and stem from another key: the links are followed in their order,
   each finding the one before it resolved.
 -#}
-{% macro follow_links(table) -%}
+{% macro follow_links(table, last='filled') -%}
 questions as (
 
     select
@@ -151,7 +185,7 @@ resolved as (
 
 ),
 
-filled as (
+{{ last }} as (
 
     select
         filled_alone.* except (state, unresolved_columns, link),

@@ -5,26 +5,29 @@
       changes: the name of the table's changes model, which declares key and columns
       granularity: `transaction`, so that only committed states are versions, or `event` (R11)
       track, ignore: the columns whose change makes a version; all, or all but (R12)
-      snapshot_deletes: `report` or `close` what a complete later snapshot lacks (R16)
+      snapshot_deletes: `report` or `close` what a complete later snapshot lacks, or `ignore` it where snapshots of the
+          table are filtered and prove nothing (R16)
+      reselected: columns whose values the connector may have read again, later than the change (R7)
       column_names: own column → another name for it, where the source has a column of that name
       rewritten_rows: up to how many living rows a run with news writes all of them anew
 
   Returns: a query, with the decision on what to read in its first line.
 -#}
 {% macro history(
-    changes, granularity='transaction', track=none, ignore=none, snapshot_deletes='report', column_names={},
-    rewritten_rows=500000
+    changes, granularity='transaction', track=none, ignore=none, snapshot_deletes='report', reselected=[],
+    column_names={}, rewritten_rows=500000
 ) -%}
     {%- set declared = {
         'changes': changes, 'granularity': granularity, 'track': track, 'ignore': ignore,
         'snapshot_deletes': snapshot_deletes, 'column_names': column_names
     } -%}
+    {%- if reselected -%}{%- do declared.update({'reselected': reselected}) -%}{%- endif -%}
     {%- do check_options('history', dict(kwargs, rewritten_rows=rewritten_rows, **declared)) -%}
     {%- do config(meta={'tidemark': dict(declared, rewritten_rows=rewritten_rows)}) -%}
     {%- set log = read(changes) -%}
     {%- for name in [transactions_of(changes), snapshots_of(changes)] if name -%}{%- do read(name) -%}{%- endfor -%}
     {%- if execute -%}
-        {%- set table = declaration_of(changes) -%}
+        {%- set table = declaration_of(changes, reselected) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
         {%- set scope = history_scope('gold', log, table, declared) -%}
         {%- if scope.get('account') and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
@@ -59,8 +62,11 @@ select * from final
 {%- endmacro %}
 
 
-{#- What a changes model declared, with the columns that only its log knows (R8). Owns R18: no key, no history. -#}
-{% macro declaration_of(changes) -%}
+{#-
+  What a changes model declared, with the columns that only its log knows (R8), and what of them its history says is
+  read again (R7). Owns R18: no key, no history.
+-#}
+{% macro declaration_of(changes, reselected=[]) -%}
     {%- set node = model_node(changes) -%}
     {%- set declared = node.config.meta.tidemark -%}
     {%- if not declared.key -%}
@@ -69,9 +75,17 @@ select * from final
             ~ ' Declare a business key in ' ~ node.original_file_path ~ ', or remove this model.'
         ) }}
     {%- endif -%}
+    {%- set columns = declared.columns + undeclared_in(relation_of(changes), declared.columns) -%}
+    {%- do check_columns('reselected', reselected, columns) -%}
+    {%- if reselected and declared.documents -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': reselected: no connector reads documents again. The fields of an `after` that was looked up are'
+            ~ ' named as unresolved without it.'
+        ) }}
+    {%- endif -%}
     {{ return({
         'unique_id': node.unique_id, 'name': declared.source, 'key': declared.key, 'documents': declared.documents,
-        'columns': declared.columns + undeclared_in(relation_of(changes), declared.columns)
+        'columns': columns, 'reselected': reselected | reject('in', declared.key) | list
     }) }}
 {%- endmacro %}
 
@@ -106,13 +120,20 @@ select * from final
 {#- The columns whose change makes a version (R12), without the key: it never changes within a version. -#}
 {% macro tracked_columns(table, track, ignore) -%}
     {%- set known = table.columns | map(attribute='name') | list -%}
-    {%- for name in (track or []) + (ignore or []) if name not in known -%}
-        {%- do only_known_options('track/ignore', {name: none}, known) -%}
-    {%- endfor -%}
+    {%- do check_columns('track/ignore', (track or []) + (ignore or []), table.columns) -%}
     {%- set tracked = [] -%}
     {%- for name in known
         if name not in table.key and (track is none or name in track) and name not in (ignore or []) -%}
         {%- do tracked.append(name) -%}
     {%- endfor -%}
     {{ return(tracked) }}
+{%- endmacro %}
+
+
+{#- Stop where an option names a column that the table has not. -#}
+{% macro check_columns(option, names, columns) -%}
+    {%- set known = columns | map(attribute='name') | list -%}
+    {%- for name in names if name not in known -%}
+        {%- do only_known_options(option, {name: none}, known) -%}
+    {%- endfor -%}
 {%- endmacro %}

@@ -57,7 +57,7 @@
     {%- endif -%}
     {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
-    {%- set carries = history is none and not is_linked and not table.documents and is_in_step(scope, last, declared) -%}
+    {%- set carries = history is none and not is_linked and not table.documents and not table.reselected and is_in_step(scope, last, declared) -%}
     {{ return(as_far_as(history, progress, dict(
         scope, case='keys', touched=touched_with_linked(scope) if is_linked else [],
         carried=keys_to_carry(scope, declared.granularity) if carries else none

@@ -28,6 +28,13 @@
                 'about': 'Whether its rows are documents, as MongoDB\'s are: then a column\'s `field` is a field of theirs,'
                     ~ ' `$` the whole document, and the key is the column of the field `id`.',
             },
+            'source_fields': {
+                'takes': 'names', 'default': [],
+                'about': 'Fields of the source block that the log has, too, as texts in its column `source_fields`: what'
+                    ~ ' a connector tells of a change that no rule reads, such as Oracle\'s `user_name`, MySQL\'s `thread`.'
+                    ~ ' `topic`, `partition` and `offset` lead there from a version. Not `query`, which can hold what'
+                    ~ ' columns hide.',
+            },
         },
         'column': {
             'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},
@@ -62,8 +69,16 @@
                 'about': 'Columns whose change makes none; the open version takes their newest value.',
             },
             'snapshot_deletes': {
-                'takes': ['report', 'close'], 'default': 'report', 'rule': 'R16',
-                'about': 'What becomes of living rows that a complete later snapshot lacks.',
+                'takes': ['report', 'close', 'ignore'], 'default': 'report', 'rule': 'R16',
+                'about': 'What becomes of living rows that a complete later snapshot lacks. Say `ignore` where snapshots'
+                    ~ ' of the table are filtered (`snapshot.select.statement.overrides`, or conditions of a signal for a'
+                    ~ ' blocking one): they prove nothing, and no event tells that they are.',
+            },
+            'reselected': {
+                'takes': 'names', 'default': [], 'rule': 'R7',
+                'about': 'The columns that the connector\'s `post.processors` read again (reselect). A value that a change'
+                    ~ ' has of them can be later than it, which no event shows: it is kept, and the column named in'
+                    ~ ' `unresolved_columns`.',
             },
             'column_names': {
                 'takes': 'mapping', 'default': {},

@@ -176,6 +176,8 @@
         {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type | lower | trim) }}
     {%- elif is_array(spec.type) -%}
         {{ plain_array(text, encoding, item_type(spec.type)) }}
+    {%- elif is_read_whole(spec, encoding) -%}
+        {{ plain_nested(text, spec.type) }}
     {%- else -%}
         {{ text }}
     {%- endif -%}
@@ -184,8 +186,11 @@
 
 {#-
   Expression: plain text as a value of the Spark type, NULL where the type can't hold it.
+
+  Args:
+      is_free: whether nobody but the declaration says what a struct or a map holds
 -#}
-{% macro decode(text, type) -%}
+{% macro decode(text, type, is_free=true) -%}
     {%- set kind = type | lower | trim -%}
     {%- if kind == 'string' -%}
         {{ text }}
@@ -213,6 +218,8 @@
         try_to_binary({{ text }}, 'base64')
     {%- elif is_array(type) -%}
         {{ decode_array(text, item_type(type)) }}
+    {%- elif is_free and is_nested(type) -%}
+        {{ decode_nested(text, type) }}
     {%- elif kind.startswith('map') or kind.startswith('struct') -%}
         {{ read_json(text, type) }}
     {%- else -%}
@@ -251,7 +258,7 @@
 
 
 {% macro released(text) -%}
-    ltrim('\uFFFF', {{ text }})
+    replace({{ text }}, '\uFFFF')
 {%- endmacro %}
 
 
@@ -693,12 +700,134 @@
 {%- endmacro %}
 
 
+{#-
+  Structs and maps. Their plain text is JSON with a plain text for each field, and one field that doesn't fit keeps the
+  whole from its type. The schema of a record says what is in its own structs, such as points, and those are left to
+  Spark's reader, as are types with parts that `decode` doesn't know.
+-#}
+{% macro is_nested(type) -%}
+    {%- set name = type | lower | trim -%}
+    {{ return((name.startswith('struct<') or name.startswith('map<string,')) and is_decodable(type)) }}
+{%- endmacro %}
+
+
+{#- Whether every part of a type is one that `decode` knows. -#}
+{% macro is_decodable(type) -%}
+    {%- if not (type | lower | trim).startswith(('struct<', 'map<', 'array<')) -%}
+        {{ return(kind_of(type) is not none or (type | lower | trim) == 'boolean') }}
+    {%- endif -%}
+    {%- for field in fields_of_type(type) if not is_decodable(field.type) -%}
+        {{ return(false) }}
+    {%- endfor -%}
+    {{ return(true) }}
+{%- endmacro %}
+
+
+{#- The fields of a struct type as {name, type}; key and value of a map, and an array's element, without names. -#}
+{% macro fields_of_type(type) -%}
+    {%- set found = [] -%}
+    {%- set walk = namespace(depth=0, is_quoted=false, part='') -%}
+    {%- for letter in (type | trim)[(type | trim).index('<') + 1:-1] ~ ',' -%}
+        {%- if letter == '`' -%}{%- set walk.is_quoted = not walk.is_quoted -%}{%- endif -%}
+        {%- if not walk.is_quoted -%}
+            {%- set walk.depth = walk.depth + {'<': 1, '(': 1, '>': -1, ')': -1}.get(letter, 0) -%}
+        {%- endif -%}
+        {%- if letter != ',' or walk.depth or walk.is_quoted -%}
+            {%- set walk.part = walk.part ~ letter -%}
+        {%- elif (type | lower | trim).startswith('struct<') -%}
+            {%- set told = modules.re.findall('(?s)^(?:`((?:[^`]|``)*)`|([^:` ]+)) *:? *(.*)$', walk.part | trim)[0] -%}
+            {%- do found.append({'name': told[0].replace('``', '`') or told[1], 'type': told[2]}) -%}
+            {%- set walk.part = '' -%}
+        {%- else -%}
+            {%- do found.append({'name': none, 'type': walk.part | trim}) -%}
+            {%- set walk.part = '' -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#- Whether records in an encoding don't say what a column of a nested type holds: then its declaration alone does. -#}
+{% macro is_read_whole(spec, encoding) -%}
+    {{ return(is_nested(spec.type) and (is_untold(encoding) or encoding == 'io.debezium.data.Json')) }}
+{%- endmacro %}
+
+
+{#- The same of any of the encodings that its records came in. -#}
+{% macro is_free(spec) -%}
+    {%- for seen in spec.encodings or [''] if is_read_whole(spec, effective_encoding(seen, spec)) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{% macro plain_nested(json, type) -%}
+    {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_members(type, plain_untold)) }}
+{%- endmacro %}
+
+
+{#- Expression in `value`, a variant: the plain text of a struct or a map; `plain` is the macro for a field's own. -#}
+{% macro plain_members(type, plain) -%}
+    {%- set fields = fields_of_type(type) -%}
+    coalesce(
+        to_json(transform_values(try_variant_get(value, '$', 'map<string,variant>'), (field, value) ->
+            {%- if fields[0].name is none %}
+            {{ plain(fields[1].type) }}
+            {%- else %}
+            case field
+                {%- for one in fields %}
+                when {{ text_literal(one.name) }} then {{ plain(one.type) }}
+                {%- endfor %}
+                else cast(value as string)
+            end
+            {%- endif %}
+        )),
+        {{ held_back('cast(value as string)') }}
+    )
+{%- endmacro %}
+
+
+{#- Expression in `value`, a variant that no schema tells of: its plain text. -#}
+{% macro plain_untold(type) -%}
+    {%- set text = 'cast(value as string)' -%}
+    {%- if is_nested(type) -%}
+        {{ plain_members(type, plain_untold) }}
+    {%- else -%}
+        {{ never_lost(text, plain_of(text, none, '', {'type': type, 'encodings': ['']}), {'type': type}) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro decode_nested(text, type) -%}
+    {%- set fields = fields_of_type(type) -%}
+    {%- if fields[0].name is none -%}
+        {%- set held = 'transform_values(texts, (name, item) -> ' ~ decode('item', fields[1].type) ~ ')' -%}
+        {%- set lost = 'exists(map_keys(texts), name -> texts[name] is not null and held[name] is null)' -%}
+    {%- else -%}
+        {%- set parts, losses = [], [] -%}
+        {%- for one in fields -%}
+            {%- set item = 'texts[' ~ text_literal(one.name) ~ ']' -%}
+            {%- do parts.append(text_literal(one.name) ~ ', ' ~ decode(item, one.type)) -%}
+            {%- do losses.append(item ~ ' is not null and held.' ~ quoted(one.name) ~ ' is null') -%}
+        {%- endfor -%}
+        {%- set held = 'named_struct(' ~ parts | join(', ') ~ ')' -%}
+        {%- set lost = losses | join(' or ') -%}
+    {%- endif -%}
+    {{ bound(
+        'texts', read_json(text, 'map<string,string>'),
+        'if(texts is null, null, ' ~ bound('held', held, 'if(' ~ lost ~ ', null, held)') ~ ')'
+    ) }}
+{%- endmacro %}
+
+
 {#- JSON with a plain text for each element; elements that are plain as they stand are left. -#}
 {% macro plain_array(json, encoding, type) -%}
     {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
     {%- set kind = kind_of(type) -%}
     {%- set item = "nullif(to_json(item), 'null')" if 'Decimal' in of_items else 'cast(item as string)' -%}
-    {%- set plain = reading(kind, of_items)(item, of_items, type) if kind else 'cast(item as string)' -%}
+    {%- set plain = reading(kind, of_items)(item, of_items, type) if kind
+        else plain_nested(item, type) if is_read_whole({'type': type}, of_items) else 'cast(item as string)' -%}
     {%- if plain == 'cast(item as string)' -%}
         {{ json }}
     {%- else -%}

@@ -108,8 +108,8 @@
             )),
             {{ held_back(text) }}
         )
-    {%- elif (type | lower | trim).startswith(('struct', 'map')) -%}
-        {{ unwrapped_json('to_json(value)') }}
+    {%- elif is_nested(type) -%}
+        {{ plain_members(type, plain_variant) }}
     {%- else -%}
         {{ text }}
     {%- endif -%}
@@ -136,30 +136,4 @@
         date_of_document(),
         "if(date rlike '^-?[0-9]+$', concat(" ~ iso_of_milliseconds('date') ~ ", 'Z'), date)"
     ) }}
-{%- endmacro %}
-
-
-{#-
-  Expression: JSON without wrappers, for structs and maps, whose types Spark's own reader takes from plain JSON. Within a
-  text quotes are escaped, so no wrapper begins there.
--#}
-{% macro unwrapped_json(json) -%}
-    {%- set plain = namespace(json=json) -%}
-    {%- for pattern in [
-        '"[$]number(?:Long|Int|Double|Decimal)":"(-?[0-9][-+0-9.eE]*)"',
-        '"[$](?:oid|uuid|symbol|date)":("[^"]*")',
-        '"[$]binary":[{]"base64":("[^"]*"),"subType":"[^"]*"[}]',
-        '"[$]binary":("[^"]*"),"[$]type":"[^"]*"'
-    ] -%}
-        {%- set plain.json = 'regexp_replace(' ~ plain.json ~ ", '[{]" ~ pattern ~ "[}]', '$1')" -%}
-    {%- endfor -%}
-    {%- set millis = "regexp_extract(part, '^(-?[0-9]+)[}]', 1)" -%}
-    array_join(transform(
-        split({{ plain.json }}, '[{]"[$]date":'),
-        (part, number) -> if(
-            number = 0,
-            part,
-            concat('"', {{ iso_of_milliseconds(millis) }}, '"', substring(part, length({{ millis }}) + 2))
-        )
-    ), '')
 {%- endmacro %}

@@ -37,6 +37,8 @@ from spark_jobs.reporting.masking import first_cause
 
 # A query that fails so often, without a batch between, fails for a reason that time doesn't cure.
 _TRIES = 3
+# Of heartbeats the newest tells all.
+_HEARTBEATS = "__debezium-heartbeat"
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
 _POLL = 0.2
@@ -67,10 +69,11 @@ class Topics:
 
 @dataclass(slots=True)
 class Streamed:
-    """What became of a landing: its records, and those that were lost before."""
+    """What became of a landing: its records, those that were lost before, and the topics that lose states."""
 
     landed: Landed = field(default_factory=Landed)
     gaps: list[Gap] = field(default_factory=list)
+    compacted: list[str] = field(default_factory=list)
     waiting: int = 0
     is_stopped: bool = False
 
@@ -89,6 +92,8 @@ class _Landing:
     broker: Broker
     cluster_id: str = ""
     known: dict[Place, Offsets] = field(default_factory=dict)
+    policies: dict[str, str] = field(default_factory=dict)
+    asked_for: set[str] = field(default_factory=set)
     result: Streamed = field(default_factory=Streamed)
     queries: int = 0
     batches: int = 0
@@ -130,8 +135,28 @@ class _Landing:
             )
         with self.writing():
             self.known, gaps = kafka_offsets.beginnings(self.broker, look, self.known, asked)
+            self.ask_for_policies(look)
             self.keep(gaps)
         self.is_moved = False
+
+    def ask_for_policies(self, look: Look) -> None:
+        """Ask once for what the broker does with old records of each topic, and say where that loses states.
+
+        A user who may read topics need not be allowed to see their settings: then nothing is known of them.
+        """
+        new = sorted({topic for topic, _ in look.partitions} - self.asked_for)
+        self.asked_for.update(new)
+        for topic in new:
+            self.policies.pop(topic, None)
+        try:
+            self.policies |= self.broker.cleanup_policies(new) if new else {}
+        except TidemarkError as error:
+            log.info("cleanup policies of topics are not known: %s", error)
+        for topic in new:
+            if kafka_offsets.loses_states(self.policies.get(topic)) and not topic.startswith(_HEARTBEATS):
+                log.warning("compacted: %s", told_of_compacted(topic, self.policies[topic]))
+                self.result.compacted.append(told_of_compacted(topic, self.policies[topic]))
+        self.known = kafka_offsets.with_policies(self.known, self.policies)
 
     def keep(self, gaps: list[Gap]) -> None:
         """Store what is lost, then how far the rest is landed."""
@@ -236,6 +261,7 @@ class _Landing:
                 look = self.broker.look()
                 until = _planned(spark, folder, number)
                 self.known, gaps = kafka_offsets.landed_until(self.known, until, survey, look)
+                self.ask_for_policies(look)
                 self.keep(gaps)
             self.is_moved = kafka_offsets.has_moved(self.known, look)
             self.result.landed.add(landed)
@@ -305,6 +331,15 @@ def land_topics(
             broker.close()
     one.result.is_stopped = stop.is_set()
     return one.result
+
+
+def told_of_compacted(topic: str, policy: str) -> str:
+    """What a topic's cleanup policy costs, in a sentence."""
+    return (
+        f"{topic}: its cleanup.policy is {policy}: the broker removes every record but the newest of its key, and a"
+        " state that is gone before it was landed is in no history. Set cleanup.policy=delete, with a retention longer"
+        " than any stop of landing."
+    )
 
 
 def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:

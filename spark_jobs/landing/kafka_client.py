@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -60,6 +60,7 @@ _OFFSETS = re.compile(r"(\S+?)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
 _TOPICS = re.compile(r"name=([^,\s]+), topicId=([^,\s]+), internal=(true|false)")
 _PARTITIONS = re.compile(r"\(name=([^,\s]+), internal=\w+, partitions=(.*?), authorizedOperations=")
 _PARTITION = re.compile(r"\(partition=(\d+),")
+_POLICY = re.compile(r"name='([^']+)'\)=.*?ConfigEntry\(name=cleanup\.policy, value=([a-z, ]*), source=", re.DOTALL)
 
 _THROWN = (Py4JJavaError, PySparkException)
 
@@ -271,6 +272,19 @@ class Broker:
             if place in first and place in end
         }
         return Look(datetime.now(UTC), partitions, topics)
+
+    def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str]:
+        """What the broker does with old records of topics: `delete`, `compact` or both, in the broker's words.
+
+        Raises:
+            Fault: It doesn't answer, or this user may not ask for the settings of one of them.
+        """
+        config = self._jvm.org.apache.kafka.common.config.ConfigResource
+        asked = [config(config.Type.TOPIC, topic) for topic in topics]
+        # As text: of a topic there are thirty settings, and each would be several calls.
+        said = self._answer(lambda: self._admin.describeConfigs(asked).all().get().toString())
+        parts = said.split("ConfigResource(type=TOPIC, ")
+        return {found[1]: found[2] for part in parts if (found := _POLICY.match(part))}
 
     def offsets_at(self, moment: datetime, look: Look) -> dict[Place, int]:
         """The first offset of each partition whose record is not older than a moment; its end where none is."""

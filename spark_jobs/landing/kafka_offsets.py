@@ -37,7 +37,9 @@ OFFSETS = (
     " newest_at timestamp comment 'Greatest Kafka timestamp that was landed, UTC',"
     " caught_up_at timestamp comment 'When there was last nothing to land, UTC',"
     " looked_at timestamp comment 'When the broker was last asked, UTC',"
-    " is_gone boolean comment 'Whether the broker no longer shows the topic'"
+    " is_gone boolean comment 'Whether the broker no longer shows the topic',"
+    " cleanup_policy string comment 'What the broker does with old records of the topic: delete, compact or both; NULL"
+    " where it does not tell this user'"
 )
 GAPS = (
     "source_label string comment 'The cluster, as the landing named it',"
@@ -76,6 +78,7 @@ class Offsets:
     caught_up_at: datetime | None = None
     looked_at: datetime | None = None
     is_gone: bool = False
+    cleanup_policy: str | None = None
 
     @property
     def lag_records(self) -> int | None:
@@ -213,6 +216,18 @@ def _gap(one: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
     return [Gap(one.topic, one.partition, one.topic_id, begin, end, end - begin, reason)]
 
 
+def with_policies(known: Known, policies: Mapping[str, str]) -> dict[Place, Offsets]:
+    """The same, with the cleanup policies that the broker told of topics."""
+    return {
+        place: replace(one, cleanup_policy=policies.get(one.topic, one.cleanup_policy)) for place, one in known.items()
+    }
+
+
+def loses_states(policy: str | None) -> bool:
+    """Whether the broker removes records of a topic because there is a newer one of their key."""
+    return "compact" in (policy or "")
+
+
 def has_moved(known: Known, look: Look) -> bool:
     """Whether a topic was made anew, is gone or back, or has lost records: then a running query can't just go on."""
     return any(
@@ -269,7 +284,7 @@ def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place,
     names = list(Offsets.__dataclass_fields__)
     known = {}
     for row in rows:
-        values = {name: row[name] for name in names}
+        values = {name: row[name] for name in names if name in row}
         values |= {name: _utc(row[name]) for name in ("newest_at", "caught_up_at", "looked_at")}
         known[(row["topic"], row["partition"])] = Offsets(**values)
     return known, rows[0]["cluster_id"] if rows else None
@@ -310,7 +325,11 @@ def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mappin
     location = places.table("ops", name)
     if not bronze.is_table(spark, location):
         spark.sql(f"create table {table_at(location)} ({TABLES[name]}) using delta")
-    columns = [pa.field(column, _TYPES.get(column, pa.string())) for column in _read(spark, places, name).columns]
+    there = _read(spark, places, name).columns
+    if lacking := [column for column in rows[0] if column not in there] if rows else []:
+        there = [*there, *lacking]
+        spark.sql(f"alter table {table_at(location)} add columns ({', '.join(f'{one} string' for one in lacking)})")
+    columns = [pa.field(column, _TYPES.get(column, pa.string())) for column in there]
     # By way of Arrow: rows given as Python objects would start Python workers.
     return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows], pa.schema(columns)))
 

@@ -91,7 +91,9 @@ def check(
             measures=measured,
             signs=told,
             quarantine=held,
-            settings=settings.findings(tables, found, measured, described, _gaps(expected), told, changed),
+            settings=settings.findings(
+                tables, found, measured, described, _gaps(expected), told, changed, kafka.compacted(spark, places)
+            ),
             cuts=cuts.cuts(spark, tables),
             lags=kafka.lags(spark, places),
             gaps=kafka.gaps(spark, places),

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.landing.kafka_offsets import REASONS
+from spark_jobs.landing.kafka_offsets import REASONS, loses_states
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -74,6 +74,18 @@ def lags(spark: SparkSession, places: Places) -> list[TopicLag]:
         F.every("is_gone").alias("is_gone"),
     )  # fmt: skip
     return [TopicLag(**row.asDict()) for row in by_topic.orderBy("source_label", "topic").collect()]
+
+
+def compacted(spark: SparkSession, places: Places) -> dict[str, str]:
+    """Topic → its cleanup policy, of the topics that lose states by it, as the broker last told."""
+    location = places.table("ops", "kafka_offsets")
+    if not bronze.is_table(spark, location):
+        return {}
+    there = spark.table(table_at(location))
+    if "cleanup_policy" not in there.columns:
+        return {}
+    rows = there.where("not is_gone and cleanup_policy is not null").select("topic", "cleanup_policy").distinct()
+    return {row["topic"]: row["cleanup_policy"] for row in rows.collect() if loses_states(row["cleanup_policy"])}
 
 
 def gaps(spark: SparkSession, places: Places) -> list[TopicGap]:

@@ -87,6 +87,7 @@ def findings(
     gaps: Mapping[str, int],
     told: Mapping[str, Mapping[str, Sign]],
     changed: Mapping[str, Sequence[SchemaChange]] | None = None,
+    compacted: Mapping[str, str] | None = None,
 ) -> list[SettingFinding]:
     """The harmful settings of all sources.
 
@@ -98,6 +99,7 @@ def findings(
         gaps: Table → how many gaps there are in the offsets of its topics.
         told: Table → its signs.
         changed: Table → the statements that changed it.
+        compacted: Topic → its cleanup policy, of the topics that lose states by it.
     """
     every = [*_of_sources(tables, found, measured)]
     for table in tables:
@@ -106,18 +108,34 @@ def findings(
             table, one, described.get(table.name, Fields()), _connectors(table, found), told.get(table.name, {}),
             (changed or {}).get(table.name, ()),
         )  # fmt: skip
-        if gaps.get(table.name):
+        if shows := [*_of_topics(table, found, gaps.get(table.name, 0), compacted or {})]:
             every.append(
                 SettingFinding(
                     "cleanup.policy (topic)",
                     table.name,
-                    f"{gaps[table.name]} gaps in the offsets of its topics: records that were never landed. A compacted"
-                    " topic loses old states; a topic of a transactional producer has gaps by nature.",
+                    " ".join(shows),
                     "cleanup.policy=delete with a retention longer than any stop of landing",
                     "warning",
                 )
             )
     return every
+
+
+def _of_topics(
+    table: CapturedTable, found: Sequence[Content], gaps: int, compacted: Mapping[str, str]
+) -> Iterator[str]:
+    topics = sorted({one.topic for one in found if one.feed == table.feed and one.topic in compacted})
+    if topics:
+        policies = ", ".join(sorted({compacted[topic] for topic in topics}))
+        yield (
+            f"The broker says {policies} of {_named(topics)}: it removes every record but the newest of its key, and a"
+            " state that is gone before it was landed is in no history."
+        )
+    if gaps:
+        yield (
+            f"{gaps} gaps in the offsets of its topics: records that were never landed. A compacted topic loses old"
+            " states; a topic of a transactional producer has gaps by nature."
+        )
 
 
 def _connectors(table: CapturedTable, found: Sequence[Content]) -> list[Connector]:

@@ -16,7 +16,7 @@ from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 # lost come first.
 MEANINGS = {
     "missed_changes": "reads that differ from the open version: changes that no event told (R16)",
-    "missed_deletes": "keys that a complete later snapshot lacks: deletes that no event told (R16)",
+    "missed_deletes": "keys that a complete later snapshot lacks: deletes untold, unless it was filtered (R16)",
     "broken_chains": "changes that found the row in another state than the last one known (R19)",
     "unknown_updates": "histories that begin with an update: the insert was never captured (R9)",
     "unknown_deletes": "deletes of keys that no event has shown (R9)",

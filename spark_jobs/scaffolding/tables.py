@@ -34,6 +34,9 @@ EVENT_COLUMNS = {
     "partition": "int", "offset": "bigint", "source_label": "string", "batch_id": "bigint", "landed_at": "timestamp",
 }  # fmt: skip
 
+# Connector → the fields of its source block that the log of each of its tables is scaffolded with.
+_SOURCE_FIELDS = {"oracle": ("user_name",)}
+
 # Kind of record → the macro, and the folder, of the table that a topic prefix has for records beside changes.
 CHANNELS = {
     "message": "messages", "schema_change": "schema_versions", "notification": "snapshots", "signal": "snapshots",
@@ -94,6 +97,11 @@ class SeenTable:
     def row(self) -> tuple[str, ...]:
         """The names of all columns."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def source_fields(self) -> tuple[str, ...]:
+        """What the log has of the source block beside what the rules read."""
+        return _SOURCE_FIELDS.get(self.connector, ())
 
     @property
     def names(self) -> dict[str, str]:

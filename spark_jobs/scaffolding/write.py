@@ -67,6 +67,7 @@ def files_of(table: SeenTable) -> dict[str, str]:
         "current_columns": CURRENT_COLUMNS,
         "log_columns": LOG_COLUMNS,
         "document_type": DOCUMENT_TYPE,
+        "source_fields_type": f"struct<{', '.join(f'{quoted(name)}: string' for name in table.source_fields)}>",
         "laws": LAWS,
         "key_type": _struct(column for column in table.columns if column.name in table.key),
         "row_type": _struct(table.columns),

@@ -307,3 +307,11 @@ def test_a_large_value_that_changed_is_no_part_of_oracles_before(built: Built) -
         (1, "long", "a", "insert"), (1, "long", "b", "update"), (1, "new", "b", "update"), (2, "new", "b", "update"),
     ]  # fmt: skip
     assert built.counted("cn_lob") == {"opened": 4, "unknown_updates": 1}
+
+
+def test_the_log_says_which_user_of_oracle_made_a_change(built: Built) -> None:
+    users = [row["source_fields"]["user_name"] for row in built.log("cn_oracle")]
+
+    assert users == [None, None, *["SHOP"] * 9]
+    assert {row["source_fields"]["user_name"] for row in built.log("cn_lob")} == {None}
+    assert "source_fields" not in built.log("cn_sqlserver")[0]

@@ -269,6 +269,23 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     assert lake.land(r"lost\..*", "lost").landed.read == 0
 
 
+def test_a_topic_that_the_broker_compacts_is_told(lake: Lake, broker: Broker) -> None:
+    policies = {"comp.public.t": "compact", "comp.public.both": "compact,delete", "comp.public.whole": "delete"}
+    for topic, policy in policies.items():
+        broker.make(topic, 1, **{"cleanup.policy": policy})
+        broker.produce(changes(topic, 0, 2))
+
+    streamed = lake.land(r"comp\..*", "comp")
+    assert [one.split(": the broker")[0] for one in streamed.compacted] == [
+        "comp.public.both: its cleanup.policy is compact,delete", "comp.public.t: its cleanup.policy is compact",
+    ]  # fmt: skip
+    assert {name: lake.rows("kafka_offsets", name, "comp")[0]["cleanup_policy"] for name in policies} == policies
+    told = reporting.compacted(lake.spark, lake.places)
+    assert {name: policy for name, policy in told.items() if name.startswith("comp.")} == {
+        name: policy for name, policy in policies.items() if policy != "delete"
+    }
+
+
 def test_aborted_transactions_were_never_sent_and_their_marks_are_no_gap(lake: Lake, broker: Broker) -> None:
     topic = "tx.public.t"
     broker.make(topic)

@@ -243,6 +243,20 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     assert all(one.set_instead and one.shows for one in told)
 
 
+def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
+    found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
+    policies = {"src.t": "compact,delete", "src.other": "compact"}
+    one = {"src__t": Measures(10)}
+    [told] = [
+        finding
+        for finding in findings([captured()], found, one, {}, {}, {}, compacted=policies)
+        if finding.setting == "cleanup.policy (topic)"
+    ]
+    assert told.severity == "warning"
+    assert told.shows.startswith('The broker says compact,delete of "src.t": it removes every record but the newest')
+    assert "gaps" not in told.shows
+
+
 @pytest.mark.parametrize(
     ("connector", "told"),
     [
