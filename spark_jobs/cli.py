@@ -90,15 +90,18 @@ def tidemark() -> None:
 
 
 class _Duration(click.ParamType):
-    """A time such as 30s, 5m or 1h, in seconds; a number alone is seconds."""
+    """A time such as 30s, 5m, 1h or 7d, in seconds; a number alone is seconds. 0 is one where `or_nothing` says so."""
 
     name = "duration"
-    _units: ClassVar = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
+    _units: ClassVar = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
+
+    def __init__(self, *, or_nothing: bool = False) -> None:
+        self.or_nothing = or_nothing
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", str(value))
-        if found is None or float(found[1]) == 0:
-            raise click.BadParameter(f"{value}: it takes a time such as 30s, 5m or 1h.", ctx, param)
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)", str(value))
+        if found is None or (float(found[1]) == 0 and not self.or_nothing):
+            raise click.BadParameter(f"{value}: it takes a time such as 30s, 5m, 1h or 7d.", ctx, param)
         return float(found[1]) * self._units[found[2]]
 
 
@@ -281,6 +284,58 @@ def catalog(project_dir: str, log_format: str, wait: float) -> None:
 
 
 @tidemark.command()
+@click.option(
+    "--keep",
+    type=_Duration(or_nothing=True),
+    default="168h",
+    show_default=True,
+    metavar="TIME",
+    help="Keep files that no table needs any more so long: who began to read before that can't go on.",
+)
+@click.option(
+    "--keep-reports",
+    type=_Duration(),
+    default="90d",
+    show_default=True,
+    metavar="TIME",
+    help="Keep reports and logs of runs so long.",
+)
+@click.option(
+    "--few",
+    type=click.IntRange(2),
+    default=8,
+    show_default=True,
+    metavar="FILES",
+    help="Join the small files of a partition from so many on.",
+)
+@click.option("--force", is_flag=True, help="Take a --keep of less than 12h.")
+@_writer
+def upkeep(
+    keep: float, keep_reports: float, few: int, force: bool, project_dir: str, log_format: str, wait: float
+) -> None:  # fmt: skip
+    """Join small files, remove rows that are marked as gone, and files that no table has needed for a while.
+
+    No row changes: readers and builds go on as they would have.
+    """
+    from spark_jobs import schedule, steps
+    from spark_jobs.lock import writing
+    from spark_jobs.upkeep import HOUR, SHORTEST, Wanted, in_sum
+
+    if keep < SHORTEST and not force:
+        raise UsageError(
+            f"--keep {keep / HOUR:g}h: a reader or a build by hand that began before that would lose files that it"
+            f" reads. Give {SHORTEST // HOUR}h or more, or --force where there are none."
+        )
+    this = steps.Run(Places.of(project_dir), "upkeep")
+    this.begin(log_format)
+    with writing(this.places, this.run_id, "upkeep", wait):
+        done = schedule.upkeep(this, this.session(), Wanted(keep, keep_reports, few))
+    for one in done:
+        click.echo(one.told)
+    click.echo(in_sum(done))
+
+
+@tidemark.command()
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
 def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> None:
@@ -304,6 +359,13 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
     help="Leave out what has not changed since the last good run: files of the"
     " same size and time, and build and check where neither a table nor the project is another. So does --every.",
 )
+@click.option(
+    "--upkeep-every",
+    type=_Duration(),
+    metavar="TIME",
+    help="Join small files and remove old ones behind a"
+    " good run, where that was last done so long ago (`tidemark upkeep`).",
+)
 @click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
 @click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
 @click.option("--on-failure", metavar="COMMAND", help="Start it where a run fails, with the summary on its input.")
@@ -312,8 +374,9 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @_writer
 def run(
     files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
-    patience: float | None, every: float | None, skip_unchanged: bool, summary: str | None, metrics: str | None,
-    on_failure: str | None, source_label: str, sample_rows: bool, project_dir: str, log_format: str, wait: float,
+    patience: float | None, every: float | None, skip_unchanged: bool, upkeep_every: float | None, summary: str | None,
+    metrics: str | None, on_failure: str | None, source_label: str, sample_rows: bool, project_dir: str,
+    log_format: str, wait: float,
 ) -> int:  # fmt: skip
     """Land FILES or topics, build and check, in one session; without either, build and check what was landed."""
     from spark_jobs import schedule, steps
@@ -323,7 +386,7 @@ def run(
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
         Places.of(project_dir), files, wanted, skip_unchanged or every is not None, source_label, sample_rows, wait,
-        log_format, summary, metrics, on_failure, out,
+        log_format, summary, metrics, on_failure, out, upkeep_every,
     )  # fmt: skip
     # Where standard output is the summary's, words for people, dbt's too, go beside it.
     with contextlib.redirect_stdout(sys.stderr) if summary == "-" else contextlib.nullcontext():
@@ -512,6 +575,10 @@ def _say_run(outcome: Any) -> None:
         _say_report(outcome.checked)
     if "check" in outcome.skipped:
         click.echo("Nothing is new since the last good run: nothing to build or check.")
+    if outcome.upkept is not None:
+        from spark_jobs.upkeep import in_sum
+
+        click.echo(in_sum(outcome.upkept))
     if outcome.error is not None:
         click.echo(f"tidemark: {visible(outcome.error)}", err=True)
 

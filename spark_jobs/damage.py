@@ -49,6 +49,17 @@ class Damage:
         return f"It can be made anew: `tidemark rebuild {name}`."
 
 
+def delta_tables(places: Places) -> list[tuple[str, str]]:
+    """Layer and name of each table that is there, whoever built it, bronze first."""
+    files = Files.of(places)
+    return [
+        (layer, name)
+        for layer in LAYERS
+        for name in files.folders(places.schema(layer))
+        if "_delta_log" in files.folders(f"{places.schema(layer)}/{name}")
+    ]
+
+
 def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]:
     """The damaged tables of a lakehouse, bronze first.
 

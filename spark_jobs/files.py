@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,15 @@ from spark_jobs.places import Places
 
 # A store that is away or refuses is asked again for so long: a landing would not get further either.
 PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file: its name below a folder, its bytes, and when it was last written, in seconds since 1970."""
+
+    name: str
+    size: int
+    modified: float
 
 
 class Files:
@@ -120,6 +130,24 @@ class Files:
         with self._told():
             for chunk in self._store.list(name or None):
                 yield from (one["path"].removeprefix(start) for one in chunk if one["path"].endswith(ending))
+
+    def entries(self, name: str) -> Iterator[Entry]:
+        """The files of a folder and the folders in it, with what upkeep asks of them."""
+        if self._store is None:
+            folder = Path(self.place) / name
+            for path, _, files in os.walk(folder):
+                for file in files:
+                    found = Path(path) / file
+                    with suppress(FileNotFoundError):  # removed meanwhile
+                        told = found.stat()
+                        yield Entry(str(found.relative_to(folder)), told.st_size, told.st_mtime)
+            return
+        start = f"{name}/" if name else ""
+        with self._told():
+            for chunk in self._store.list(name or None):
+                # What stands for the folder itself is no file in it.
+                for one in (one for one in chunk if one["path"].startswith(start)):
+                    yield Entry(one["path"].removeprefix(start), one["size"], one["last_modified"].timestamp())
 
     @contextmanager
     def _told(self) -> Iterator[None]:

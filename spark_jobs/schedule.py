@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,11 @@ from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
 from spark_jobs.places import Places
 from spark_jobs.reporting.liveness import DEAD
+from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
 
@@ -63,6 +66,7 @@ class Task:
         metrics: File for Prometheus' textfile collector.
         hook: A command for runs that fail; it gets the summary on its standard input.
         out: Where a summary goes whose file is `-`.
+        upkeep_every: Seconds from one upkeep of the tables to the next; None for never.
     """
 
     places: Places
@@ -77,11 +81,16 @@ class Task:
     metrics: str | None = None
     hook: str | None = None
     out: Callable[[str], Any] = print
+    upkeep_every: float | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to. `status` is its exit status, `error` what ended it, `skipped` the steps without news."""
+    """What a run came to.
+
+    `status` is its exit status, `error` what ended it, `skipped` the steps without news; `upkept` is None where an
+    upkeep was not due.
+    """
 
     run_id: str
     started_at: datetime
@@ -94,6 +103,7 @@ class Outcome:
     stages: Mapping[str, float] = field(default_factory=dict)
     lag: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    upkept: list[Upkept] | None = None
 
     def summary(self, memory: Memory, finished_at: datetime) -> dict[str, Any]:
         """The run for machines; docs/scheduling.md says what is in it."""
@@ -113,9 +123,14 @@ class Outcome:
             "report": checked.report if checked else memory.report,
             "lag": self.lag,
             "gaps": self.gaps,
+            "upkeep": None if self.upkept is None else {
+                "tables": sum(one.is_rewritten for one in self.upkept),
+                "removed_files": sum(one.removed for one in self.upkept),
+                "freed_bytes": sum(one.freed for one in self.upkept),
+            },
             "failed_runs": memory.failed_runs,
             "last_success": memory.last_success,
-        }
+        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -135,6 +150,7 @@ class Memory:
     report: str | None = None
     lag: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    upkept_at: str | None = None
 
     @classmethod
     def of(cls, places: Places) -> Memory:
@@ -147,9 +163,10 @@ class Memory:
         # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
         return memory if _version(places, "bronze/records") >= memory.records else cls()
 
-    def store(self, places: Places, outcome: Outcome) -> None:
+    def store(self, places: Places, outcome: Outcome | None = None) -> None:
         """Keep it for the next run, with what this one saw."""
-        self.lag, self.gaps = outcome.lag, outcome.gaps
+        if outcome is not None:
+            self.lag, self.gaps = outcome.lag, outcome.gaps
         self.records = _version(places, "bronze/records")
         Files.of(places).write(_memory(places), json.dumps(asdict(self)))
 
@@ -179,6 +196,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
             try:
                 _run(task, run, outcome, memory, files, stop)
                 if outcome.streamed is None or not outcome.streamed.is_stopped:
+                    if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
+                        outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
             except Busy:  # a run that met another writer has not failed
                 raise
@@ -249,6 +268,30 @@ def _run(
     if not outcome.checked.passed:
         raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
     memory.fingerprint = _fingerprint(task.places, project)
+
+
+def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:
+    """Keep up the tables in a command of its own: the next scheduled run finds nothing new because of it."""
+    memory = Memory.of(run.places)
+    done = _keep_up(run, spark, wanted, memory)
+    memory.store(run.places)
+    return done
+
+
+def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory) -> list[Upkept]:
+    project = _project(run.places)
+    is_unchanged = memory.fingerprint == _fingerprint(run.places, project)
+    done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
+    if is_unchanged:
+        memory.fingerprint = _fingerprint(run.places, project)
+    memory.upkept_at = datetime.now(UTC).isoformat()
+    return done
+
+
+def _is_due(seconds: float | None, last: str | None) -> bool:
+    return seconds is not None and (
+        last is None or datetime.now(UTC) - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
+    )
 
 
 def _is_late(check_by: str | None) -> bool:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,9 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.damage import BOOKS, LAYERS, damages, explained, models_of, set_aside
+from spark_jobs.damage import BOOKS, damages, delta_tables, explained, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
-from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
@@ -37,6 +36,7 @@ from spark_jobs.session import build_session, require_free_catalog, require_thri
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
+    from spark_jobs.upkeep import Upkept, Wanted
 
 
 @dataclass(slots=True)
@@ -256,14 +256,8 @@ def fill_catalog(run: Run) -> int:
     """
     from spark_jobs.declarations import beginning_of, run_dbt
 
-    files = Files.of(run.places)
-    found = [
-        [layer, name]
-        for layer in LAYERS
-        for name in files.folders(run.places.schema(layer))
-        if "_delta_log" in files.folders(f"{run.places.schema(layer)}/{name}")
-    ]
-    if ["bronze", "records"] not in found:
+    found = delta_tables(run.places)
+    if ("bronze", "records") not in found:
         raise UsageError(
             f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
         )
@@ -275,6 +269,30 @@ def fill_catalog(run: Run) -> int:
         said = result.exception or next((one.message for one in result.result or []), "")
         raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(said)}")
     return len(found)
+
+
+def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], None]) -> list[Upkept]:
+    """Join files and remove old ones; of each table with which something was done, what.
+
+    Args:
+        run: The run.
+        spark: The session.
+        wanted: From when on files are joined, and how long they are kept.
+        say: Takes a sentence about each table before and after it is worked on.
+
+    Raises:
+        Fault: A table is damaged, or Spark failed on it.
+    """
+    from spark_jobs.upkeep import keep_up
+
+    with run.stage("upkeep"):
+        try:
+            return keep_up(spark, run.places, wanted, say)
+        except (PySparkException, Py4JError) as error:
+            raise (
+                explained(spark, run.places, str(error))
+                or Fault(f"Spark could not keep the tables up: {first_cause(str(error))}. What was done is whole.")
+            ) from error
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:

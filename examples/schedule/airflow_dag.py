@@ -20,7 +20,7 @@ with DAG(
         cwd="/srv/tidemark",
         bash_command=(
             r".venv/bin/tidemark run --kafka broker:9092 --topics '(__debezium-heartbeat\.)?shop(\..*)?'"
-            " --skip-unchanged --wait 600 --summary run.json"
+            " --skip-unchanged --upkeep-every 24h --wait 600 --summary run.json"
         ),
         append_env=True,
         execution_timeout=timedelta(hours=2),

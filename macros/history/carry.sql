@@ -19,14 +19,42 @@
         and not (
             scope.get('account') and scope.hazards.whole_before and (scope.hazards.absent or scope.hazards.unavailable)
         )
-        and last.get('left_as') == table_state(this)
+        and is_left_as(this, last.get('left_as'))
     ) }}
 {%- endmacro %}
 
 
-{#- What a Delta table was left as: it tells whether a run that was not written down has changed it. -#}
+{#-
+  What a Delta table was left as, by its last commit: it tells whether a run that was not written down has changed it.
+
+  Returns: {id, at}, both as text
+-#}
 {% macro table_state(relation) -%}
-    {{ return(local_md5(run_query('describe detail ' ~ relation)[0] | join(' '))) }}
+    {%- set detail = run_query('describe detail ' ~ relation)[0] -%}
+    {{ return({'id': detail[1] | string, 'at': detail[6] | string}) }}
+{%- endmacro %}
+
+
+{#-
+  Whether a table's rows are those that it was left with. Commits that join its files (`tidemark upkeep`, or OPTIMIZE by
+  hand) change none, and are looked past. A commit of this run is none of them, so that the commits are asked for only
+  behind an upkeep.
+
+  Args:
+      state: what `table_state` gave then; none where that isn't known
+      now: what it gives now, where that is known
+-#}
+{% macro is_left_as(relation, state, now=none) -%}
+    {%- set now = now or table_state(relation) -%}
+    {%- if state is not mapping or now == state or now.id != state.id
+        or now.at[:19] > run_started_at.strftime('%Y-%m-%d %H:%M:%S') -%}
+        {{ return(now == state) }}
+    {%- endif -%}
+    {%- for commit in run_query('describe history ' ~ relation ~ ' limit 10')
+        if commit[4] not in ['OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END'] -%}
+        {{ return(commit[1] | string == state.at) }}
+    {%- endfor -%}
+    {{ return(false) }}
 {%- endmacro %}
 
 

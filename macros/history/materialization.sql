@@ -49,7 +49,7 @@
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
         {%- set differing = difference(built, target, columns, decision, declared, id, open) -%}
-        {%- if not open and made_of == decision.made_of -%}
+        {%- if not open and is_left_as(decision.history, decision.made_of, made_of) -%}
             {%- set changed = 0 -%}
         {%- elif not open and are_few(target, declared) -%}
             {%- set changed = write_anew(target, columns, built) -%}

@@ -52,6 +52,8 @@ LAND = ("land",)
 # Tests write nothing, and take most of a build's time.
 BUILD = ("build", "--exclude-resource-type", "test")
 CHECK = ("check", "--no-sample-rows")
+# All that can be joined or removed: the next one meets files of the run before.
+UPKEEP = ("upkeep", "--few", "2", "--keep", "0h", "--force")
 KINDS = [
     Kill("landing, any time", LAND, ".lock", 12),
     Kill("landing: quarantine committed", LAND, "bronze/quarantine/_delta_log/*.json"),
@@ -72,6 +74,9 @@ KINDS = [
     Kill("check: accounts stored", CHECK, "ops/accounting/_delta_log/*.json", last=True),
     Kill("check: report written", CHECK, "reports/*/report.html", last=True),
     Kill("checking, any time", CHECK, ".lock", 25, last=True),
+    Kill("upkeep: joined rows written", UPKEEP, "bronze/records/feed=*/*.parquet", last=True),
+    Kill("upkeep: joined files committed", UPKEEP, "bronze/records/_delta_log/*.json"),
+    Kill("upkeep, any time", UPKEEP, ".lock", 25, last=True),
     Kill("a whole run, any time", ("run",), "bronze/records/_delta_log/*.json", 25),
 ]
 

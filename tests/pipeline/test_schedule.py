@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
+from spark_jobs import upkeep
 from spark_jobs.cli import main
 from spark_jobs.places import Places
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
@@ -95,6 +96,21 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs) -> None:
     model.write_text(f"{model.read_text()}\n")
     status, said, _ = runs()
     assert (status, said["skipped"]) == (0, ["land"]), "a model is another"
+
+
+def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "FEW", 2)
+    records = str(runs.home / "records")
+    status, said, _ = runs(records, "--upkeep-every", "24h")
+    assert (status, said["skipped"]) == (0, ["land", "build", "check"])
+    assert said["upkeep"]["tables"] >= 2, "bronze and the log have a file of each landing"
+    assert list(said["stages"]) == ["upkeep"]
+
+    for given in (["--upkeep-every", "24h"], []):
+        status, said, _ = runs(records, *given)
+        assert (status, said["skipped"], said["upkeep"]) == (0, ["land", "build", "check"], None)
 
 
 def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
