@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -87,20 +87,20 @@ def account(
     told: Mapping[str, Sequence[Row]],
 ) -> list[Account]:
     """The accounts of all tables, then of feeds without models, then of topics of no table."""
-    feeds: dict[str, Counter[str]] = {table.feed: Counter() for table in tables}
-    topics: dict[str, Counter[str]] = {}
+    feeds: dict[str, Counter[str]] = defaultdict(Counter, {table.feed: Counter() for table in tables})
+    topics: dict[str, Counter[str]] = defaultdict(Counter)
     owner = owners(found)
     for one in found:
         if one.kind in ROW_KINDS:
-            feeds.setdefault(one.feed, Counter()).update(row_records=one.records, pending=one.pending)
+            feeds[one.feed].update(row_records=one.records, pending=one.pending)
         elif one.topic in owner:
             feeds[owner[one.topic]]["tombstones" if one.kind == "tombstone" else "other_kinds"] += one.records
         else:
-            topics.setdefault(one.topic, Counter())[one.kind or "unknown_kind"] += one.records
+            topics[one.topic][one.kind or "unknown_kind"] += one.records
     for entry in held:
         if entry.code in PROBLEMS:
             continue  # a change in its table's log, which the fold has counted
-        subject = feeds[owner[entry.topic]] if entry.topic in owner else topics.setdefault(entry.topic, Counter())
+        subject = feeds[owner[entry.topic]] if entry.topic in owner else topics[entry.topic]
         subject["quarantined"] += entry.records
 
     accounts = [_of_table(table, feeds[table.feed], told.get(table.name, ()), measured[table.name]) for table in tables]

@@ -14,7 +14,7 @@ import pytest
 import spark_jobs.reporting
 from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
-from spark_jobs.reporting.accounting import Account
+from spark_jobs.reporting.accounting import Account, account
 from spark_jobs.reporting.bronze_contents import Content, Held
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
@@ -166,6 +166,19 @@ def test_a_quiet_source_is_not_a_dead_connector(
     assert words in page(said)
     assert (one.told in said["warnings"]) == (state == "dead")
     assert said["status"] == "passed"
+
+
+def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
+    counted = [
+        Content("topic__src_u", "src.u", "tombstone", "", "", 2, 0, AT),
+        Content("src__u", "src.u", "change", "postgresql", "src", 5, 0, AT),
+    ]
+    held = [Held("no-after", "no state", "src.u", 1)]
+
+    told = account([], counted, held, {}, {})
+
+    assert told == account([], counted[::-1], held, {}, {})
+    assert [(one.subject, one.name, one.records) for one in told] == [("feed", "src__u", 8)]
 
 
 def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
