@@ -71,7 +71,7 @@ require:
 
 .PHONY: test
 test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run every test
-	$(VENV)/python -m pytest -n 2 --dist loadfile
+	$(VENV)/python -m pytest
 
 .PHONY: tapes
 tapes: setup ## Draw 2,000 tapes (TIDEMARK_TAPES), and compare gold with the oracle after each batch
