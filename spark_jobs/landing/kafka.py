@@ -39,6 +39,7 @@ from spark_jobs.reporting.masking import first_cause
 _TRIES = 3
 # Of heartbeats the newest tells all.
 _HEARTBEATS = "__debezium-heartbeat"
+_KEEP_RECORDS = "Set cleanup.policy=delete, with a retention longer than any stop of landing."
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
 _POLL = 0.2
@@ -92,8 +93,7 @@ class _Landing:
     broker: Broker
     cluster_id: str = ""
     known: dict[Place, Offsets] = field(default_factory=dict)
-    policies: dict[str, str] = field(default_factory=dict)
-    asked_for: set[str] = field(default_factory=set)
+    policies: dict[str, str | None] = field(default_factory=dict)
     result: Streamed = field(default_factory=Streamed)
     queries: int = 0
     batches: int = 0
@@ -144,18 +144,18 @@ class _Landing:
 
         A user who may read topics need not be allowed to see their settings: then nothing is known of them.
         """
-        new = sorted({topic for topic, _ in look.partitions} - self.asked_for)
-        self.asked_for.update(new)
-        for topic in new:
-            self.policies.pop(topic, None)
+        new = sorted({topic for topic, _ in look.partitions} - set(self.policies))
+        self.policies |= dict.fromkeys(new)
         try:
             self.policies |= self.broker.cleanup_policies(new) if new else {}
         except TidemarkError as error:
             log.info("cleanup policies of topics are not known: %s", error)
         for topic in new:
-            if kafka_offsets.loses_states(self.policies.get(topic)) and not topic.startswith(_HEARTBEATS):
-                log.warning("compacted: %s", told_of_compacted(topic, self.policies[topic]))
-                self.result.compacted.append(told_of_compacted(topic, self.policies[topic]))
+            policy = self.policies[topic]
+            if kafka_offsets.loses_states(policy) and not topic.startswith(_HEARTBEATS):
+                told = f"{topic}: its cleanup.policy is {policy}: {kafka_offsets.WHAT_COMPACTION_COSTS} {_KEEP_RECORDS}"
+                log.warning("compacted: %s", told)
+                self.result.compacted.append(told)
         self.known = kafka_offsets.with_policies(self.known, self.policies)
 
     def keep(self, gaps: list[Gap]) -> None:
@@ -331,15 +331,6 @@ def land_topics(
             broker.close()
     one.result.is_stopped = stop.is_set()
     return one.result
-
-
-def told_of_compacted(topic: str, policy: str) -> str:
-    """What a topic's cleanup policy costs, in a sentence."""
-    return (
-        f"{topic}: its cleanup.policy is {policy}: the broker removes every record but the newest of its key, and a"
-        " state that is gone before it was landed is in no history. Set cleanup.policy=delete, with a retention longer"
-        " than any stop of landing."
-    )
 
 
 def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:

@@ -23,6 +23,10 @@ from spark_jobs.landing.kafka_client import Broker, Ends, Look, Place
 from spark_jobs.names import table_at, text
 from spark_jobs.places import Places
 
+WHAT_COMPACTION_COSTS = (
+    "it removes every record but the newest of its key, and a state that is gone before it was landed is in no history."
+)
+
 OFFSETS = (
     "source_label string comment 'The cluster, as the landing named it (--source-label)',"
     " cluster_id string comment 'The cluster, as it names itself',"
@@ -216,10 +220,11 @@ def _gap(one: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
     return [Gap(one.topic, one.partition, one.topic_id, begin, end, end - begin, reason)]
 
 
-def with_policies(known: Known, policies: Mapping[str, str]) -> dict[Place, Offsets]:
+def with_policies(known: Known, policies: Mapping[str, str | None]) -> dict[Place, Offsets]:
     """The same, with the cleanup policies that the broker told of topics."""
     return {
-        place: replace(one, cleanup_policy=policies.get(one.topic, one.cleanup_policy)) for place, one in known.items()
+        place: replace(one, cleanup_policy=policies.get(one.topic) or one.cleanup_policy)
+        for place, one in known.items()
     }
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.landing.kafka_offsets import WHAT_COMPACTION_COSTS
 from spark_jobs.landing.shapes import unknown_type
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
@@ -127,10 +128,7 @@ def _of_topics(
     topics = sorted({one.topic for one in found if one.feed == table.feed and one.topic in compacted})
     if topics:
         policies = ", ".join(sorted({compacted[topic] for topic in topics}))
-        yield (
-            f"The broker says {policies} of {_named(topics)}: it removes every record but the newest of its key, and a"
-            " state that is gone before it was landed is in no history."
-        )
+        yield f"The broker says {policies} of {_named(topics)}: {WHAT_COMPACTION_COSTS}"
     if gaps:
         yield (
             f"{gaps} gaps in the offsets of its topics: records that were never landed. A compacted topic loses old"
