@@ -81,8 +81,9 @@ def routed(records: DataFrame) -> DataFrame:
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
         schema_change, notification, signal; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
-        `table`, `feed`, `shape_id` (of `shape`), `has_shape` and `is_suspect`: whether it can be of a form that JSON
-        alone doesn't show (`forms`).
+        `table`, `feed`, `shape_id` (of `shape`), `has_shape`, `key_fields` (the names of its key's fields, as a JSON
+        list; NULL where a record has no state) and `is_suspect`: whether it can be of a form that JSON alone doesn't
+        show (`forms`).
     """
     return (
         records.withColumn("value_text", text_of(F.col("value")))
@@ -119,6 +120,7 @@ def _routed(records: DataFrame) -> DataFrame:
     parsed = (
         records.withColumn("v", F.from_json("value_text", _VALUE, options))
         .withColumn("e", envelope)
+        .withColumn("key_names", F.json_object_keys("key_text"))
         .withColumn("is_tombstone", _is_tombstone())
         .withColumn("other_kind", _other_kind())
         .withColumn("reason", F.coalesce("reason", _reason()))
@@ -127,21 +129,30 @@ def _routed(records: DataFrame) -> DataFrame:
     table = F.coalesce("e.source.table", "e.source.collection")
     is_row = F.col("kind").isin("change", "truncate")
     shape = F.when(F.col("kind") == "change", _shape("v.schema", F.col("e.after"), "e.source.connector"))
-    return parsed.withColumn("shape", shape).select(
-        *known,
-        "reason",
-        "kind",
-        F.col("e.op").alias("op"),
-        F.col("e.source.connector").alias("connector"),
-        _source_name().alias("source_name"),
-        F.when(is_row, F.col("e.source.db")).alias("db"),
-        F.when(is_row, F.col("e.source.schema")).alias("schema"),
-        F.when(is_row, table).alias("table"),
-        F.when(is_row, feed(F.col("e.source.name"), F.col("e.source.db"), F.col("e.source.schema"), table))
-        .otherwise(feed(F.lit("topic"), F.col("topic")))
-        .alias("feed"),
-        F.xxhash64("shape").alias("shape_id"),
-        F.col("shape").isNotNull().alias("has_shape"),
+    key_payload = F.when(F.array_contains("key_names", "payload"), F.get_json_object("key_text", "$.payload"))
+    key_names = F.when(F.col("key_payload").isNotNull(), F.json_object_keys("key_payload")).otherwise(
+        F.col("key_names")
+    )
+    return (
+        parsed.withColumn("shape", shape)
+        .withColumn("key_payload", key_payload)
+        .select(
+            *known,
+            "reason",
+            "kind",
+            F.col("e.op").alias("op"),
+            F.col("e.source.connector").alias("connector"),
+            _source_name().alias("source_name"),
+            F.when(is_row, F.col("e.source.db")).alias("db"),
+            F.when(is_row, F.col("e.source.schema")).alias("schema"),
+            F.when(is_row, table).alias("table"),
+            F.when(is_row, feed(F.col("e.source.name"), F.col("e.source.db"), F.col("e.source.schema"), table))
+            .otherwise(feed(F.lit("topic"), F.col("topic")))
+            .alias("feed"),
+            F.xxhash64("shape").alias("shape_id"),
+            F.col("shape").isNotNull().alias("has_shape"),
+            F.when(F.col("shape").isNotNull(), F.to_json(F.array_distinct(key_names))).alias("key_fields"),
+        )
     )
 
 
@@ -155,7 +166,7 @@ def shape() -> Column:
 def _shape(schema: Column | str, after: Column, connector: str) -> Column:
     # Each document can have fields of its own: they are no columns.
     fields = F.when(F.col(connector) == DOCUMENTS, F.array().cast("array<string>")).otherwise(F.json_object_keys(after))
-    return F.coalesce(schema, F.to_json(F.array_sort(F.array_distinct(fields))))
+    return F.coalesce(schema, F.to_json(F.sort_array(F.array_distinct(fields))))
 
 
 def _source_name() -> Column:
@@ -196,7 +207,7 @@ def _reason() -> Column:
     key = F.col("key_text")
     # A plain value (ExtractField) is of no column that is known; the row tells the key then.
     is_plain = F.size(F.json_object_keys(F.concat(F.lit('{"key":'), key, F.lit("}")))) == 1
-    key_is_json = key.isNull() | F.json_object_keys(key).isNotNull() | F.coalesce(is_plain, F.lit(False))
+    key_is_json = key.isNull() | F.col("key_names").isNotNull() | F.coalesce(is_plain, F.lit(False))
     return (
         F.when(~_is_unicode("key"), "not-unicode")
         .when(F.col("is_tombstone"), F.lit(None))

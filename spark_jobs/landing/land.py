@@ -213,9 +213,8 @@ def _append_unknown(
     if unknown is not records:
         unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        shapes = _shapes(unknown)
-        seen = shapes.groupBy(*_SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
-        has_new = bool(seen) and _append_unknown_shapes(spark, places, shapes, seen, batch_id)
+        seen = unknown.groupBy(*_SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
+        has_new = bool(seen) and _append_unknown_shapes(spark, places, unknown, seen, batch_id)
         if seen:
             # Gathered by feed, its partition: a file or two each, however many tasks wrote.
             bronze.append(spark, places, "records", unknown.hint("rebalance", "feed"))
@@ -271,14 +270,6 @@ def _any_of(conditions: Sequence[Column]) -> Column:
     return _any_of(conditions[:half]) | _any_of(conditions[half:])
 
 
-def _shapes(records: DataFrame) -> DataFrame:
-    """The records with the names of their key's fields, as JSON; NULL where a record has no state."""
-    key = bronze.record_text("key")
-    payload = F.coalesce(F.get_json_object(key, "$.payload"), key)
-    names = F.to_json(F.array_distinct(F.json_object_keys(payload)))
-    return records.withColumn("key_fields", F.when(F.col("has_shape"), names))
-
-
 def _append_unknown_shapes(
     spark: SparkSession, places: Places, records: DataFrame, seen: Sequence[Row], batch_id: int
 ) -> bool:
@@ -287,7 +278,7 @@ def _append_unknown_shapes(
     Args:
         spark: The session.
         places: Where bronze is.
-        records: What `_shapes` gave.
+        records: The records that are landed.
         seen: The shapes of these records.
         batch_id: The number of this landing.
     """

@@ -72,7 +72,7 @@ def text_of(data: Column) -> Column:
 def has_half_letters(text: Column) -> Column:
     """Whether JSON text spells half a letter, a surrogate without its other half: no encoding can hold that."""
     # Most texts spell no surrogate at all, which is soon seen.
-    spells = text.contains(r"\ud") | text.contains(r"\uD")
+    spells = text.contains(r"\u") & (text.contains(r"\ud") | text.contains(r"\uD"))
     half = r"\\u[dD][89a-fA-F]"
     escapes = F.regexp_replace(text, r"\\\\", "")
     unpaired = F.regexp_replace(escapes, r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", "")
@@ -125,4 +125,5 @@ def _told_headers(is_kcat: Column) -> Column:
         ),
     )
     empty = F.array().cast(_HEADERS)
-    return F.when(~is_kcat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)
+    none = F.col("r.headers") == "[]"
+    return F.when(none, empty).when(~is_kcat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)
