@@ -172,9 +172,11 @@ class Project:
             "var": lambda name, default=None: default,
             "env_var": lambda name, default="": default,
             "target": SimpleNamespace(schema="default"),
-            "graph": SimpleNamespace(
-                nodes=self._nodes, sources={f"{one.source_name}.{one.name}": one for one in sources}
-            ),
+            "graph": {
+                "nodes": self._nodes,
+                "sources": {f"{one.source_name}.{one.name}": one for one in sources},
+                "tidemark_progress": {},
+            },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,
             "return": _give_back,

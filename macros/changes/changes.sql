@@ -127,10 +127,10 @@ from placed
     {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
 records as (
 
-    select *
+    select {{ spread(scope.records) }}*
     from {{ captured.records }}
     where feed = {{ text_literal(feed) }}
-        and batch_id > {{ scope.after }}
+        and {{ landed_since(scope.after, scope.batch_id) }}
 
 ),
 
@@ -227,6 +227,17 @@ filled as (
 
 )
 {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Hint: that records are shared out before they are read. A landing of some thousands is one file, which one core alone
+  would read; a larger one is in several files already.
+-#}
+{% macro spread(records) -%}
+    {%- if 10000 <= (records or 0) < 100000 -%}
+        /*+ repartition({{ [records // 5000, 8] | min }}, `offset`) */{{ ' ' }}
+    {%- endif -%}
 {%- endmacro %}
 
 

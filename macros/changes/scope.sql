@@ -21,8 +21,9 @@
   (`follows_reads`), and on the last one before it, which `tops` knows. The table is made anew where a landing came out
   of order and that isn't enough.
 
-  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, connectors}
+  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, connectors, records}
       connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
+      records: how many there are to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
     {%- set declared = {
@@ -36,7 +37,7 @@
     {%- set scope = dict(
         build_scope('silver', declared, captured.columns, progress), batch_id=none, hazards=known.get('hazards', {}),
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
-        follows_reads=true, connectors=none
+        follows_reads=true, connectors=none, records=none
     ) -%}
     {%- if scope.case != 'increment' -%}
         {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
@@ -46,11 +47,12 @@
     {%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) -%}
     {%- set found = run_query(
-        'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r'), " ~ connector_counts() ~ of_feed
+        'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r'), count(*), " ~ connector_counts() ~ of_feed
         ~ ' and batch_id > ' ~ scope.after
     )[0] -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
-    {%- set connectors = counted_connectors(found, 3) + ([captured.connector] if captured.connector else []) -%}
+    {%- set connectors = counted_connectors(found, 4) + ([captured.connector] if captured.connector else []) -%}
+    {%- do scope.update({'records': found[3] | int}) -%}
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif found[0] is none -%}

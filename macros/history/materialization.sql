@@ -51,12 +51,12 @@
         {%- set differing = difference(built, target, columns, decision, declared, id, open) -%}
         {%- if not open and is_left_as(decision.history, decision.made_of, made_of) -%}
             {%- set changed = 0 -%}
-        {%- elif not open and are_few(target, declared) -%}
+        {%- elif not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
             {%- set changed = write_anew(target, columns, built) -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
             {%- set changed = append_versions(target, columns, built) -%}
         {%- elif is_in_order and run_query('select count_if(not ' ~ quoted(open[0]) ~ ') from (' ~ built ~ ')')[0][0]
-            and are_few(target, declared, quoted(open[0])) -%}
+            and are_few(target, declared, target, quoted(open[0])) -%}
             {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
         {%- elif not open or is_in_order -%}
             {%- set changed = merge_difference(target, columns, '(' ~ differing ~ ')', id, open, true) -%}

@@ -6,10 +6,16 @@
 -#}
 
 
-{#- Whether the rows of a table, or those with a condition, are so few; where not, its MERGEs leave files as they are. -#}
-{% macro are_few(relation, declared, condition='true') -%}
-    {%- set count = run_query('select count(*) from ' ~ relation ~ ' where ' ~ condition)[0][0] | int -%}
-    {%- if count > declared.rewritten_rows -%}{%- do leave_files(relation) -%}{%- endif -%}
+{#-
+  Whether a history's open versions are so few. Where not, MERGEs into a target, the history itself or its current state,
+  leave files as they are.
+
+  Args:
+      open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
+-#}
+{% macro are_few(target, declared, history, open) -%}
+    {%- set count = run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int -%}
+    {%- if count > declared.rewritten_rows -%}{%- do leave_files(target) -%}{%- endif -%}
     {{ return(count <= declared.rewritten_rows) }}
 {%- endmacro %}
 

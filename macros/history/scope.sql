@@ -42,7 +42,8 @@
         ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
     )[0] -%}
     {%- set scope = dict(
-        scope, hazards=both_hazards(known.hazards, named_hazards(found, 4)),
+        scope, news=news(scope.after, cut, last.get('cut'), found[0]),
+        hazards=both_hazards(known.hazards, named_hazards(found, 4)),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
     {#- Of these counts the first two are of news, too. -#}
@@ -65,9 +66,14 @@
 {%- endmacro %}
 
 
-{#- Condition: whether a change of the log is new to a model that has read up to a landing and to a cut. -#}
-{% macro news(after, cut, last_cut) -%}
-    batch_id > {{ after }}
+{#-
+  Condition: whether a change of the log is new to a model that has read up to a landing and to a cut.
+
+  Args:
+      newest: the last landing, where that is known
+-#}
+{% macro news(after, cut, last_cut, newest=none) -%}
+    {{ landed_since(after, newest) }}
     {%- set moved = [cut, last_cut] | reject('none') | list if cut != last_cut else [] -%}
     {{ ' or position >= ' ~ text_literal(moved | min) if moved }}
 {%- endmacro %}

@@ -7,14 +7,24 @@
 {%- endmacro %}
 
 
+{#-
+  Before a run: read how far each model came. It is the same until the run ends, and read once for all of its models. dbt
+  has no place for that but its graph, which is one object for a whole run.
+-#}
+{% macro read_progress() -%}
+    {%- set found = {} -%}
+    {%- for row in run_query('select model, batch_id, state from ' ~ progress_table()) -%}
+        {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
+    {%- endfor -%}
+    {%- do graph.update({'tidemark_progress': found}) -%}
+{%- endmacro %}
+
+
 {#- The progress of models: unique id → {batch_id, declared, columns, …}; nothing for a model that was never built. -#}
 {% macro progress_of(model_ids) -%}
     {%- set found = {} -%}
-    {%- for row in run_query(
-        'select model, batch_id, state from ' ~ progress_table() ~ ' where array_contains('
-        ~ text_array(model_ids) ~ ', model)'
-    ) -%}
-        {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
+    {%- for id in model_ids if id in graph.tidemark_progress -%}
+        {%- do found.update({id: graph.tidemark_progress[id]}) -%}
     {%- endfor -%}
     {{ return(found) }}
 {%- endmacro %}

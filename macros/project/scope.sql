@@ -34,6 +34,20 @@
 {%- endmacro %}
 
 
+{#-
+  Condition: whether what has a `batch_id` was landed after what a model holds. As far as the newest landing is known this
+  is a list: a number becomes part of the code that Spark generates, which each run would then compile anew, and a list
+  of more than ten stands beside it.
+-#}
+{% macro landed_since(after, newest=none) -%}
+    {%- if after < 0 or newest is none or newest > after + 1000 -%}
+        batch_id > {{ after }}
+    {%- else -%}
+        batch_id in ({{ range(after + 1, [newest, after + 11] | max + 1) | join(', ') }})
+    {%- endif -%}
+{%- endmacro %}
+
+
 {#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
 {% macro is_building() -%}
     {{ return(execute and flags.WHICH in ('run', 'build', 'retry') and not flags.EMPTY and model.resource_type == 'model') }}

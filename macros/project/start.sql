@@ -21,6 +21,7 @@
             ~ " state string comment 'What its next run compares with, as JSON', run_id string, recorded_at timestamp)"
             ~ ' using delta'
         ) -%}
+        {%- if flags.WHICH in ('run', 'build', 'retry') -%}{%- do read_progress() -%}{%- endif -%}
     {%- endif -%}
 {%- endmacro %}
 
