@@ -31,7 +31,7 @@ from benchmarks.workload import SETS, Sizes, generate
 PROJECT: Final = Path(__file__).parents[1]
 RIVALS: Final = tuple(name for name in ENTRIES if name != "bare_parts")
 _WARM_NAME: Final = "warm"
-_WARM: Final = Sizes(keys=1_000, batches=2, changes=200, kind="hostile")
+_WARM: Final = Sizes(keys=20_000, batches=4, changes=4_000, kind="clean")
 
 
 @dataclass(frozen=True, slots=True)
