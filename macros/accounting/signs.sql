@@ -75,7 +75,8 @@
   Expression list over the last step of a fold: what is to be told of a committed change. A change that found a state
   opened its version (R19); a version that was carried was told of before, but for what an ignored column brought since.
 
-  Columns: outcome, NULL where the row is no change of its own; collapsed, how many changes collapsed into this one;
+  Columns: outcome, NULL where the row is no change of its own; is_carried, where versions can be; collapsed, how many
+      changes collapsed into this one;
       signs, an array of {name, records}; key, as JSON text where there are signs; where a change can meet several keys,
       change_id and collapsed_changes, the ids of those
 -#}
@@ -104,6 +105,9 @@
             when is_boundary then 'closed_only'
             else 'no_op'
         end as outcome,
+        {%- if scope.get('carried') %}
+        {{ is_carried }} as is_carried,
+        {%- endif %}
         collapsed,
         {%- if scope.account.shared %}
         told_by.change_id as change_id,

@@ -48,7 +48,8 @@
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
-        {%- set differing = difference(built, target, columns, decision, declared, id, open) -%}
+        {%- set differing = going_on(told, id, open) if is_in_order and account and not (declared.track or declared.ignore)
+            else difference(built, target, columns, decision, declared, id, open) -%}
         {%- if not open and is_left_as(decision.history, decision.made_of, made_of) -%}
             {%- set changed = 0 -%}
         {%- elif not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
@@ -58,6 +59,8 @@
         {%- elif is_in_order and run_query('select count_if(not ' ~ quoted(open[0]) ~ ') from (' ~ built ~ ')')[0][0]
             and are_few(target, declared, target, quoted(open[0])) -%}
             {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
+        {%- elif not open and decision.case == 'keys' and not decision.touched -%}
+            {%- set changed = merge_living(target, columns, built, decision, declared, id) -%}
         {%- elif not open or is_in_order -%}
             {%- set changed = merge_difference(target, columns, '(' ~ differing ~ ')', id, open, true) -%}
         {%- else -%}
@@ -176,6 +179,20 @@
         not {{ comparable('built.' ~ quoted(column.name), column.dtype) }} <=> {{ comparable('stored.' ~ quoted(column.name), column.dtype) }}
         {{- ' or' if not loop.last }}
         {%- endfor %}
+{%- endmacro %}
+
+
+{#-
+  Query: the same of a fold that went on from open versions, which are as they were unless they were closed: nothing has
+  to be compared with what is stored. (An ignored column changes a version that stays open: R12.)
+-#}
+{% macro going_on(told, id, open) -%}
+    select
+        'write' as action,
+        version.{{ id }} as acted_on,
+        version.*
+    from {{ told }}
+    where version is not null and not (is_carried and version.{{ quoted(open[0]) }})
 {%- endmacro %}
 
 

@@ -68,3 +68,38 @@
     {%- do run_query('insert overwrite ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ sql ~ ')') -%}
     {{ return('all') }}
 {%- endmacro %}
+
+
+{#-
+  Put the rows that keys with news have now in the place of those before, or remove them, in one commit. Nothing is
+  compared: of the rows that are stored, only keys are looked at to find them.
+
+  Args:
+      living: a query for all living rows
+
+  Returns: how many rows were written or removed
+-#}
+{% macro merge_living(target, columns, living, decision, declared, id) -%}
+    {%- set table = declaration_of(declared.changes) -%}
+    {%- set merge -%}
+    merge into {{ target }} as target
+    using (
+        select
+            struct(news.key, living.{{ id }} is not null as is_living) as asked,
+            struct(living.*) as living
+        from (select distinct key from {{ decision.log }} where ({{ decision.news }}) and key is not null) as news
+        left join (
+            select * from ({{ living }}) as stored where {{ is_touched(key_of('stored', table), decision) }}
+        ) as living on news.key <=> {{ key_of('living', table) }}
+    ) as found
+    on {% for name in table.key %}target.{{ quoted(name) }} <=> found.asked.key.{{ quoted(name) }}{{ ' and ' if not loop.last }}{% endfor %}
+    when matched and not found.asked.is_living then delete
+    when matched then update set
+        {%- for column in columns %}
+        target.{{ quoted(column.name) }} = found.living.{{ quoted(column.name) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    when not matched and found.asked.is_living then insert ({{ names_of(columns) }})
+        values ({% for column in columns %}found.living.{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor %})
+    {%- endset -%}
+    {{ return(run_query(merge)[0][0] | int) }}
+{%- endmacro %}

@@ -43,7 +43,7 @@
     {%- if after < 0 or newest is none or newest > after + 1000 -%}
         batch_id > {{ after }}
     {%- else -%}
-        batch_id in ({{ range(after + 1, [newest, after + 11] | max + 1) | join(', ') }})
+        batch_id in ({{ range(after + 1, [newest | int, after + 11] | max + 1) | join(', ') }})
     {%- endif -%}
 {%- endmacro %}
 

@@ -276,7 +276,7 @@ def test_a_topic_that_the_broker_compacts_is_told(lake: Lake, broker: Broker) ->
         broker.produce(changes(topic, 0, 2))
 
     streamed = lake.land(r"comp\..*", "comp")
-    assert [one.split(": the broker")[0] for one in streamed.compacted] == [
+    assert [one.split(": it removes")[0] for one in streamed.compacted] == [
         "comp.public.both: its cleanup.policy is compact,delete", "comp.public.t: its cleanup.policy is compact",
     ]  # fmt: skip
     assert {name: lake.rows("kafka_offsets", name, "comp")[0]["cleanup_policy"] for name in policies} == policies

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
+from tests.generated.lakehouse import current_is_open
 from tests.projects import accounts_of, declare_history, empty_project, land, microseconds, rows_of, run_models
 from tests.tape import COLUMNS, Tape, tapes
 
@@ -99,6 +100,13 @@ def test_the_accounts_of_batches_add_up_to_that_of_all(
 @pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)
 def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
     assert tape.told(gold[tape.table]) == tape.history
+
+
+def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> None:
+    with_state = [table for table in built if table.current is not None]
+
+    assert with_state
+    assert [table.name for table in with_state if not current_is_open(table)] == []
 
 
 def test_a_tape_has_no_column_that_nothing_reads() -> None:
