@@ -176,6 +176,8 @@ class Project:
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},
                 "tidemark_progress": {},
+                "tidemark_told": {},
+                "tidemark_open": {},
             },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,

@@ -48,8 +48,6 @@
     {%- else -%}
         {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
-        {%- set differing = going_on(told, id, open) if is_in_order and account and not (declared.track or declared.ignore)
-            else difference(built, target, columns, decision, declared, id, open) -%}
         {%- if not open and is_left_as(decision.history, decision.made_of, made_of) -%}
             {%- set changed = 0 -%}
         {%- elif not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
@@ -59,19 +57,18 @@
         {%- elif is_in_order and run_query('select count_if(not ' ~ quoted(open[0]) ~ ') from (' ~ built ~ ')')[0][0]
             and are_few(target, declared, target, quoted(open[0])) -%}
             {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
+        {%- elif is_in_order and account and not (declared.track or declared.ignore) -%}
+            {%- set changed = merge_going_on(target, columns, told, declared, quoted(open[0])) -%}
         {%- elif not open and decision.case == 'keys' and not decision.touched -%}
-            {%- set changed = merge_living(target, columns, built, decision, declared, id) -%}
-        {%- elif not open or is_in_order -%}
-            {%- set changed = merge_difference(target, columns, '(' ~ differing ~ ')', id, open, true) -%}
+            {%- set living = living_of_news(built, columns, decision, declared, id) -%}
+            {%- set changed = merge_living(target, columns, living, declared) -%}
         {%- else -%}
-            {%- set staged = stage(differing) -%}
-            {%- set counts = run_query(
-                "select count(*), count_if(action != 'insert' and not was_open) from " ~ staged
-            )[0] -%}
-            {%- set changed = counts[0] and merge_difference(target, columns, staged, id, open, not counts[1]) -%}
-            {%- do unstage(staged) -%}
+            {%- set changed = merge_difference(target, columns, built, decision, declared, id, open, is_in_order) -%}
         {%- endif -%}
         {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
+        {%- if account and decision.case == 'keys' and not account.is_whole -%}
+            {%- do hand_on(told, decision, quoted(open[0])) -%}
+        {%- endif -%}
         {%- do say(changed ~ ' rows changed', decision, states_after(target, made_of)) -%}
     {%- endif -%}
     {%- if told -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
@@ -183,41 +180,24 @@
 
 
 {#-
-  Query: the same of a fold that went on from open versions, which are as they were unless they were closed: nothing has
-  to be compared with what is stored. (An ignored column changes a version that stays open: R12.)
+  Write what differs. A closed version is only read where one may differ: as long as all are open, a literal says so and
+  prunes.
 -#}
-{% macro going_on(told, id, open) -%}
-    select
-        'write' as action,
-        version.{{ id }} as acted_on,
-        version.*
-    from {{ told }}
-    where version is not null and not (is_carried and version.{{ quoted(open[0]) }})
-{%- endmacro %}
-
-
-{#-
-  Write the difference, in one commit; where there is none, Delta commits nothing (G3). A closed version is only read where
-  one may differ: as long as all are open, a literal says so and prunes.
-
-  Returns: how many rows were inserted, updated or deleted
--#}
-{% macro merge_difference(target, columns, differing, id, open, are_open) -%}
-    {%- set names = columns | map(attribute='name') | list -%}
-    {%- set merge -%}
-    merge into {{ target }} as target
-    using {{ differing }} as differing
-    on target.{{ id }} = differing.acted_on
-        {%- if open and are_open %}
-        and target.{{ quoted(open[0]) }} = true
-        {%- endif %}
-    when matched and differing.action = 'delete' then delete
-    when matched then update set
-        {%- for name in names %}
-        target.{{ quoted(name) }} = differing.{{ quoted(name) }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    when not matched then insert ({% for name in names %}{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
-        values ({% for name in names %}differing.{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
+{% macro merge_difference(target, columns, built, decision, declared, id, open, is_in_order) -%}
+    {%- set differing = '(' ~ difference(built, target, columns, decision, declared, id, open) ~ ')' -%}
+    {%- set are_open = open and is_in_order -%}
+    {%- set staged = stage(differing) if open and not is_in_order else none -%}
+    {%- if staged -%}
+        {%- set counts = run_query(
+            "select count(*), count_if(action != 'insert' and not was_open) from " ~ staged
+        )[0] -%}
+        {%- set are_open = not counts[1] -%}
+    {%- endif -%}
+    {%- set found -%}
+        select acted_on, if(action = 'delete', null, struct({{ names_of(columns) }})) as row from {{ staged or differing }}
     {%- endset -%}
-    {{ return(run_query(merge)[0][0] | int) }}
+    {%- set on = 'target.' ~ id ~ ' = found.acted_on' ~ (' and target.' ~ quoted(open[0]) ~ ' = true' if are_open) -%}
+    {%- set changed = merge_rows(target, columns, found, on) if not staged or counts[0] else 0 -%}
+    {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}
+    {{ return(changed) }}
 {%- endmacro %}

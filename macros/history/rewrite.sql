@@ -7,16 +7,21 @@
 
 
 {#-
-  Whether a history's open versions are so few. Where not, MERGEs into a target, the history itself or its current state,
-  leave files as they are.
+  Whether a history's open versions are so few: they are counted once in a run. Where not, MERGEs into a target, the
+  history itself or its current state, leave files as they are.
 
   Args:
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
 -#}
 {% macro are_few(target, declared, history, open) -%}
-    {%- set count = run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int -%}
-    {%- if count > declared.rewritten_rows -%}{%- do leave_files(target) -%}{%- endif -%}
-    {{ return(count <= declared.rewritten_rows) }}
+    {%- if history | string not in graph.tidemark_open -%}
+        {%- do graph.tidemark_open.update({
+            history | string: run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int
+        }) -%}
+    {%- endif -%}
+    {%- set are_few = graph.tidemark_open[history | string] <= declared.rewritten_rows -%}
+    {%- if not are_few -%}{%- do leave_files(target) -%}{%- endif -%}
+    {{ return(are_few) }}
 {%- endmacro %}
 
 
@@ -29,9 +34,9 @@
 {%- endmacro %}
 
 
-{#- Names of columns as a list in SQL. -#}
-{% macro names_of(columns) -%}
-    {%- for column in columns %}{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor -%}
+{#- Names of columns as a list in SQL, each behind `of`. -#}
+{% macro names_of(columns, of='') -%}
+    {%- for column in columns %}{{ of }}{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor -%}
 {%- endmacro %}
 
 
@@ -71,35 +76,102 @@
 
 
 {#-
-  Put the rows that keys with news have now in the place of those before, or remove them, in one commit. Nothing is
-  compared: of the rows that are stored, only keys are looked at to find them.
+  Put rows in the place of stored ones, remove and add some, in one commit; where there are none, Delta commits nothing
+  (G3).
 
   Args:
-      living: a query for all living rows
+      found: a query with `row`, a struct of the target's columns or NULL for what is to be removed, and with what `on` asks
+      on: which stored row that is, as a condition over `target` and `found`; none: the row is new
 
   Returns: how many rows were written or removed
 -#}
-{% macro merge_living(target, columns, living, decision, declared, id) -%}
-    {%- set table = declaration_of(declared.changes) -%}
+{% macro merge_rows(target, columns, found, on) -%}
     {%- set merge -%}
     merge into {{ target }} as target
-    using (
-        select
-            struct(news.key, living.{{ id }} is not null as is_living) as asked,
-            struct(living.*) as living
-        from (select distinct key from {{ decision.log }} where ({{ decision.news }}) and key is not null) as news
-        left join (
-            select * from ({{ living }}) as stored where {{ is_touched(key_of('stored', table), decision) }}
-        ) as living on news.key <=> {{ key_of('living', table) }}
-    ) as found
-    on {% for name in table.key %}target.{{ quoted(name) }} <=> found.asked.key.{{ quoted(name) }}{{ ' and ' if not loop.last }}{% endfor %}
-    when matched and not found.asked.is_living then delete
+    using ({{ found }}) as found
+    on {{ on }}
+    when matched and found.row is null then delete
     when matched then update set
         {%- for column in columns %}
-        target.{{ quoted(column.name) }} = found.living.{{ quoted(column.name) }}{{ ',' if not loop.last }}
+        target.{{ quoted(column.name) }} = found.row.{{ quoted(column.name) }}{{ ',' if not loop.last }}
         {%- endfor %}
-    when not matched and found.asked.is_living then insert ({{ names_of(columns) }})
-        values ({% for column in columns %}found.living.{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor %})
+    when not matched and found.row is not null then insert ({{ names_of(columns) }})
+        values ({{ names_of(columns, 'found.row.') }})
     {%- endset -%}
     {{ return(run_query(merge)[0][0] | int) }}
+{%- endmacro %}
+
+
+{#-
+  The same for a history that goes on from open versions: these are as they were unless they were closed, and nothing has
+  to be compared with what is stored. (An ignored column changes a version that stays open: R12.)
+
+  Args:
+      told: the carried versions and those behind them, as `accounted_rows` gives them
+-#}
+{% macro merge_going_on(target, columns, told, declared, open) -%}
+    {%- set found -%}
+        select is_carried, version as row
+        from {{ told }}
+        where version is not null and not (is_carried and version.{{ open }})
+    {%- endset -%}
+    {{ return(merge_rows(target, columns, found, (
+        'target.' ~ open ~ ' = true and found.is_carried and ' ~ is_row_of('found.row', declaration_of(declared.changes))
+    ))) }}
+{%- endmacro %}
+
+
+{#-
+  The same for a current state: each key with news has the row that is told of it, or none. Of the rows that are stored,
+  only keys are looked at.
+
+  Args:
+      living: a query for the keys with news and their rows
+-#}
+{% macro merge_living(target, columns, living, declared) -%}
+    {{ return(merge_rows(target, columns, living, is_row_of('found.key', declaration_of(declared.changes)))) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a stored row is that of a key. -#}
+{% macro is_row_of(key, table) -%}
+    {%- for name in table.key -%}
+        target.{{ quoted(name) }} <=> {{ key }}.{{ quoted(name) }}{{ ' and ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  Tell the current state that is built behind a history in the same run where the rows of all keys with news are held, so
+  that it needn't look for them in the history.
+
+  Args:
+      told: the versions of all keys with news that are open, and others, as `accounted_rows` gives them
+-#}
+{% macro hand_on(told, decision, open) -%}
+    {%- do graph.tidemark_told.update({this | string: {
+        'log': decision.log, 'news': decision.news,
+        'living': 'select key, any_value(if(version.' ~ open ~ ', version, null), true) as row from parquet.'
+            ~ quoted(staging(told[1:-1])) ~ ' group by key'
+    }}) -%}
+{%- endmacro %}
+
+
+{#- Query: `key` and `row` of keys with news: what the history has handed on, where it was asked of the same news. -#}
+{% macro living_of_news(built, columns, decision, declared, id) -%}
+    {%- set told = graph.tidemark_told.get(decision.history) -%}
+    {%- if told and told.log == decision.log and told.news == decision.news -%}
+        {{ return(told.living) }}
+    {%- endif -%}
+    {%- set table = declaration_of(declared.changes) -%}
+    select
+        news.key,
+        if(living.{{ id }} is null, null, struct({{ names_of(columns, 'living.') }})) as row
+    from (
+        select distinct key from {{ decision.log }} as log
+        where ({{ decision.news }}) and {{ is_change_of_key(decision.hazards) }}
+    ) as news
+    left join (
+        select * from ({{ built }}) as stored where {{ is_touched(key_of('stored', table), decision) }}
+    ) as living on news.key <=> {{ key_of('living', table) }}
 {%- endmacro %}

@@ -9,14 +9,15 @@
 
 {#-
   Before a run: read how far each model came. It is the same until the run ends, and read once for all of its models. dbt
-  has no place for that but its graph, which is one object for a whole run.
+  has no place for that but its graph, which is one object for a whole run; a history leaves there what its current state
+  can use (`hand_on`, `are_few`).
 -#}
 {% macro read_progress() -%}
     {%- set found = {} -%}
     {%- for row in run_query('select model, batch_id, state from ' ~ progress_table()) -%}
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
-    {%- do graph.update({'tidemark_progress': found}) -%}
+    {%- do graph.update({'tidemark_progress': found, 'tidemark_told': {}, 'tidemark_open': {}}) -%}
 {%- endmacro %}
 
 

@@ -68,7 +68,7 @@
 -#}
 {% macro stage(sql, purpose='staged') -%}
     {%- set name = purpose ~ '_' ~ model.name -%}
-    {%- set location = lakehouse('ops') ~ '/_staged/' ~ name -%}
+    {%- set location = staging(name) -%}
     {%- do run_query('insert overwrite directory ' ~ text_literal(location)
         ~ " using parquet options ('compression' = 'lz4_raw', 'parquet.enable.dictionary' = 'false') " ~ sql
     ) -%}
@@ -79,12 +79,18 @@
 {%- endmacro %}
 
 
+{#- Where held rows are. A view is its connection's own; what another model's connection reads is read from here. -#}
+{% macro staging(name) -%}
+    {{ return(lakehouse('ops') ~ '/_staged/' ~ name) }}
+{%- endmacro %}
+
+
 {#- Let go of what is held. What is as large as a table is not left lying either. -#}
 {% macro unstage(name, is_large=false) -%}
     {%- do run_query('drop view if exists ' ~ name) -%}
     {%- if is_large -%}
         {%- do run_query(
-            'insert overwrite directory ' ~ text_literal(lakehouse('ops') ~ '/_staged/' ~ name[1:-1])
+            'insert overwrite directory ' ~ text_literal(staging(name[1:-1]))
             ~ ' using parquet select 1 as nothing where false'
         ) -%}
     {%- endif -%}
