@@ -21,7 +21,9 @@ def test_the_oracle_tells_the_tape(tape: Tape) -> None:
     ]
     table = f"{tape.schema}.{tape.table}"
     given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in tape.options.items()
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in tape.options.items()
+        if name != "rewritten_rows"  # how rows are written changes none
     }
     options = oracle.TableOptions(key=("id",), **given)
     history = oracle.build(records, {table: options})[table]
