@@ -22,7 +22,6 @@ from spark_jobs.scaffolding.write import missing, write
 
 PROJECT = Path(__file__).parents[1]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-BUT_CURRENT = ("--exclude", "config.materialized:current")
 _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
 
 

@@ -99,7 +99,7 @@ class Victim:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 return True
-            time.sleep(0.002)
+            time.sleep(0.01)
         return False
 
     def appears(self, pattern: str) -> Point:
