@@ -175,9 +175,7 @@ class Project:
             "graph": {
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},
-                "tidemark_progress": {},
-                "tidemark_told": {},
-                "tidemark_open": {},
+                "tidemark": {name: {} for name in ("progress", "columns", "made_in", "found", "told", "open", "left")},
             },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,

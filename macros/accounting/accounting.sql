@@ -149,7 +149,7 @@ select * from account
 
 
 {#- Expression list over a log: what says whether that account can go on from the news alone, and with which counts. -#}
-{% macro account_counts(scope, last_cut, stored) -%}
+{% macro account_counts(scope, stored) -%}
     {%- set is_new = 'batch_id > ' ~ scope.after -%}
     {{ set_aside_counts(scope.cut, is_new, scope.news) }},
     {%- set reaches_back = [] -%}
@@ -172,11 +172,7 @@ select * from account
         if places else 'false'
     }}),
     {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}
-    count_if({{ is_new ~ " and (op != 'r' and position < " ~ highest_before(stored) ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }}),
-    count_if(
-        {{ "batch_id <= " ~ scope.after ~ " and position >= " ~ text_literal(scope.cut)
-            ~ (' and position < ' ~ text_literal(last_cut) if last_cut is not none) if scope.cut is not none else 'false' }}
-    )
+    count_if({{ is_new ~ " and (op != 'r' and position < " ~ highest_before(stored) ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }})
 {%- endmacro %}
 
 
@@ -219,7 +215,7 @@ select * from account
   than before.
 -#}
 {% macro needs_all(stored, found) -%}
-    {{ return(not stored.is_base or found[17] > 0 or found[20] > 0) }}
+    {{ return(not stored.is_base or found[18] > 0 or found[4] > 0) }}
 {%- endmacro %}
 
 
@@ -228,7 +224,7 @@ select * from account
     {%- set account = dict(
         whole_account(scope, declared), name=stored.name, relation=stored.relation, before=none,
         counts=as_counted(scope.state, scope.batch_id), **(
-            as_set_aside([found[14], found[15], found[16]]) if scope.case == 'full' else set_aside(log, scope.cut)
+            as_set_aside([found[15], found[16], found[17]]) if scope.case == 'full' else set_aside(log, scope.cut)
         )
     ) -%}
     {%- do account.update(last_end(scope)) -%}
@@ -238,7 +234,7 @@ select * from account
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
 {% macro account_of_news(scope, stored, found, declared, log) -%}
-    {%- set order = 'all' if not stored.tops or found[18] else 'new' if found[19] else 'none' -%}
+    {%- set order = 'all' if not stored.tops or found[19] else 'new' if found[20] else 'none' -%}
     {%- set held_back = run_query(
         'select count(*) from ' ~ log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'
@@ -246,7 +242,7 @@ select * from account
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
         order=order, counts=as_counted(scope.state, scope.batch_id),
-        **dict(as_set_aside([found[14], found[15], 0]), held_back=held_back | int)
+        **dict(as_set_aside([found[15], found[16], 0]), held_back=held_back | int)
     )) }}
 {%- endmacro %}
 
@@ -382,24 +378,17 @@ account as (
   Query: an account that news have shown no signs to, which is the common case: numbers alone, that need no look at keys.
 
   Args:
-      told: as in `account_steps`
+      counts: what `counts_of_told` gave
 
   Returns: none where there are signs, or where changes can meet several keys
 -#}
-{% macro account_without_signs(told, account) -%}
-    {%- if account.is_whole or account.shared or account.before or account.order != 'none' -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set found = run_query(
-        "select count_if(size(signs) > 0), count_if(outcome = 'opened'), count_if(outcome = 'closed_only'), sum(collapsed),"
-        ~ " count_if(outcome = 'no_op') from " ~ told
-    )[0] -%}
-    {%- if found[0] -%}
+{% macro account_without_signs(account, counts) -%}
+    {%- if account.is_whole or account.shared or account.before or account.order != 'none' or counts.with_signs -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set added = {
-        'opened': found[1] | int, 'closed_only': found[2] | int, 'collapsed': (found[3] or 0) | int,
-        'no_op': (found[4] | int) + account.no_op, 'quarantined': account.quarantined, 'held_back': account.held_back
+        'opened': counts.opened, 'closed_only': counts.closed_only, 'collapsed': counts.collapsed,
+        'no_op': counts.no_op + account.no_op, 'quarantined': account.quarantined, 'held_back': account.held_back
     } -%}
     {%- set sql -%}
         select

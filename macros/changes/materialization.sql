@@ -16,7 +16,7 @@
         {%- do add_row_fields(target, decision.added) -%}
         {%- set staged = stage(compiled_code) -%}
         {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
-        {%- set counts = write_new(staged, target, decision) -%}
+        {%- set counts = write_new(staged, target, decision, bounds=account.bounds) -%}
         {%- do unstage(staged) -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
@@ -88,12 +88,15 @@
 {#- New columns of the source become fields of `after` and `before` (R8). -#}
 {% macro add_row_fields(target, added) -%}
     {%- if added -%}
-        {%- set definitions = [] -%}
+        {%- set definitions = {} -%}
         {%- for column in added -%}
-            {%- do definitions.append('after.' ~ quoted(column[0]) ~ ' ' ~ column[1]) -%}
-            {%- do definitions.append('before.' ~ quoted(column[0]) ~ ' ' ~ column[1]) -%}
+            {%- do definitions.update({
+                column[0]: 'after.' ~ quoted(column[0]) ~ ' ' ~ column[1] ~ ', before.' ~ quoted(column[0]) ~ ' ' ~ column[1]
+            }) -%}
         {%- endfor -%}
-        {%- do add_columns(target, added | map('first') | list, definitions) -%}
+        {%- do add_columns(
+            target, definitions, run_query('describe query select after.* from ' ~ target).rows | map(attribute=0) | list
+        ) -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -105,11 +108,12 @@
 
   Args:
       id: the column that names a row
+      bounds: [rows, the lowest position, rows without one] of the batch, where that is known
 
   Returns: [new changes, revised changes]
 -#}
-{% macro write_new(staged, target, decision, id='change_id') -%}
-    {%- set bounds = run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
+{% macro write_new(staged, target, decision, id='change_id', bounds=none) -%}
+    {%- set bounds = bounds or run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
     {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
     {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max
@@ -190,21 +194,26 @@
   Args:
       tops: the last place of each partition before that part
 
-  Returns: {hazards, tops, is_doubtful}
+  Returns: {hazards, tops, is_doubtful, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
       tops: [label, topic, partition, offset, log_number, position, server, time in µs, S] of each partition: the highest
           offset and, of the last log, the highest position, its server, the latest time, and the highest place
           of a snapshot read (S in R4)
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
+      bounds: [changes, the lowest position, changes without one]
 -#}
 {% macro account_of_log(relation, tops) -%}
     {%- set rows = run_query(log_account(relation, tops)) -%}
-    {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false) -%}
+    {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false, bounds=[0, none, 0]) -%}
     {%- set known = {} -%}
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top[3]}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row[0], row[1], row[2] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 11)) -%}
+        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 14)) -%}
+        {%- set account.bounds = [
+            account.bounds[0] + row[11] | int, [account.bounds[1], row[12]] | reject('none') | min | default(none, true),
+            account.bounds[2] + row[13] | int
+        ] -%}
         {%- do account.tops.append(place + [
             row[3] | int, row[4] | int, row[5], row[6], none if row[7] is none else row[7] | int,
             none if row[8] is none else row[8] | int
@@ -213,7 +222,9 @@
             {%- set account.is_doubtful = true -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return({'hazards': account.hazards, 'tops': account.tops, 'is_doubtful': account.is_doubtful}) }}
+    {{ return({
+        'hazards': account.hazards, 'tops': account.tops, 'is_doubtful': account.is_doubtful, 'bounds': account.bounds
+    }) }}
 {%- endmacro %}
 
 
@@ -228,6 +239,9 @@
         max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'latest') }}) or `offset` = last_offset) as doubts,
+        count(*) as changes,
+        min(position) as lowest_position,
+        count_if(position is null) as placeless_changes,
         {{ hazard_counts() }}
     from (
         select

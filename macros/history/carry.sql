@@ -90,7 +90,8 @@
             {%- endif %}
             {%- if scope.hazards.reads %}
             -- an earlier time moves a read back (R10)
-            and first_at >= known_until
+            and first_at >= {{ 'greatest(known_until, (select max(changed_at) from ' ~ scope.log ~ " as log where op = 't'))"
+                if scope.hazards.truncates else 'known_until' }}
             {%- endif %},
             false
         ) as is_refolded

@@ -95,7 +95,11 @@ select * from final
     {%- set found = [] -%}
     {%- if is_building() -%}
         {%- set declared = columns | map(attribute='name') | list -%}
-        {%- for row in run_query('describe query select after.* from ' ~ log) if row[0] not in declared -%}
+        {%- set known = graph.tidemark.columns -%}
+        {%- if log | string not in known -%}
+            {%- do known.update({log | string: run_query('describe query select after.* from ' ~ log)}) -%}
+        {%- endif -%}
+        {%- for row in known[log | string] if row[0] not in declared -%}
             {%- do found.append({'name': row[0], 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
         {%- endfor -%}
     {%- endif -%}

@@ -29,13 +29,22 @@
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
     {%- set account = decision.get('account') if decision.case != 'nothing' else none -%}
-    {%- set made_of = none if open or decision.case == 'nothing' else table_state(decision.history) -%}
+    {%- set made_of = none if open or decision.case == 'nothing' else (
+        graph.tidemark.left.get(decision.history) or table_state(decision.history)
+    ) -%}
     {{ run_hooks(pre_hooks) }}
+    {%- if decision.case in ('keys', 'table') -%}
+        {#- What goes on from stored versions reads them with all columns. -#}
+        {%- do add_source_columns(target, decision) -%}
+    {%- endif -%}
     {%- set is_in_order = decision.get('carried') and not decision.carried.refolded -%}
     {%- set told = stage(compiled_code, 'told') if account or is_in_order else none -%}
     {%- set built = compiled_code if not told else (
         'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
     ) -%}
+    {%- set counts = counts_of_told(told, quoted(open[0]), account, is_in_order)
+        if told and not (account and account.is_whole) else {} -%}
+    {%- if is_in_order -%}{%- do graph.tidemark.open.update({target | string: decision.open}) -%}{%- endif -%}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, layer, open) -%}
     {%- elif decision.case == 'full' -%}
@@ -43,10 +52,9 @@
             target, built, layer, open, decision.state.columns | map('first') | list,
             pruned_by=pruned_by(declared, layer)
         ) -%}
-        {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
+        {%- if account -%}{%- do account_for(decision, declared, told, counts) -%}{%- endif -%}
         {%- do say('built', decision, states_after(target, made_of)) -%}
     {%- else -%}
-        {%- do add_source_columns(target, decision) -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
         {%- if not open and is_left_as(decision.history, decision.made_of, made_of) -%}
             {%- set changed = 0 -%}
@@ -54,10 +62,9 @@
             {%- set changed = write_anew(target, columns, built) -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
             {%- set changed = append_versions(target, columns, built) -%}
-        {%- elif is_in_order and run_query('select count_if(not ' ~ quoted(open[0]) ~ ') from (' ~ built ~ ')')[0][0]
-            and are_few(target, declared, target, quoted(open[0])) -%}
+        {%- elif is_in_order and counts.closed and are_few(target, declared, target, quoted(open[0])) -%}
             {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
-        {%- elif is_in_order and account and not (declared.track or declared.ignore) -%}
+        {%- elif is_in_order and account and declared.track is none and not declared.ignore -%}
             {%- set changed = merge_going_on(target, columns, told, declared, quoted(open[0])) -%}
         {%- elif not open and decision.case == 'keys' and not decision.touched -%}
             {%- set living = living_of_news(built, columns, decision, declared, id) -%}
@@ -65,7 +72,12 @@
         {%- else -%}
             {%- set changed = merge_difference(target, columns, built, decision, declared, id, open, is_in_order) -%}
         {%- endif -%}
-        {%- if account -%}{%- do account_for(decision, declared, told) -%}{%- endif -%}
+        {%- if account -%}{%- do account_for(decision, declared, told, counts) -%}{%- endif -%}
+        {%- if is_in_order -%}
+            {%- set before = graph.tidemark.open[target | string] -%}
+            {%- set is_known = account and before is not none -%}
+            {%- do graph.tidemark.open.update({target | string: before + counts.more_open if is_known else none}) -%}
+        {%- endif -%}
         {%- if account and decision.case == 'keys' and not account.is_whole -%}
             {%- do hand_on(told, decision, quoted(open[0])) -%}
         {%- endif -%}
@@ -80,15 +92,50 @@
 
 {#- In which state the next run has to find the tables to go on from them: a history itself, or that of a current state. -#}
 {% macro states_after(target, made_of) -%}
-    {{ return({'made_of': made_of} if made_of else {'left_as': table_state(target)}) }}
+    {%- if made_of -%}
+        {{ return({'made_of': made_of}) }}
+    {%- endif -%}
+    {%- set left_as = table_state(target) -%}
+    {%- do graph.tidemark.left.update({target | string: left_as}) -%}
+    {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target | string)}) }}
+{%- endmacro %}
+
+
+{#-
+  What is to be known of what a fold told, in one look at it.
+
+  Args:
+      told: the versions of a fold that is in order, or what `accounted_rows` gives
+      open: the column that tells open versions from closed ones
+
+  Returns: {closed, opened, closed_only, no_op, collapsed, with_signs, more_open}, numbers: of versions that are closed; of
+      changes by what became of them, and of those with signs; and of versions that are open beside those that were
+-#}
+{% macro counts_of_told(told, open, account, is_in_order) -%}
+    {%- set asked = {'closed': 'count_if(not ' ~ ('version.' if account) ~ open ~ ')'} -%}
+    {%- if account -%}
+        {%- do asked.update({'collapsed': 'sum(collapsed)', 'with_signs': 'count_if(size(signs) > 0)'}) -%}
+        {%- for outcome in ['opened', 'closed_only', 'no_op'] -%}
+            {%- do asked.update({outcome: 'count_if(outcome = ' ~ text_literal(outcome) ~ ')'}) -%}
+        {%- endfor -%}
+        {%- if is_in_order -%}
+            {%- do asked.update({'more_open':
+                'count_if(not is_carried and version.' ~ open ~ ') - count_if(is_carried and not version.' ~ open ~ ')'
+            }) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set found = run_query('select ' ~ asked.values() | join(', ') ~ ' from ' ~ told)[0] -%}
+    {%- set counts = {} -%}
+    {%- for name in asked -%}{%- do counts.update({name: (found[loop.index0] or 0) | int}) -%}{%- endfor -%}
+    {{ return(counts) }}
 {%- endmacro %}
 
 
 {#- Write down what became of the changes that a fold met: a history's build tells the accounting of it (G6). -#}
-{% macro account_for(decision, declared, told) -%}
+{% macro account_for(decision, declared, told, counts) -%}
     {%- set account = decision.account -%}
     {%- set node = model_node(account.name) -%}
-    {%- set sql = account_without_signs(told, account) -%}
+    {%- set sql = account_without_signs(account, counts) -%}
     {%- set with_signs -%}
         with
 
@@ -123,13 +170,13 @@
 {% macro add_source_columns(target, decision) -%}
     {%- if decision.added -%}
         {%- set columns = decision.state.columns | map('first') | list -%}
-        {%- set definitions = [] -%}
+        {%- set definitions = {} -%}
         {%- for column in decision.added -%}
-            {%- do definitions.append(
-                quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
-            ) -%}
+            {%- do definitions.update({
+                column[0]: quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
+            }) -%}
         {%- endfor -%}
-        {%- do add_columns(target, decision.added | map('first') | list, definitions) -%}
+        {%- do add_columns(target, definitions, adapter.get_columns_in_relation(target) | map(attribute='name') | list) -%}
     {%- endif -%}
 {%- endmacro %}
 

@@ -7,19 +7,20 @@
 
 
 {#-
-  Whether a history's open versions are so few: they are counted once in a run. Where not, MERGEs into a target, the
+  Whether a history's open versions are so few: they are counted where no run before has. Where not, MERGEs into a target, the
   history itself or its current state, leave files as they are.
 
   Args:
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
 -#}
 {% macro are_few(target, declared, history, open) -%}
-    {%- if history | string not in graph.tidemark_open -%}
-        {%- do graph.tidemark_open.update({
+    {%- set known = graph.tidemark.open -%}
+    {%- if known.get(history | string) is none -%}
+        {%- do known.update({
             history | string: run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int
         }) -%}
     {%- endif -%}
-    {%- set are_few = graph.tidemark_open[history | string] <= declared.rewritten_rows -%}
+    {%- set are_few = known[history | string] <= declared.rewritten_rows -%}
     {%- if not are_few -%}{%- do leave_files(target) -%}{%- endif -%}
     {{ return(are_few) }}
 {%- endmacro %}
@@ -149,7 +150,7 @@
       told: the versions of all keys with news that are open, and others, as `accounted_rows` gives them
 -#}
 {% macro hand_on(told, decision, open) -%}
-    {%- do graph.tidemark_told.update({this | string: {
+    {%- do graph.tidemark.told.update({this | string: {
         'log': decision.log, 'news': decision.news,
         'living': 'select key, any_value(if(version.' ~ open ~ ', version, null), true) as row from parquet.'
             ~ quoted(staging(told[1:-1])) ~ ' group by key'
@@ -159,7 +160,7 @@
 
 {#- Query: `key` and `row` of keys with news: what the history has handed on, where it was asked of the same news. -#}
 {% macro living_of_news(built, columns, decision, declared, id) -%}
-    {%- set told = graph.tidemark_told.get(decision.history) -%}
+    {%- set told = graph.tidemark.told.get(decision.history) -%}
     {%- if told and told.log == decision.log and told.news == decision.news -%}
         {{ return(told.living) }}
     {%- endif -%}

@@ -5,17 +5,17 @@
       keys      of the keys that have news, and of keys that share a row with them, the log or, where `carried` says
                 that it is enough, the news and the open version
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
-                log made anew, or a notification that tells of a complete one, reaches keys that have no news; or the
-                account of the history is to be begun anew
+                log made anew, or a notification that tells of a complete one, reaches keys that have no news, and so
+                does a cut that shows less than before (G7); or the account of the history is to be begun anew
 
   News are changes landed since the last run, and those between its consistent cut and this run's (G7).
 
   Args:
       history: the name of the history that a current model reads
 
-  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news, account, made_of}; `log` is the log
-  up to the cut, `account` how this run is accounted for, where it is, `made_of` the state in which a current model last
-  found its history.
+  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news, account, made_of, open}; `log` is the
+  log up to the cut, `account` how this run is accounted for, where it is, `made_of` the state in which a current model last
+  found its history, `open` how many versions the last build of a history left open, where it knew.
 -#}
 {% macro history_scope(layer, log, table, declared, history=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
@@ -30,25 +30,31 @@
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
         scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
-        made_of=last.get('made_of')
+        made_of=last.get('made_of'), open=last.get('open')
     ) -%}
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
-    {%- set found = run_query(
-        "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
-        ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), ' ~ hazard_counts()
-        ~ (', ' ~ account_counts(scope, last.get('cut'), stored) if stored) ~ ' from ' ~ followed(log, scope, stored) ~ ' where '
-        ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
-    )[0] -%}
+    {%- set asked = [log | string, scope.news, known.batch_id] | string -%}
+    {%- set found = graph.tidemark.found.get(asked) if history else none -%}
+    {%- if found is none -%}
+        {%- set found = run_query(
+            "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
+            ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), count_if(' ~ is_hidden_again(scope, last.get('cut'))
+            ~ '), ' ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from ' ~ followed(log, scope, stored)
+            ~ ' where ' ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
+        )[0] -%}
+        {#- An account is asked of news alone. -#}
+        {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
+    {%- endif -%}
     {%- set scope = dict(
         scope, news=news(scope.after, cut, last.get('cut'), found[0]),
-        hazards=both_hazards(known.hazards, named_hazards(found, 4)),
+        hazards=both_hazards(known.hazards, named_hazards(found, 5)),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
-    {#- Of these counts the first two are of news, too. -#}
+    {#- Of these counts the first three are of news, too. -#}
     {%- if scope.case == 'full' or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
-        or scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')
+        or found[4] or scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
         {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
@@ -79,6 +85,17 @@
 {%- endmacro %}
 
 
+{#- Condition: whether a change is one that a model has read, and that a cut shows no more (G7). -#}
+{% macro is_hidden_again(scope, last_cut) -%}
+    {%- if scope.cut is none or scope.cut == last_cut -%}
+        false
+    {%- else -%}
+        batch_id <= {{ scope.after }} and position >= {{ text_literal(scope.cut) }}
+        {{- ' and position < ' ~ text_literal(last_cut) if last_cut is not none }}
+    {%- endif -%}
+{%- endmacro %}
+
+
 {#-
   A scope whose progress is not ahead of the history's: where that is no part of this run, the table holds no more than
   it did then, and what has come since is to be read once more.
@@ -99,10 +116,15 @@
 
 {#- The run that made a log anew: it may say otherwise of changes that histories have read. -#}
 {% macro log_made_in(log) -%}
-    {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.made_in' -%}
-        {{ return(row[1]) }}
-    {%- endfor -%}
-    {{ return('') }}
+    {%- set known = graph.tidemark.made_in -%}
+    {%- if log | string not in known -%}
+        {%- set made_in = namespace(run='') -%}
+        {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.made_in' -%}
+            {%- set made_in.run = row[1] -%}
+        {%- endfor -%}
+        {%- do known.update({log | string: made_in.run}) -%}
+    {%- endif -%}
+    {{ return(known[log | string]) }}
 {%- endmacro %}
 
 

@@ -9,23 +9,33 @@
 
 {#-
   Before a run: read how far each model came. It is the same until the run ends, and read once for all of its models. dbt
-  has no place for that but its graph, which is one object for a whole run; a history leaves there what its current state
-  can use (`hand_on`, `are_few`).
+  has no place for that but its graph, which is one object for a whole run. What a table's models leave there, those behind
+  them need not ask again:
+
+      progress   model → what `progress_of` gives of it
+      columns    log → the columns that its rows have (`undeclared_in`)
+      made_in    log → the run that made it anew (`log_made_in`)
+      found      what was asked of a log → what `history_scope` found
+      told       history → where the rows of keys with news are held (`hand_on`)
+      open       history → how many of its versions are open
+      left       table → the state that its last commit in this run left it in (`table_state`)
 -#}
 {% macro read_progress() -%}
     {%- set found = {} -%}
     {%- for row in run_query('select model, batch_id, state from ' ~ progress_table()) -%}
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
-    {%- do graph.update({'tidemark_progress': found, 'tidemark_told': {}, 'tidemark_open': {}}) -%}
+    {%- do graph.update({'tidemark': {
+        'progress': found, 'columns': {}, 'made_in': {}, 'found': {}, 'told': {}, 'open': {}, 'left': {}
+    }}) -%}
 {%- endmacro %}
 
 
 {#- The progress of models: unique id → {batch_id, declared, columns, …}; nothing for a model that was never built. -#}
 {% macro progress_of(model_ids) -%}
     {%- set found = {} -%}
-    {%- for id in model_ids if id in graph.tidemark_progress -%}
-        {%- do found.update({id: graph.tidemark_progress[id]}) -%}
+    {%- for id in model_ids if id in graph.tidemark.progress -%}
+        {%- do found.update({id: graph.tidemark.progress[id]}) -%}
     {%- endfor -%}
     {{ return(found) }}
 {%- endmacro %}

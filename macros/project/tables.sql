@@ -30,14 +30,25 @@
 {%- endmacro %}
 
 
-{#- Add columns to a table (R8); `definitions` is SQL, `columns` are their names. -#}
-{% macro add_columns(target, columns, definitions) -%}
-    {%- if mapping_properties(columns) -%}
-        {%- do run_query(
-            'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(mapping_properties(columns)) ~ ')'
-        ) -%}
+{#-
+  Add columns to a table (R8), but for those that a run which didn't come to its end has added (G4).
+
+  Args:
+      definitions: column → its definition, as SQL
+      there: the columns that the table has
+-#}
+{% macro add_columns(target, definitions, there) -%}
+    {%- set columns = definitions | reject('in', there) | list -%}
+    {%- set added = [] -%}
+    {%- for column in columns -%}{%- do added.append(definitions[column]) -%}{%- endfor -%}
+    {%- if columns -%}
+        {%- if mapping_properties(columns) -%}
+            {%- do run_query(
+                'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(mapping_properties(columns)) ~ ')'
+            ) -%}
+        {%- endif -%}
+        {%- do run_query('alter table ' ~ target ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
     {%- endif -%}
-    {%- do run_query('alter table ' ~ target ~ ' add columns (' ~ definitions | join(', ') ~ ')') -%}
 {%- endmacro %}
 
 

@@ -1,4 +1,4 @@
-"""What a declaration changes of tables that are there: a key's type, and a border that events don't show."""
+"""What changes of tables that are there: a key's type, a border that events don't show, a column that comes late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.run import RunSummary
-from tests.projects import accounts_of, empty_project, land, run_models
+from tests.projects import accounts_of, empty_project, land, rows_of, run_models
 
 NAME = "shop__public__orders"
 FAR = 5_000_000_000
@@ -163,3 +163,31 @@ def test_a_log_that_is_ahead_of_what_was_written_down_of_it_takes_nothing_twice(
     log = DeltaTable(table.changes.location).to_pyarrow_table(columns=["offset"]).to_pylist()
     assert sorted(row["offset"] for row in log) == list(range(7))
     assert states(places)[1][-1] == "kept"
+
+
+def test_a_column_that_comes_late_is_added_where_versions_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places.of(empty_project(tmp_path / "project"))
+
+    def with_column(name: str, change: str) -> str:
+        return change.replace('\\"state\\"', f'\\"{name}\\": \\"it came\\", \\"state\\"')
+
+    def build(batch: str, *changes: str) -> list[tuple[Any, ...]]:
+        land(spark, places, batch, "".join(changes).replace("shop", "late"), {"late"})
+        run_models(places, accounting=True)
+        [table] = captured_tables(places)
+        assert table.history is not None
+        versions = sorted(rows_of(table.history.location), key=lambda row: row["offset"])
+        return [tuple(row.get(name) for name in ("offset", "state", "note", "tip", "is_current")) for row in versions]
+
+    build("late-1", line(0, "c", 1, "new", 10), line(1, "c", 2, "new", 20))
+    assert build("late-2", with_column("note", line(2, "u", 1, "paid", 30))) == [
+        (0, "new", None, None, False), (1, "new", None, None, True), (2, "paid", "it came", None, True),
+    ]  # fmt: skip
+
+    # a run that was killed has added the next one already (G4)
+    spark.sql("alter table silver.late__public__orders_changes add columns (after.tip string, before.tip string)")
+    spark.sql("alter table gold.late__public__orders_history add columns (tip string after note)")
+    assert build("late-3", with_column("tip", line(3, "u", 2, "sent", 40))) == [
+        (0, "new", None, None, False), (1, "new", None, None, False), (2, "paid", "it came", None, True),
+        (3, "sent", None, "it came", True),
+    ]  # fmt: skip
