@@ -81,7 +81,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.long
 def test_what_a_kill_leaves_the_next_run_puts_right(
     spark: SparkSession, tmp_path: Path, told_at_end: list[str]
 ) -> None:

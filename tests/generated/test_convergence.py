@@ -28,7 +28,7 @@ HAZARDS = (
 )  # fmt: skip
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.long
 def test_gold_tells_every_generated_tape(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, told_at_end: list[str]
 ) -> None:
