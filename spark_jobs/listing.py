@@ -69,8 +69,9 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
         waits = "" if lag.seconds is None or not lag.records else f" for {lag.seconds:.0f} s at most"
         what = "gone" if lag.is_gone else f"{lag.records} records to land{waits}"
         lines.append(f"topic      {lag.topic}: {what} (asked {lag.looked_at[:19]} UTC)")
-    if lost := sum(gap.records for gap in gaps(spark, places) if gap.is_loss):
-        lines.append(f"gaps       {lost} records of topics were lost before they were landed: see the report")
+    if lost := [gap.records for gap in gaps(spark, places) if gap.is_loss]:
+        count = "an unknown number of" if None in lost else sum(one or 0 for one in lost)
+        lines.append(f"gaps       {count} records of topics were lost before they were landed: see the report")
     for table in captured_tables(places):
         if not bronze.is_table(spark, table.changes.location):
             lines.append(f"{table.name}  not built yet: run `tidemark build`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,18 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
     of_topic = ("source_label", "topic")
     lags = _gauge(registry, "topic_lag_records", "Records of a Kafka topic that are still to land", *of_topic)
     waits = _gauge(registry, "topic_lag_seconds", "For how long at most the oldest of them has waited", *of_topic)
+    looks = _gauge(registry, "topic_looked_at_timestamp_seconds", "When the broker was last asked of it", *of_topic)
     for one in said["lag"]:
+        looked_at = datetime.fromisoformat(one["looked_at"]).replace(tzinfo=UTC)
+        looks.labels(one["source_label"], one["topic"]).set(looked_at.timestamp())
         if not one["is_gone"]:
             lags.labels(one["source_label"], one["topic"]).set(one["records"])
             if one["seconds"] is not None:
                 waits.labels(one["source_label"], one["topic"]).set(one["seconds"])
-    gaps = _gauge(registry, "topic_gap_records", "Records of a topic that were never landed", *of_topic, "reason")
+    gaps = _gauge(registry, "topic_gap_records", "At least so many records were never landed", *of_topic, "reason")
     for one in said["gaps"]:
-        gaps.labels(one["source_label"], one["topic"], one["reason"]).inc(one["records"])
+        at_least = max(one["to_offset"] - one["from_offset"], 1) if one["records"] is None else one["records"]
+        gaps.labels(one["source_label"], one["topic"], one["reason"]).inc(at_least)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(file), registry)

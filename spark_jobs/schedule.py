@@ -47,6 +47,8 @@ _NOT_NEWS = ("/kafka_offsets", "/_staged")
 # A process whose runs fail so often in a row may be what is wrong: whoever started it can start another.
 _FAULTS = 3
 _HOOK_SECONDS = 60
+# A landing that goes on asks the broker more often than that.
+_LANDING_IS_SILENT = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class Outcome:
 class Memory:
     """What the last runs left in the lakehouse; lost or damaged, the next run does everything.
 
-    `check_by` is the time from which silence alone is news: a connector can be dead by then.
+    `check_by` is the time from which silence alone is news: a connector, or a landing of topics, can be dead by then.
     """
 
     fingerprint: str | None = None
@@ -260,6 +262,8 @@ def _run(
     memory.report, memory.warnings = outcome.checked.report, list(outcome.checked.warnings)
     found = outcome.checked.evidence
     ends = [one.last_sign + one.limit for one in found.pulses if one.limit is not None and one.state != DEAD]
+    looks = [datetime.fromisoformat(one.looked_at).replace(tzinfo=UTC) for one in found.lags]
+    ends += [end for end in (at + _LANDING_IS_SILENT for at in looks) if end > datetime.now(UTC)]
     memory.check_by = min(ends).isoformat() if ends else None
     # Topics can be landed by another process.
     outcome.lag, outcome.gaps = [asdict(one) for one in found.lags], [asdict(one) for one in found.gaps]

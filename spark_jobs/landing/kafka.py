@@ -40,6 +40,8 @@ _TRIES = 3
 # Of heartbeats the newest tells all.
 _HEARTBEATS = "__debezium-heartbeat"
 _KEEP_RECORDS = "Set cleanup.policy=delete, with a retention longer than any stop of landing."
+# A landing that waits says so this often, in seconds: one that has died is known by when it last asked the broker.
+_SIGN_OF_LIFE = 300
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
 _POLL = 0.2
@@ -93,6 +95,8 @@ class _Landing:
     broker: Broker
     cluster_id: str = ""
     known: dict[Place, Offsets] = field(default_factory=dict)
+    has_begun: bool = False
+    stored_at: float = 0
     policies: dict[str, str | None] = field(default_factory=dict)
     result: Streamed = field(default_factory=Streamed)
     queries: int = 0
@@ -103,20 +107,21 @@ class _Landing:
 
     def run(self) -> None:
         """Query after query, until all is landed or the landing is stopped."""
-        tries, asked = 0, kafka_offsets.starting(self.topics.starting)
+        tries, answered, asked = 0, time.monotonic(), kafka_offsets.starting(self.topics.starting)
         while not self.stop.is_set():
-            look = patiently(self.broker.look, self.topics.patience, self.stop.is_set)
-            self.begin(look, asked)
-            if isinstance(asked, dict):
-                asked = "earliest"  # where offsets were asked for they are stored now
+            self.begin(asked)
+            asked = "earliest"  # what was asked for is stored now
             before = self.batches
             try:
                 self.stream()
             except TidemarkError as error:
                 if self.stop.is_set():
                     break
-                tries = 1 if self.batches > before else tries + 1
-                if isinstance(error, (UsageError, Busy)) or tries >= _TRIES:
+                if self.batches > before:
+                    tries, answered = 0, time.monotonic()
+                tries += 1
+                is_awaited = isinstance(error, Away) and time.monotonic() - answered < self.topics.patience
+                if isinstance(error, (UsageError, Busy)) or (tries >= _TRIES and not is_awaited):
                     raise
                 log.warning("a batch failed and is tried again: %s", error)
                 self.stop.wait(tries)
@@ -124,8 +129,21 @@ class _Landing:
             if not self.is_moved and self.topics.every is None:
                 break
 
-    def begin(self, look: Look, asked: Any) -> None:
-        """Say and store where the next query begins."""
+    def begin(self, asked: str | datetime | dict[Place, int]) -> None:
+        """Say and store where the next query begins.
+
+        Args:
+            asked: For the first landing of the label: what comes to be later is read from its beginning, or a topic
+                made between two runs would be passed over. Offsets alone count in any.
+        """
+        offsets = asked if isinstance(asked, dict) else {}
+        where = "earliest" if offsets or self.has_begun else asked
+
+        def looked() -> tuple[Look, dict[Place, int]]:
+            look = self.broker.look()
+            return look, kafka_offsets.first_offsets(self.broker, look, where)
+
+        look, first = patiently(looked, self.topics.patience, self.stop.is_set)
         is_followed = any(self.broker.has(topic) for topic, _ in self.known)
         if not look.partitions and not is_followed and self.topics.every is None:
             some = ", ".join(sorted(look.topics)[:3])
@@ -134,10 +152,12 @@ class _Landing:
                 f" such a name{f' (there are {some}, …)' if some else ''}. The whole name has to match."
             )
         with self.writing():
-            self.known, gaps = kafka_offsets.beginnings(self.broker, look, self.known, asked)
+            begin = kafka_offsets.beginnings(look, self.known, first, offsets)
+            self.known = begin.known
             self.ask_for_policies(look)
-            self.keep(gaps)
-        self.is_moved = False
+            kafka_offsets.take_back_gaps(self.spark, self.places, self.label, begin.again)
+            self.keep(begin.gaps)
+        self.is_moved, self.has_begun = False, True
 
     def ask_for_policies(self, look: Look) -> None:
         """Ask once for what the broker does with old records of each topic, and say where that loses states.
@@ -164,6 +184,7 @@ class _Landing:
         kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, self.known)
         for gap in gaps:
             log.warning("gap: %s", gap.told)
+        self.stored_at = time.monotonic()
         self.result.gaps += gaps
         self.result.waiting = sum(one.lag_records or 0 for one in self.known.values())
 
@@ -204,10 +225,16 @@ class _Landing:
         """See between batches whether the query can go on."""
         try:
             known = self.known  # before the look: a batch can end meanwhile
-            self.is_moved = kafka_offsets.has_moved(known, self.broker.look())
+            look = self.broker.look()
         except Away as error:
             log.warning("%s", error)
             self.is_moved = True  # the next query begins when it answers again
+            return
+        self.is_moved = kafka_offsets.has_moved(known, look)
+        if not self.is_moved and time.monotonic() - self.stored_at > _SIGN_OF_LIFE:
+            with suppress(Busy), self.writing():  # no batch ends meanwhile
+                self.known = kafka_offsets.seen(self.known, look)
+                self.keep([])
 
     def end(self, query: StreamingQuery) -> None:
         """Stop a query behind the batch that it is at."""
@@ -324,6 +351,7 @@ def land_topics(
                     f"--kafka {topics.servers} is cluster {one.cluster_id}; the records of {label} came from cluster"
                     f" {before}. Give the new one a name of its own: --source-label NAME."
                 )
+            one.has_begun = before is not None
             one.run()
         except Stopped:
             pass

@@ -30,7 +30,7 @@ WHAT_COMPACTION_COSTS = (
 OFFSETS = (
     "source_label string comment 'The cluster, as the landing named it (--source-label)',"
     " cluster_id string comment 'The cluster, as it names itself',"
-    " topic string comment 'Kafka topic',"
+    " topic string comment 'Kafka topic; NULL in the one row of a landing that has met none yet',"
     " topic_id string comment 'The id of this life of the topic: one made anew has another',"
     " `partition` int comment 'Kafka partition',"
     " next_offset bigint comment 'Every record before it is landed, or in kafka_gaps; landing goes on with it',"
@@ -51,8 +51,9 @@ GAPS = (
     " topic_id string comment 'The id of the life of the topic that had them',"
     " `partition` int comment 'Kafka partition',"
     " from_offset bigint comment 'The first offset that was not landed',"
-    " to_offset bigint comment 'The offset behind the last one',"
-    " records bigint comment 'How many there were at most: offsets also count what compaction removed',"
+    " to_offset bigint comment 'The offset behind the last one that was seen',"
+    " records bigint comment 'How many there were at most: offsets also count what compaction removed; NULL where a"
+    " topic ended, and how far it went is not known',"
     " reason string comment 'retention, topic_gone, topic_made_anew, skipped (as --starting asked)',"
     " run_id string comment 'The run that noticed',"
     " found_at timestamp comment 'When it noticed, UTC'"
@@ -119,19 +120,24 @@ class Gap:
     topic_id: str
     from_offset: int
     to_offset: int
-    records: int
+    records: int | None
     reason: str
 
     @property
     def told(self) -> str:
         """What is missing, in a sentence."""
-        return (
-            f"{self.topic}, partition {self.partition}: {self.records} records (offsets {self.from_offset} to"
-            f" {self.to_offset - 1}) {REASONS[self.reason]}."
-        )
+        return f"{gap_told(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)}."
 
 
 Known = Mapping[Place, Offsets]
+
+
+def gap_told(topic: str, partition: int, begin: int, end: int, records: int | None, reason: str) -> str:
+    """What a gap is, in words: offsets from `begin` up to and without `end`; `records` None where there may be more."""
+    which = f"{records} records (offsets {begin} to {end - 1})"
+    if records is None:
+        which = f"records from offset {begin} on, of which {end - begin} were seen,"
+    return f"{topic}, partition {partition}: {which} {REASONS[reason]}"
 
 
 def starting(told: str) -> str | datetime | dict[Place, int]:
@@ -164,60 +170,99 @@ def _offset(told: Any) -> int:
     return told
 
 
-def beginnings(
-    broker: Broker, look: Look, known: Known, asked: str | datetime | dict[Place, int]
-) -> tuple[dict[Place, Offsets], list[Gap]]:
+def first_offsets(broker: Broker, look: Look, asked: str | datetime | dict[Place, int]) -> dict[Place, int]:
+    """Where a landing begins in partitions that it meets for the first time."""
+    if isinstance(asked, datetime):
+        return broker.offsets_at(asked, look)
+    return {place: ends.end if asked == "latest" else ends.first for place, ends in look.partitions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
     """Where landing begins in each partition of the pattern, and what has been lost since the last landing.
 
-    It goes on where it stopped. `asked` is for the first landing: what comes to be later is read from its beginning, or
-    a topic made between two runs would be passed over. Only offsets are for partitions that are known too.
+    `again` are partitions whose gaps from there on are read after all: a topic is shown again, or `--starting` goes
+    back.
     """
-    begin, gaps = {}, []
-    first = _first_offsets(broker, look, {} if known else asked)
-    explicit = asked if isinstance(asked, dict) else {}
+
+    known: dict[Place, Offsets]
+    gaps: list[Gap]
+    again: list[Offsets]
+
+
+def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapping[Place, int]) -> Beginnings:
+    """Where landing begins: it goes on where it stopped.
+
+    Args:
+        look: The broker as it is.
+        known: How far partitions are landed.
+        first: Where partitions begin that are not known.
+        asked: Where partitions shall begin, known or not.
+
+    Raises:
+        UsageError: An offset is asked for that isn't there.
+    """
+    begin, gaps, again = {}, [], []
     followed = {(one.topic, one.topic_id) for one in known.values()}
-    if strange := sorted(set(explicit) - set(look.partitions)):
+    if strange := sorted(set(asked) - set(look.partitions)):
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
         )
     for place, ends in look.partitions.items():
         one = known.get(place)
         if one is not None and one.topic_id != ends.topic_id:
-            gaps += [] if one.is_gone else _gap(one, one.next_offset, one.end_offset, "topic_made_anew")
+            gaps += [] if one.is_gone else [_unseen(one, "topic_made_anew")]
             one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
+        elif one is not None and one.is_gone:
+            again.append(one)
         elif one is None:
             # A partition that a topic was given since has lost what retention took of it.
-            begins = 0 if (place[0], ends.topic_id) in followed else first[place]
+            is_followed = (place[0], ends.topic_id) in followed
+            begins = asked.get(place, 0 if is_followed else first[place])
             one = Offsets(*place, ends.topic_id, begins, ends.end)
-        if place in explicit:
-            begins = min(explicit[place], ends.end)
-            gaps += _gap(one, one.next_offset, begins, "skipped") if place in known else []
-            one = replace(one, next_offset=begins)
-        if one.next_offset < ends.first:
-            is_followed = place in known or (place[0], ends.topic_id) in followed
-            gaps += _gap(one, one.next_offset, ends.first, "retention") if is_followed else []
+        if place in asked:
+            if asked[place] > ends.end:
+                raise UsageError(
+                    f"--starting: partition {place[1]} of {place[0]} ends at offset {ends.end}, and {asked[place]} is"
+                    " behind that."
+                )
+            gaps += _gap(one, one.next_offset, asked[place], "skipped")
+            gaps += _gap(one, max(one.next_offset, asked[place]), ends.first, "retention")
+            one = replace(one, next_offset=max(asked[place], ends.first))
+            again.append(one)
+        elif one.next_offset < ends.first:
+            gaps += _gap(one, one.next_offset, ends.first, "retention")
             one = replace(one, next_offset=ends.first)
         # A broker that lost the end of its log writes these offsets anew; bronze then has both (R5).
         begin[place] = replace(one, next_offset=min(one.next_offset, ends.end)).seen(ends, look.at)
     for place, one in known.items():
         if place not in begin:
             if look.is_without(place) and not one.is_gone:
-                gaps += _gap(one, one.next_offset, one.end_offset, "topic_gone")
+                gaps.append(_unseen(one, "topic_gone"))
                 one = replace(one, is_gone=True, looked_at=look.at)
             begin[place] = one
-    return begin, gaps
+    return Beginnings(begin, gaps, again)
 
 
-def _first_offsets(broker: Broker, look: Look, asked: str | datetime | dict[Place, int]) -> dict[Place, int]:
-    if isinstance(asked, datetime):
-        return broker.offsets_at(asked, look)
-    return {place: ends.end if asked == "latest" else ends.first for place, ends in look.partitions.items()}
+def _unseen(one: Offsets, reason: str) -> Gap:
+    """The gap behind which a topic's life ended: it may have had records that nobody saw."""
+    return Gap(
+        one.topic, one.partition, one.topic_id, one.next_offset, max(one.end_offset, one.next_offset), None, reason
+    )
 
 
 def _gap(one: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
     if end <= begin:
         return []
     return [Gap(one.topic, one.partition, one.topic_id, begin, end, end - begin, reason)]
+
+
+def seen(known: Known, look: Look) -> dict[Place, Offsets]:
+    """The same as the broker has it now, with no record landed since."""
+    return {
+        place: one.seen(look.partitions[place], look.at) if place in look.partitions else one
+        for place, one in known.items()
+    }
 
 
 def with_policies(known: Known, policies: Mapping[str, str | None]) -> dict[Place, Offsets]:
@@ -267,7 +312,8 @@ def landed_until(
             if row and row["first"] - one.next_offset == missing:
                 lost = min(lost, row["first"])
             gaps += [
-                replace(gap, records=min(missing, gap.records)) for gap in _gap(one, one.next_offset, lost, "retention")
+                replace(gap, records=min(missing, lost - one.next_offset))
+                for gap in _gap(one, one.next_offset, lost, "retention")
             ]
         newest = max((t for t in (one.newest_at, _utc(row["newest"] if row else None)) if t is not None), default=None)
         after[place] = replace(one, next_offset=max(end, one.next_offset), newest_at=newest).seen(ends, look.at)
@@ -282,13 +328,13 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place, Offsets], str | None]:
-    """How far the partitions of a label are landed, and of which cluster they are."""
+    """How far the partitions of a label are landed, and of which cluster they are; None where no landing has begun."""
     if not bronze.is_table(spark, places.table("ops", "kafka_offsets")):
         return {}, None
     rows = _read(spark, places, "kafka_offsets").where(F.col("source_label") == label).collect()
     names = list(Offsets.__dataclass_fields__)
     known = {}
-    for row in rows:
+    for row in (one for one in rows if one["topic"] is not None):
         values = {name: row[name] for name in names if name in row}
         values |= {name: _utc(row[name]) for name in ("newest_at", "caught_up_at", "looked_at")}
         known[(row["topic"], row["partition"])] = Offsets(**values)
@@ -296,17 +342,12 @@ def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place,
 
 
 def store(spark: SparkSession, places: Places, label: str, cluster_id: str, known: Known) -> None:
-    """Put in one commit how far the partitions of a label are landed."""
+    """Put in one commit how far the partitions of a label are landed; where it has none, that landing has begun."""
+    of_label: dict[str, Any] = {"source_label": label, "cluster_id": cluster_id}
     rows = [
-        asdict(one)
-        | {
-            "source_label": label,
-            "cluster_id": cluster_id,
-            "lag_records": one.lag_records,
-            "lag_seconds": one.lag_seconds,
-        }
+        asdict(one) | of_label | {"lag_records": one.lag_records, "lag_seconds": one.lag_seconds}
         for one in known.values()
-    ]
+    ] or [of_label]
     frame = _frame(spark, places, "kafka_offsets", rows).coalesce(1)
     frame.write.format("delta").mode("overwrite").option("replaceWhere", f"source_label = {text(label)}").save(
         places.table("ops", "kafka_offsets")
@@ -323,6 +364,21 @@ def store_gaps(spark: SparkSession, places: Places, label: str, run_id: str, gap
     same = ["source_label", "topic", "topic_id", "partition", "from_offset", "to_offset"]
     unknown = frame.join(_read(spark, places, "kafka_gaps").select(*same), on=same, how="left_anti")
     unknown.select(*frame.columns).write.format("delta").mode("append").save(places.table("ops", "kafka_gaps"))
+
+
+def take_back_gaps(spark: SparkSession, places: Places, label: str, again: Sequence[Offsets]) -> None:
+    """Remove the gaps of partitions whose records are read after all, from where landing goes on."""
+    if not again or not bronze.is_table(spark, places.table("ops", "kafka_gaps")):
+        return
+    read = " or ".join(
+        f"(topic = {text(one.topic)} and topic_id = {text(one.topic_id)} and `partition` = {one.partition}"
+        f" and from_offset >= {one.next_offset})"
+        for one in again
+    )
+    spark.sql(
+        f"delete from {table_at(places.table('ops', 'kafka_gaps'))} where source_label = {text(label)}"
+        f" and reason in ('topic_gone', 'skipped') and ({read})"
+    )
 
 
 def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.landing.kafka_offsets import REASONS, loses_states
+from spark_jobs.landing.kafka_offsets import gap_told, loses_states
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -34,24 +34,27 @@ class TopicLag:
 
 @dataclass(frozen=True, slots=True)
 class TopicGap:
-    """Records of a partition that were never landed: the offsets from `from_offset` up to and without `to_offset`."""
+    """Records of a partition that were never landed: the offsets from `from_offset` up to and without `to_offset`.
+
+    `records` is None where a topic ended, and how far it went is not known.
+    """
 
     source_label: str
     topic: str
     partition: int
     from_offset: int
     to_offset: int
-    records: int
+    records: int | None
     reason: str
     found_at: str
 
     @property
     def told(self) -> str:
         """What is missing, why, and where history can't tell it."""
+        told = gap_told(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
         return (
-            f"{self.topic}, partition {self.partition}: {self.records} records (offsets {self.from_offset} to"
-            f" {self.to_offset - 1}) {REASONS[self.reason]} (found {self.found_at[:16]} UTC). What they said is in no"
-            " table; a new snapshot of its tables tells the present state."
+            f"{told} (found {self.found_at[:16]} UTC). What they said is in no table; a new snapshot of its tables"
+            " tells the present state."
         )
 
     @property
@@ -65,7 +68,7 @@ def lags(spark: SparkSession, places: Places) -> list[TopicLag]:
     location = places.table("ops", "kafka_offsets")
     if not bronze.is_table(spark, location):
         return []
-    by_topic = spark.table(table_at(location)).groupBy("source_label", "topic").agg(
+    by_topic = spark.table(table_at(location)).where("topic is not null").groupBy("source_label", "topic").agg(
         F.coalesce(F.sum("lag_records"), F.lit(0)).alias("records"),
         F.when(F.count_if((F.col("lag_records") > 0) & F.col("lag_seconds").isNull()) == 0, F.max("lag_seconds")).alias(
             "seconds"

@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault, UsageError
+from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Broker as Client
 from spark_jobs.landing.kafka_client import Look, Settings
@@ -76,7 +77,7 @@ class Lake:
         """Where a topic's records in bronze are."""
         return [(one["partition"], one["offset"]) for one in self.rows("records", topic, label)]
 
-    def gaps(self, topic: str, label: str = "default") -> list[tuple[int, int, int, str]]:
+    def gaps(self, topic: str, label: str = "default") -> list[tuple[int, int, int | None, str]]:
         """A topic's gaps: first offset, the one behind the last, records, why."""
         found = self.rows("kafka_gaps", topic, label)
         return sorted((one["from_offset"], one["to_offset"], one["records"], one["reason"]) for one in found)
@@ -237,6 +238,36 @@ def test_the_first_landing_begins_at_a_time_or_at_offsets(lake: Lake, broker: Br
     ]
 
 
+def test_a_landing_that_began_before_there_was_a_topic_misses_nothing_of_it(lake: Lake, broker: Broker) -> None:
+    broker.make("cluster.public.t")
+    lake.land(r"cluster\..*", "cluster")
+    _, cluster = kafka_offsets.stored(lake.spark, lake.places, "cluster")
+    assert cluster is not None
+    kafka_offsets.store(lake.spark, lake.places, "early", cluster, {})
+    assert kafka_offsets.stored(lake.spark, lake.places, "early") == ({}, cluster)
+    assert "early" not in {one.source_label for one in reporting.lags(lake.spark, lake.places)}
+    broker.make("early.public.t")
+    broker.produce(changes("early.public.t", 0, 3))
+
+    lake.land(r"early\..*", "early", starting="latest")
+    assert lake.offsets("early.public.t", "early") == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_gap_of_what_is_read_after_all_is_one_no_more(lake: Lake, broker: Broker) -> None:
+    topic = "again.public.t"
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 10))
+    lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 2}}')
+    lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 10}}')
+    broker.produce(changes(topic, 10, 14))
+    lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 13}}')
+    assert lake.gaps(topic, "again") == [(10, 13, 3, "skipped")]
+
+    lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 10}}')
+    assert lake.offsets(topic, "again") == [(0, n) for n in range(2, 14)]
+    assert lake.gaps(topic, "again") == []
+
+
 def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beginning(
     lake: Lake, broker: Broker
 ) -> None:
@@ -262,7 +293,8 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     broker.make(topic)
     broker.produce(changes(topic, 100, 125))
     lake.land(r"lost\..*", "lost")
-    assert lake.gaps(topic, "lost") == [(10, 14, 4, "retention")], "what it held behind the last look is not known"
+    unseen = (20, 20, None, "topic_made_anew")
+    assert lake.gaps(topic, "lost") == [(10, 14, 4, "retention"), unseen], "how far it went is not known"
     assert sorted(json.loads(one["key"])["id"] for one in lake.rows("records", topic, "lost"))[-25:] == [
         *range(100, 125)
     ]

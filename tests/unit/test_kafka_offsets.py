@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.cli import main
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import Away, Ends, Look, Settings, explained, patiently
-from spark_jobs.landing.kafka_offsets import Offsets, beginnings, has_moved, landed_until, starting
+from spark_jobs.landing.kafka_offsets import Offsets, beginnings, first_offsets, has_moved, landed_until, starting
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECRET = 'pa"ss\\word'  # noqa: S105 - no password of anything
@@ -31,8 +31,9 @@ def begun(
     seen: Look, before: dict[tuple[str, int], Offsets], asked: Any = "earliest"
 ) -> tuple[int, list[tuple[Any, ...]]]:
     """Where landing begins, and the gaps."""
-    after, gaps = beginnings(None, seen, before, asked)  # type: ignore[arg-type]
-    return after[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in gaps]
+    offsets = asked if isinstance(asked, dict) else {}
+    found = beginnings(seen, before, first_offsets(None, seen, asked), offsets)  # type: ignore[arg-type]
+    return found.known[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in found.gaps]
 
 
 @pytest.mark.parametrize(
@@ -164,19 +165,34 @@ def test_a_first_landing_begins_where_it_is_asked_to_and_no_gap_is_before_it() -
     assert begun(look(first=3), {}, {PLACE: 7}) == (7, [])
 
 
+def test_a_first_landing_that_can_not_begin_where_it_is_asked_to_says_so() -> None:
+    assert begun(look(first=3), {}, {PLACE: 1}) == (3, [(1, 3, "retention")])
+    with pytest.raises(UsageError, match="ends at offset 10, and 11 is behind that"):
+        begun(look(), {}, {PLACE: 11})
+
+
 def test_a_landing_goes_on_where_it_stopped_whatever_is_asked() -> None:
     assert begun(look(), known(6), "latest") == (6, [])
 
 
 def test_a_partition_that_comes_later_is_read_from_its_beginning() -> None:
-    before = {("shop.other", 0): Offsets("shop.other", 0, "b", 5, 5)}
+    before = {(TOPIC, 1): Offsets(TOPIC, 1, "a", 5, 5)}
 
-    assert begun(look(), before, "latest") == (0, [])
+    def begun_beside(first: int) -> tuple[int, list[tuple[int, int, str]]]:
+        seen = look(first=first)
+        both = Look(seen.at, {**seen.partitions, (TOPIC, 1): Ends("a", 0, 5)}, seen.topics)
+        found = beginnings(both, before, {PLACE: 10}, {})
+        return found.known[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in found.gaps]
+
+    assert begun_beside(first=0) == (0, [])
+    assert begun_beside(first=2) == (2, [(0, 2, "retention")])
 
 
 def test_offsets_that_are_asked_for_pass_records_over_and_say_so() -> None:
     assert begun(look(), known(6), {PLACE: 8}) == (8, [(6, 8, "skipped")])
     assert begun(look(), known(6), {PLACE: 2}) == (2, [])
+    assert begun(look(first=4), known(6), {PLACE: 2}) == (4, [])
+    assert begun(look(first=8), known(6), {PLACE: 2}) == (8, [(6, 8, "retention")])
     with pytest.raises(UsageError, match="no partition 4"):
         begun(look(), known(), {(TOPIC, 4): 1})
 
@@ -187,24 +203,41 @@ def test_what_retention_took_between_two_landings_is_a_gap() -> None:
 
 def test_a_topic_made_anew_is_read_from_its_beginning_and_what_its_first_life_kept_is_a_gap() -> None:
     assert begun(look(end=4, topic_id="z"), known(6, 9)) == (0, [(6, 9, "topic_made_anew")])
-    assert begun(look(first=2, topic_id="z"), known(9, 9)) == (2, [(0, 2, "retention")])
+    unseen = (9, 9, "topic_made_anew")
+    assert begun(look(first=2, topic_id="z"), known(9, 9)) == (2, [unseen, (0, 2, "retention")])
 
 
 def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
     gone = Look(NOON, {}, {})
 
-    after, gaps = beginnings(None, gone, known(6, 9), "earliest")  # type: ignore[arg-type]
-    assert [(one.from_offset, one.to_offset, one.reason) for one in gaps] == [(6, 9, "topic_gone")]
+    found = beginnings(gone, known(6, 9), {}, {})
+    after = found.known
+    assert [(one.from_offset, one.to_offset, one.records, one.reason) for one in found.gaps] == [
+        (6, 9, None, "topic_gone")
+    ]
+    assert found.gaps[0].told == (
+        "shop.orders, partition 0: records from offset 6 on, of which 3 were seen, were not landed when the topic was"
+        " deleted, or no longer shown to this user."
+    )
     assert after[PLACE].is_gone
     assert after[PLACE].lag_records is None
-    assert beginnings(None, gone, after, "earliest")[1] == []  # type: ignore[arg-type]
-    assert beginnings(None, look(topic_id="z"), after, "earliest")[1] == []  # type: ignore[arg-type]
+    assert beginnings(gone, after, {}, {}).gaps == []
+    assert beginnings(look(topic_id="z"), after, {}, {}).gaps == []
+
+
+def test_gaps_of_what_is_read_after_all_are_taken_back() -> None:
+    gone = known(6, 9, is_gone=True)
+
+    assert [one.next_offset for one in beginnings(look(), gone, {}, {}).again] == [6], "the topic is shown again"
+    assert [one.next_offset for one in beginnings(look(), known(6), {}, {PLACE: 2}).again] == [2]
+    assert beginnings(look(), known(6), {}, {}).again == []
 
 
 def test_a_topic_that_another_pattern_names_is_left_as_it_is() -> None:
     others = Look(NOON, {}, {TOPIC: "a"})
 
-    assert beginnings(None, others, known(6, 9), "earliest") == (known(6, 9), [])  # type: ignore[arg-type]
+    found = beginnings(others, known(6, 9), {}, {})
+    assert (found.known, found.gaps) == (known(6, 9), [])
     assert not has_moved(known(6), others)
 
 

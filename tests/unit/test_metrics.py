@@ -29,17 +29,22 @@ def samples(file: Path) -> dict[tuple[str, ...], float]:
 
 
 def lag(topic: str, records: int, seconds: float | None, *, is_gone: bool = False) -> dict[str, Any]:
-    return {"source_label": "default", "topic": topic, "records": records, "seconds": seconds, "is_gone": is_gone}
+    return {
+        "source_label": "default", "topic": topic, "records": records, "seconds": seconds, "is_gone": is_gone,
+        "looked_at": "2026-11-21 07:59:00.5",
+    }  # fmt: skip
 
 
-def gap(records: int, reason: str) -> dict[str, Any]:
-    return {"source_label": "default", "topic": "t", "records": records, "reason": reason}
+def gap(records: int | None, reason: str) -> dict[str, Any]:
+    return {
+        "source_label": "default", "topic": "t", "records": records, "reason": reason, "from_offset": 7, "to_offset": 7
+    }  # fmt: skip
 
 
 def test_a_run_and_its_topics(tmp_path: Path) -> None:
     file = tmp_path / "new" / "tidemark.prom"
     lags = [lag(HOSTILE, 5, 61.5), lag("never", 3, None), lag("gone", 0, 0, is_gone=True)]
-    write_metrics(file, said(lag=lags, gaps=[gap(4, "retention"), gap(2, "retention"), gap(1, "skipped")]))
+    write_metrics(file, said(lag=lags, gaps=[gap(4, "retention"), gap(2, "retention"), gap(None, "topic_gone")]))
 
     found = samples(file)
     assert found[("tidemark_run_timestamp_seconds",)] == 1795248000
@@ -49,8 +54,10 @@ def test_a_run_and_its_topics(tmp_path: Path) -> None:
     assert found[("tidemark_topic_lag_records", "default", HOSTILE)] == 5
     assert found[("tidemark_topic_lag_seconds", "default", HOSTILE)] == 61.5
     assert ("tidemark_topic_lag_seconds", "default", "never") not in found
+    assert found[("tidemark_topic_looked_at_timestamp_seconds", "default", "gone")] == 1795247940.5
     assert ("tidemark_topic_lag_records", "default", "gone") not in found
     assert found[("tidemark_topic_gap_records", "retention", "default", "t")] == 6
+    assert found[("tidemark_topic_gap_records", "topic_gone", "default", "t")] == 1, "how many is not known"
     assert [one.name for one in file.parent.iterdir()] == ["tidemark.prom"], "written in one step"
 
 
