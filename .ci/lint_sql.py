@@ -175,7 +175,9 @@ class Project:
             "graph": {
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},
-                "tidemark": {name: {} for name in ("progress", "columns", "made_in", "found", "told", "open", "left")},
+                "tidemark": {
+                    name: {} for name in ("progress", "columns", "made_in", "found", "told", "open", "left", "said")
+                },
             },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,

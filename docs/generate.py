@@ -34,7 +34,7 @@ _SCOPES = {
     ),
 }
 _KINDS = {
-    "text": "a text", "name": "a name", "names": "a list of column names", "mapping": "a mapping",
+    "text": "a text", "name": "a name", "names": "a list of names", "mapping": "a mapping",
     "boolean": "`true` or `false`", "number": "a number above 0", "connector": "the name of a connector",
     "encoding": "one of the encodings below",
     "places": "a list of {`topic`, `partition`, `offset`, `label`}",

@@ -11,7 +11,8 @@ Columns of `changes` that can be left out:
     snapshot the source's marker of a read
     server   the server (MariaDB); 1
     row      the row of its event in the binary log (MariaDB); 0
-    last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first
+    last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first, `-` where
+             the event has no `sequence`
     commit   the commit's position (Oracle, SQL Server, Db2); the change's own
     rs       Oracle's `rs_id`
     serial   SQL Server's `event_serial_no`
@@ -140,7 +141,8 @@ class Tape:
                 None if last == "null" else last,
                 str(place),
             ]
-            return common | {"schema": "public", "lsn": place, "txId": transaction, "sequence": json.dumps(sequence)}
+            told = {} if last == "-" else {"sequence": json.dumps(sequence)}
+            return common | {"schema": "public", "lsn": place, "txId": transaction} | told
         if self.connector in _OF_COMMITS:
             return common | {"schema": "db"} | self._committed(line, place, transaction)
         is_read = line["op"] == "r"

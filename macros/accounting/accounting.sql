@@ -52,17 +52,16 @@ select * from account
         {{ return(dict(scope, account=whole_account(scope, declared))) }}
     {%- endif -%}
     {%- set history_id = model_node(history).unique_id -%}
-    {%- set progress = progress_of([table.unique_id, history_id]) -%}
-    {%- set last = progress.get(history_id, {'batch_id': -1}) -%}
-    {%- set known = progress.get(table.unique_id, {'batch_id': -1}) -%}
+    {%- set last = progress_of([history_id]).get(history_id, {'batch_id': -1}) -%}
+    {%- set built = log_as_built(table.unique_id) -%}
     {%- if not should_full_refresh() and load_relation(this) is not none
         and stored_account(this).counts == as_counted(last, last.batch_id) -%}
         {{ return(dict(scope, case='nothing', account=whole_account(scope, declared))) }}
     {%- endif -%}
-    {%- set read = '(select * from ' ~ log ~ ' where batch_id <= ' ~ last.batch_id ~ ')' -%}
+    {%- set read = '(select * from ' ~ with_late_columns(log, built.get('late')) ~ ' where batch_id <= ' ~ last.batch_id ~ ')' -%}
     {%- set scope = dict(
         scope, log=up_to(read, last.get('cut')), scans=scans_of(declared.changes), cut=last.get('cut'),
-        hazards=known.hazards if known.batch_id >= last.batch_id and known.batch_id >= 0 else every_hazard()
+        hazards=built.hazards if built.batch_id >= last.batch_id and built.batch_id >= 0 and not built.get('late') else every_hazard()
     ) -%}
     {{ return(dict(
         scope, account=dict(whole_account(scope, declared), counts=as_counted(last, last.batch_id), **set_aside(read, scope.cut))

@@ -81,7 +81,6 @@
       change_id and collapsed_changes, the ids of those
 -#}
 {% macro told_columns(scope, ignored) -%}
-    {%- set is_carried = 'length(op) > 1' -%}
     {%- set signs = {
         'missed_changes': 'if(is_read and was_open and is_opening, 1, 0)',
         'unknown_updates': "if(is_opening and not was_open and opened_by = 'update', 1, 0)",
@@ -95,7 +94,7 @@
     } if ignored else {} -%}
         case
             {%- if scope.get('carried') %}
-            when {{ is_carried }} then null
+            when {{ is_carried() }} then null
             {%- endif %}
             {%- if scope.hazards.whole_before %}
             when op = 'b' then null
@@ -106,7 +105,7 @@
             else 'no_op'
         end as outcome,
         {%- if scope.get('carried') %}
-        {{ is_carried }} as is_carried,
+        {{ is_carried() }} as is_carried,
         {%- endif %}
         collapsed,
         {%- if scope.account.shared %}
@@ -116,7 +115,7 @@
         filter(
             array(
                 {%- for name, records in signs.items() %}
-                struct('{{ name }}' as name, {{ 'if(' ~ is_carried ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.get('carried') else records }} as records),
+                struct('{{ name }}' as name, {{ 'if(' ~ is_carried() ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.get('carried') else records }} as records),
                 {%- endfor %}
                 {%- for name in signs_of_found(scope.hazards, scope.account) %}
                 struct('{{ name }}' as name, cast({{ name }} as int) as records){{ ',' if not loop.last }}

@@ -17,8 +17,9 @@
   The columns of a table: the declared ones, and behind them those that bronze has seen and no model declares, with the
   type that their schema gives. Owns R8.
 
-  Returns: [{name, type, field, sensitive, encoding, encodings, is_always_there}]; `encodings` are those that its records
-  came in, '' for records without a schema; none and false where bronze wasn't asked.
+  Returns: [{name, type, field, sensitive, encoding, encodings, is_always_there, first_batch}]; `encodings` are those that
+  its records came in, '' for records without a schema, and `first_batch` the landing of the first of them; none and false
+  where bronze wasn't asked.
 -#}
 {% macro columns_of(feed, declared) -%}
     {%- set found = [] -%}
@@ -26,17 +27,22 @@
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
         {%- for row in run_query(
             "select field.name, max_by(field.spark_type, batch_id), to_json(collect_set(coalesce(field.encoding, ''))),"
-            ~ ' count(distinct shape_id) from (select explode(concat(fields, array(null))) as field, shape_id, batch_id from '
+            ~ ' count(distinct shape_id), min(batch_id) from (select explode(concat(fields, array(null))) as field, shape_id, batch_id from '
             ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed)
             ~ ') group by field.name order by min(batch_id), field.name'
         ) -%}
-            {%- do seen.update({row[0]: {'type': row[1], 'encodings': fromjson(row[2]) | sort, 'shapes': row[3]}}) -%}
+            {%- do seen.update({row[0]: {
+                'type': row[1], 'encodings': fromjson(row[2]) | sort, 'shapes': row[3], 'first_batch': row[4]
+            }}) -%}
         {%- endfor -%}
     {%- endif -%}
     {%- set shapes = seen.pop(none).shapes if seen else 0 -%}
     {%- for spec in declared -%}
         {%- set told = seen.get(spec.field, {}) -%}
-        {%- do found.append(dict(spec, encodings=told.get('encodings'), is_always_there=told.get('shapes') == shapes)) -%}
+        {%- do found.append(dict(
+            spec, encodings=told.get('encodings'), is_always_there=told.get('shapes') == shapes,
+            first_batch=told.get('first_batch')
+        )) -%}
     {%- endfor -%}
     {%- set fields = declared | map(attribute='field') | list -%}
     {%- set taken = declared | map(attribute='name') | map('upper') | map('lower') | list + own_columns() -%}
@@ -47,7 +53,7 @@
         {%- do taken.append(name | upper | lower) -%}
         {%- do found.append({
             'name': name, 'type': told.type, 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
-            'is_always_there': told.shapes == shapes
+            'is_always_there': told.shapes == shapes, 'first_batch': told.first_batch
         }) -%}
     {%- endfor -%}
     {{ return(found) }}

@@ -17,9 +17,9 @@
       rederive  every record, and then what differs is written: without a key a change's number depends on records of
                 other landings (R3)
 
-  Positions can depend on reads before them (S in R4, and reads without a position): on those of the same landing
-  (`follows_reads`), and on the last one before it, which `tops` knows. The table is made anew where a landing came out
-  of order and that isn't enough.
+  Positions can depend on what stands before them: on reads (S in R4), and those of reads that tell none on changes. Where
+  both are of one landing `follows_reads` says so, and of what was before it `tops` knows the last. The table is made anew
+  where a landing came out of order and that isn't enough.
 
   Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, connectors, records}
       connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
@@ -32,6 +32,9 @@
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.source_fields -%}{%- do declared.update({'source_fields': captured.source_fields}) -%}{%- endif -%}
+    {%- set encodings = {} -%}
+    {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
+    {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
@@ -42,12 +45,13 @@
     {%- if scope.case != 'increment' -%}
         {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
     {%- endif -%}
+    {%- do scope.state.update({'late': late_columns(scope, captured.columns, known)}) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) -%}
     {%- set found = run_query(
-        'select max(batch_id), count_if(' ~ waits_for_commit() ~ "), count_if(op = 'r'), count(*), " ~ connector_counts() ~ of_feed
+        'select max(batch_id), count_if(' ~ waits_for_commit(captured.connector) ~ "), count_if(op = 'r'), count(*), " ~ connector_counts() ~ of_feed
         ~ ' and batch_id > ' ~ scope.after
     )[0] -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
@@ -59,10 +63,44 @@
         {{ return(dict(scope, case='nothing', after=9223372036854775807)) }}
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[])) }}
-    {%- elif follows_reads and (scope.has_placeless or is_out_of_order(of_feed, scope)) -%}
+    {%- elif (follows_reads and scope.has_placeless)
+        or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope)) -%}
         {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[])) }}
     {%- endif -%}
     {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads, connectors=connectors)) }}
+{%- endmacro %}
+
+
+{#-
+  The columns that came when the log had changes already: column → the landing of the first record that carried it. The
+  log's rows of earlier ones were written without knowing that they lack it.
+-#}
+{% macro late_columns(scope, columns, known) -%}
+    {%- set late = dict(known.get('late', {})) if scope.case == 'increment' else {} -%}
+    {%- set added = scope.added | map('first') | list -%}
+    {%- for spec in columns if spec.name in added and scope.case == 'increment' -%}
+        {%- do late.update({spec.name: (spec.first_batch or scope.after + 1) | int}) -%}
+    {%- endfor -%}
+    {{ return(late) }}
+{%- endmacro %}
+
+
+{#- Relation: a log whose rows name all columns that they lack, those too that came to be known behind them (R8). -#}
+{% macro with_late_columns(log, late) -%}
+    {%- if not late -%}
+        {{ log }}
+    {%- else -%}
+        (
+            select
+                * except (absent_columns),
+                array_union(absent_columns, array_compact(array(
+                    {%- for name, first_batch in late.items() -%}
+                    if(batch_id < {{ first_batch }}, {{ text_literal(name) }}, null){{ ', ' if not loop.last }}
+                    {%- endfor -%}
+                ))) as absent_columns
+            from {{ log }}
+        )
+    {%- endif -%}
 {%- endmacro %}
 
 

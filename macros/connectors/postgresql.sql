@@ -91,7 +91,19 @@
 {%- endmacro %}
 
 
-{#- Condition: until the first commit after its start the connector knows no last commit (`[null,"…"]`). -#}
-{% macro waits_for_commit() -%}
-    op != 'r' and contains(coalesce(cast(plain_value as binary), value), cast('"[null,' as binary))
+{#-
+  Condition: whether a record's place rests on a snapshot read before it (S). Until the first commit after its start the
+  connector knows no last commit (`[null,"…"]`); flattened rows can come without `sequence`.
+
+  Args:
+      declared: the connector that the source is declared to be
+-#}
+{% macro waits_for_commit(declared=none) -%}
+    {%- set text = 'coalesce(cast(plain_value as binary), value)' -%}
+    op != 'r' and {{ 'true' if declared == 'postgresql' else "connector = 'postgresql'" }} and (
+        contains({{ text }}, cast('"[null,' as binary))
+        or not (
+            contains({{ text }}, cast('"sequence":"' as binary)) or contains({{ text }}, cast('"sequence": "' as binary))
+        )
+    )
 {%- endmacro %}

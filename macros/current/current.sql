@@ -11,7 +11,7 @@
     {%- if execute -%}
         {%- set declared = history_declaration(history) -%}
         {%- set names = declared.column_names -%}
-        {%- set table = declaration_of(declared.changes) -%}
+        {%- set table = as_history_has_it(history, declaration_of(declared.changes)) -%}
         {%- set scope = history_scope('silver', relation_of(declared.changes), table, what_makes_rows(declared), history=history) -%}
 {{ decision(dict(scope, history=versions | string)) }}
 select
@@ -24,6 +24,17 @@ select
 from {{ versions }} as stored
 where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- A table with the columns that its history has: a new one of the log comes with a run of both (R8). -#}
+{% macro as_history_has_it(history, table) -%}
+    {%- set id = model_node(history).unique_id -%}
+    {%- set built = graph.tidemark.progress.get(id) if is_building() and id not in selected_resources else none -%}
+    {%- if not built -%}
+        {{ return(table) }}
+    {%- endif -%}
+    {{ return(dict(table, columns=table.columns | selectattr('name', 'in', built.columns | map('first') | list) | list)) }}
 {%- endmacro %}
 
 

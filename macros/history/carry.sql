@@ -158,7 +158,13 @@
 {%- endmacro %}
 
 
-{#- Condition: whether the step before a change is a carried version: its `op` is the word that opened it. -#}
+{#- Condition: whether a step is a carried version: its `op` is the word that opened it, and not a letter. -#}
+{% macro is_carried(op='op') -%}
+    length({{ op }}) > 1
+{%- endmacro %}
+
+
+{#- Condition: whether the step before a change is a carried version. -#}
 {% macro follows_carried() -%}
-    coalesce(length(lag(op) over by_place) > 1, false)
+    coalesce({{ is_carried('lag(op) over by_place') }}, false)
 {%- endmacro %}

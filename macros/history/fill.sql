@@ -20,18 +20,18 @@
 {{ last }} as (
 
     select * except (link) from (
-        {{ filled_from_own_states(table) }}
+        {{ filled_from_own_states(table, hazards) }}
     ) as filled_alone
 
 )
 {%- else -%}
 filled_alone as (
 
-    {{ filled_from_own_states(table) }}
+    {{ filled_from_own_states(table, hazards) }}
 
 ),
 
-{{ follow_links(table, last) }}
+{{ follow_links(table, hazards, last) }}
 {%- endif -%}
 {%- if table.reselected %},
 
@@ -73,9 +73,9 @@ filled as (
   Query: filled from the key's own states since it was inserted, or since its row came from another key: `link` is then
   the change that brought it.
 -#}
-{% macro filled_from_own_states(table) -%}
+{% macro filled_from_own_states(table, hazards) -%}
     select
-        * except (state),
+        * except (state{{ ', exact_values' if hazards.inexact }}),
         first_value(if(previous_key is not null, change_id, null)) over from_source as link,
         if(state is null, null, named_struct(
             {%- for spec in table.columns %}
@@ -87,6 +87,19 @@ filled as (
             {{- ',' if not loop.last }}
             {%- endfor %}
         )) as state,
+        {%- if hazards.inexact %}
+        map_concat(exact_values, map_filter(
+            map(
+                {%- for spec in table.columns %}
+                {{ text_literal(spec.name) }}, if(
+                    array_contains(unavailable_columns, {{ text_literal(spec.name) }}), {{ last_known(spec) }}.text, null
+                )
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            (name, text) -> text is not null
+        )) as exact_values,
+        {%- endif %}
         array_compact(array(
             {%- for spec in table.columns %}
             if(
@@ -104,14 +117,14 @@ filled as (
 {%- endmacro %}
 
 
-{#- Expression: a column's last known value, as {value}; NULL where none is known. -#}
+{#- Expression: a column's last known value, as {value, text}, its exact text beside it; NULL where none is known. -#}
 {% macro last_known(spec) -%}
     last_value(
         if(
             is_state
             and not array_contains(unavailable_columns, {{ text_literal(spec.name) }})
             and not array_contains(absent_columns, {{ text_literal(spec.name) }}),
-            struct(state.{{ quoted(spec.name) }} as value),
+            struct(state.{{ quoted(spec.name) }} as value, exact_values[{{ text_literal(spec.name) }}] as text),
             null
         ),
         true
@@ -124,13 +137,14 @@ filled as (
   of its own. That state can itself be unresolved and stem from another key: the links are followed in their order,
   each finding the one before it resolved.
 -#}
-{% macro follow_links(table, last='filled') -%}
+{% macro follow_links(table, hazards, last='filled') -%}
+{%- set exact = ['exact_values'] if hazards.inexact else [] -%}
 questions as (
 
     select
         {{ key_text('key') }} as asked,
         place,
-        named_struct('state', state, 'unresolved_columns', unresolved_columns, 'link', link) as told,
+        struct({{ (['state', 'unresolved_columns'] + exact + ['link']) | join(', ') }}) as told,
         cast(null as string) as asker,
         cast(null as boolean) as is_own
     from filled_alone
@@ -174,11 +188,15 @@ resolved as (
 
     select explode(aggregate(
         links,
-        cast(map() as map<string, struct<state: {{ state_type(table) }}, unresolved_columns: array<string>>>),
-        (known, link) -> map_concat(known, map(link.change_id, {{ resolved_link(table) }}))
+        cast(map() as map<string, struct<
+            state: {{ state_type(table) }}, unresolved_columns: array<string>{{ ', exact_values: map<string, string>' if exact }}
+        >>),
+        (known, link) -> map_concat(known, map(link.change_id, {{ resolved_link(table, hazards) }}))
     )) as (link, row)
     from (
-        select {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, told)') }} as links
+        select {{ in_order_of_place('struct(' ~ (
+            ['place', 'change_id', 'state', 'unresolved_columns'] + exact + ['told']
+        ) | join(', ') ~ ')') }} as links
         from filled_alone
         inner join answers on change_id = asker
     ) as in_order
@@ -188,7 +206,7 @@ resolved as (
 {{ last }} as (
 
     select
-        filled_alone.* except (state, unresolved_columns, link),
+        filled_alone.* except ({{ (['state', 'unresolved_columns', 'link'] + exact) | join(', ') }}),
         if(state is null or row is null, state, named_struct(
             {%- for spec in table.columns %}
             {{ text_literal(spec.name) }}, if(
@@ -199,6 +217,15 @@ resolved as (
             {{- ',' if not loop.last }}
             {%- endfor %}
         )) as state,
+        {%- if exact %}
+        if(
+            row is null,
+            filled_alone.exact_values,
+            map_concat(filled_alone.exact_values, map_filter(
+                row.exact_values, (name, text) -> array_contains(filled_alone.unresolved_columns, name)
+            ))
+        ) as exact_values,
+        {%- endif %}
         if(
             row is null,
             filled_alone.unresolved_columns,
@@ -212,7 +239,8 @@ resolved as (
 
 
 {#- Expression in `known` and `link`: the state of a change that brought a row from another key. -#}
-{% macro resolved_link(table) -%}
+{% macro resolved_link(table, hazards) -%}
+    {%- set unresolved = 'array_contains(%s.unresolved_columns, name)' -%}
     named_struct(
         'state', named_struct(
             {%- for spec in table.columns %}
@@ -233,6 +261,25 @@ resolved as (
                 and coalesce(array_contains(known[link.told.link].unresolved_columns, name), true)
             )
         )
+        {%- if hazards.inexact %},
+        'exact_values', map_concat(
+            map_filter(link.exact_values, (name, text) -> not {{ unresolved % 'link' }}),
+            coalesce(
+                map_filter(
+                    link.told.exact_values,
+                    (name, text) -> {{ unresolved % 'link' }} and not {{ unresolved % 'link.told' }}
+                ),
+                cast(map() as map<string, string>)
+            ),
+            coalesce(
+                map_filter(
+                    known[link.told.link].exact_values,
+                    (name, text) -> {{ unresolved % 'link' }} and {{ unresolved % 'link.told' }}
+                ),
+                cast(map() as map<string, string>)
+            )
+        )
+        {%- endif %}
     )
 {%- endmacro %}
 

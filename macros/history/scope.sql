@@ -21,8 +21,10 @@
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
     {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
     {%- set cut = cut_of(declared.changes) -%}
+    {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
     {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress), log=up_to(log, cut), scans=[]
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress),
+        log=up_to(with_late_columns(log, built.get('late')), cut), scans=[]
     ) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none)) }}
@@ -35,7 +37,7 @@
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
-    {%- set asked = [log | string, scope.news, known.batch_id] | string -%}
+    {%- set asked = [log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
     {%- set found = graph.tidemark.found.get(asked) if history else none -%}
     {%- if found is none -%}
         {%- set found = run_query(
@@ -49,12 +51,16 @@
     {%- endif -%}
     {%- set scope = dict(
         scope, news=news(scope.after, cut, last.get('cut'), found[0]),
-        hazards=both_hazards(known.hazards, named_hazards(found, 5)),
+        hazards=both_hazards(
+            dict(built.hazards, absent=built.hazards.get('absent', false) or (built.get('late') or {}) | length > 0),
+            named_hazards(found, 5)
+        ),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
     {#- Of these counts the first three are of news, too. -#}
     {%- if scope.case == 'full' or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
         or found[4] or scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')
+        or is_made_anew_alone(progress.get(history), last)
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
         {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
@@ -93,6 +99,18 @@
         batch_id <= {{ scope.after }} and position >= {{ text_literal(scope.cut) }}
         {{- ' and position < ' ~ text_literal(last_cut) if last_cut is not none }}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Whether a current state was made of a history that a run without it has written since.
+
+  Args:
+      reached: the progress of the history; none for a history itself
+      last: the progress of the current state
+-#}
+{% macro is_made_anew_alone(reached, last) -%}
+    {{ return(reached is mapping and last.get('made_of') and reached.get('left_as') not in [none, last.made_of]) }}
 {%- endmacro %}
 
 

@@ -136,7 +136,7 @@ stays as (
 {#- Expression: what a state opens a version as; a `c` of a living key is an update. Owns R9 and R13. -#}
 {% macro opens_as() -%}
     case
-        when length(op) > 1 then op
+        when {{ is_carried() }} then op
         when op = 'r' then 'snapshot'
         when op = 'b' then 'before'
         when previous_key is not null then 'key_change'

@@ -19,6 +19,7 @@
       told       history → where the rows of keys with news are held (`hand_on`)
       open       history → how many of its versions are open
       left       table → the state that its last commit in this run left it in (`table_state`)
+      said       model → what its build in this run wrote down (`say`)
 -#}
 {% macro read_progress() -%}
     {%- set found = {} -%}
@@ -26,7 +27,7 @@
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
     {%- do graph.update({'tidemark': {
-        'progress': found, 'columns': {}, 'made_in': {}, 'found': {}, 'told': {}, 'open': {}, 'left': {}
+        'progress': found, 'columns': {}, 'made_in': {}, 'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}
     }}) -%}
 {%- endmacro %}
 
@@ -41,9 +42,18 @@
 {%- endmacro %}
 
 
+{#- What a log holds as it is now: as its build wrote it down, in this run or an earlier one. -#}
+{% macro log_as_built(changes_id) -%}
+    {{ return(
+        graph.tidemark.said.get(changes_id) or graph.tidemark.progress.get(changes_id) or {'batch_id': -1, 'hazards': {}}
+    ) }}
+{%- endmacro %}
+
+
 {#- Tell dbt, and through it the progress table, what a model did and what it has to know the next time. -#}
 {% macro say(message, decision, more={}) -%}
     {%- set state = dict(decision.state, batch_id=decision.batch_id, **more) -%}
+    {%- do graph.tidemark.said.update({model.unique_id: state}) -%}
     {%- do store_raw_result(name='main', message=message, code=tojson(state), rows_affected=none) -%}
 {%- endmacro %}
 

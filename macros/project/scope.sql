@@ -24,12 +24,7 @@
         or shape[:kept] != known.columns -%}
         {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
     {%- endif -%}
-    {%- if load_relation(this) is none -%}
-        {%- do run_query(
-            'create table if not exists ' ~ this ~ ' using delta location '
-            ~ text_literal(lakehouse(layer) ~ '/' ~ this.identifier)
-        ) -%}
-    {%- endif -%}
+    {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}
     {{ return({'case': 'increment', 'after': known.batch_id, 'added': shape[kept:], 'state': state}) }}
 {%- endmacro %}
 

@@ -30,6 +30,15 @@
 {%- endmacro %}
 
 
+{#- Give the catalog this model's table, which is in the lakehouse. -#}
+{% macro register(layer) -%}
+    {%- do run_query(
+        'create table if not exists ' ~ this ~ ' using delta location '
+        ~ text_literal(lakehouse(layer) ~ '/' ~ this.identifier)
+    ) -%}
+{%- endmacro %}
+
+
 {#-
   Add columns to a table (R8), but for those that a run which didn't come to its end has added (G4).
 
@@ -113,7 +122,9 @@
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
 {% macro leave_as_is(target, layer, partitions=[]) -%}
-    {%- if flags.EMPTY and load_relation(this) is none -%}
+    {%- if flags.EMPTY and load_relation(this) is none and progress_of([model.unique_id]) -%}
+        {%- do register(layer) -%}
+    {%- elif flags.EMPTY and load_relation(this) is none -%}
         {%- do create_as(target, compiled_code, layer, partitions) -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}

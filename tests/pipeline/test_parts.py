@@ -1,0 +1,159 @@
+"""What is built in parts, or behind another declaration, ends as if all had been built at once (G2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.places import Places
+from tests.projects import empty_project, forget_tables, land, rows_of, run_models
+
+PLACEHOLDER = "__debezium_unavailable_value"
+HUGE = "9" * 30
+
+
+@dataclass
+class Orders:
+    """A project with one table, and what PostgreSQL's connector sends of it."""
+
+    spark: SparkSession
+    places: Places
+    source: str
+    sent: int = 0
+
+    def send(self, *changes: tuple[str, dict[str, Any], dict[str, Any]]) -> None:
+        """Land changes: each with its operation, its row and the headers that name keys."""
+        lines = []
+        for op, row, headers in changes:
+            self.sent += 1
+            place = self.sent * 10
+            source = {
+                "connector": "postgresql", "name": self.source, "db": "shop", "schema": "public", "table": "orders",
+                "ts_ms": 1_704_067_200_000 + place, "snapshot": "false", "lsn": place, "txId": place,
+                "sequence": f'["{place}","{place}"]',
+            }  # fmt: skip
+            image = {"before": {"id": row["id"]}, "after": None} if op == "d" else {"before": None, "after": row}
+            record = {
+                "topic": f"{self.source}.public.orders", "partition": 0, "offset": self.sent,
+                "key": json.dumps({"id": row["id"]}),
+                "value": json.dumps(image | {"source": source, "op": op, "ts_ms": place}),
+                "headers": [{"key": name, "value": json.dumps(key)} for name, key in headers.items()],
+            }  # fmt: skip
+            lines.append(json.dumps(record) + "\n")
+        land(self.spark, self.places, f"{self.source}-{self.sent}", "".join(lines), {self.source})
+
+    def declare(self, was: str, now: str, file: str = "models/silver/changes/{}_changes.sql") -> None:
+        """Declare something otherwise."""
+        path = self.places.project / file.format(f"{self.source}__public__orders")
+        assert was in path.read_text()
+        path.write_text(path.read_text().replace(was, now))
+
+    def build(self, *selected: str) -> None:
+        """Build the project, or parts of it."""
+        run_models(self.places, *selected, accounting=True)
+
+    @property
+    def table(self) -> CapturedTable:
+        """The table's models."""
+        [table] = captured_tables(self.places)
+        return table
+
+    def versions(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Of each version some columns, in the order of the log."""
+        assert self.table.history is not None
+        rows = sorted(rows_of(self.table.history.location), key=lambda row: row["offset"])
+        return [tuple(row[name] for name in columns) for row in rows]
+
+    def living(self) -> dict[int, Any]:
+        """Order → its present state."""
+        assert self.table.current is not None
+        return {row["id"]: row["state"] for row in rows_of(self.table.current.location)}
+
+
+@pytest.fixture
+def orders(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Orders]:
+    forget_tables(spark)
+    yield Orders(spark, Places.of(empty_project(tmp_path / "project")), f"parts{crc32(request.node.name.encode())}")
+    forget_tables(spark)
+
+
+def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": HUGE}, {}), ("c", {"id": 2, "state": "5"}, {}))
+    orders.declare("'state': 'string'", "'state': 'decimal(10,0)'")
+    orders.build()
+    orders.send(
+        ("u", {"id": 1, "state": PLACEHOLDER}, {}),
+        ("d", {"id": 1}, {"__debezium.newkey": {"id": 3}}),
+        ("c", {"id": 3, "state": PLACEHOLDER}, {"__debezium.oldkey": {"id": 1}}),
+    )
+    orders.build()
+
+    exact = [("state", HUGE)]
+    assert orders.versions("id", "state", "exact_values", "unresolved_columns") == [
+        (1, None, exact, []), (2, Decimal(5), [], []), (3, None, exact, []),
+    ]  # fmt: skip
+
+
+def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "n/a"}, {}))
+    orders.build()
+    assert orders.versions("state") == [("new",), ("n/a",)]
+
+    orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: n/a}}}}", "dbt_project.yml")
+    orders.build()
+    assert orders.versions("state") == [("new",)]
+    assert orders.living() == {1: "new"}
+
+
+def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "AQ=="}, {}))
+    orders.declare("'state': 'string'", "'state': {'type': 'decimal(10,2)'}")
+    orders.build()
+    assert orders.versions("state", "exact_values") == [(None, [("state", "AQ==")])]
+
+    orders.declare("'decimal(10,2)'", "'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'")
+    orders.build()
+    assert orders.versions("state", "exact_values") == [(Decimal("0.01"), [])]
+
+
+def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+    name = f"{orders.source}__public__orders"
+    orders.spark.sql(f"update silver.{name}_current set state = 'of an older version of Tidemark'")
+    orders.build("--full-refresh", "--select", f"{name}_history")
+
+    orders.build()
+    assert orders.living() == {1: "new"}
+
+
+def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+    orders.send(("u", {"id": 1, "state": "paid", "note": "late"}, {}))
+    orders.build("--select", "tag:layer:silver")
+    assert orders.living() == {1: "new"}
+
+    orders.build()
+    assert orders.versions("state", "note") == [("new", None), ("paid", "late")]
+    assert orders.living() == {1: "paid"}
+
+
+def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+    forget_tables(orders.spark)
+
+    orders.build("--empty")
+    orders.build()
+    assert orders.living() == {1: "new"}
+    assert orders.versions("state") == [("new",)]
