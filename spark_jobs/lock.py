@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -110,8 +111,9 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
     deadline = time.monotonic() + wait
     try:
         while not _taken(descriptor):
-            if time.monotonic() >= deadline:
-                raise busy(holder_of(places) or {})
+            # Who only looks at the lock holds it for that moment: then no one writes.
+            if time.monotonic() >= deadline and (holder := holder_of(places)) is not None:
+                raise busy(holder)
             time.sleep(0.2)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(said).encode(), 0)
@@ -247,50 +249,61 @@ def leased(
     deadline = time.monotonic() + wait
     seen: tuple[int, int] | None = None
     while True:
+        asked = time.monotonic()
         number = lease.last()
         other = lease.told(number)
-        now = time.monotonic()
         if seen is None or (number, other["beat"]) != seen:
-            is_alive, seen, since = seen is not None, (number, other["beat"]), now
-        if other["holder"] is None or now - since >= other["seconds"]:
+            is_alive, seen, since = seen is not None, (number, other["beat"]), time.monotonic()
+        if other["holder"] is None or asked - since >= other["seconds"]:
             if lease.take(number + 1, told):
                 break
             continue
-        if is_alive and now >= deadline:
+        if is_alive and asked >= deadline:
             raise busy(other["holder"])
         time.sleep(min(1, other["seconds"] / 20))
-    ended = threading.Event()
-    beating = threading.Thread(target=_beat, args=(lease, number + 1, told, ended), daemon=True)
+    held = _Held(until=asked + seconds * 2 / 3)
+    beating = threading.Thread(target=_beat, args=(lease, number + 1, told, held), daemon=True)
+    threading.Thread(target=_watch, args=(held,), daemon=True).start()
     beating.start()
     try:
         yield
     finally:
-        ended.set()
+        held.ended.set()
         beating.join()
         with suppress(Fault):  # then it frees itself
             lease.say(number + 1, told | {"holder": None})
 
 
-def _beat(lease: _Lease, number: int, told: dict[str, Any], ended: threading.Event) -> None:
-    """Say again and again that the holder lives; end the process where the lock is lost."""
-    seconds, last = told["seconds"], time.monotonic()
-    while not ended.wait(seconds / 6):
+@dataclass
+class _Held:
+    """A lease that is held: until when this process may believe so, and what kept it from saying that it lives."""
+
+    until: float
+    why: str = "the store did not answer."
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+def _beat(lease: _Lease, number: int, told: dict[str, Any], held: _Held) -> None:
+    """Say again and again that the holder lives."""
+    while not held.ended.wait(told["seconds"] / 6):
+        began = time.monotonic()
         told["beat"] += 1
         try:
             lease.say(number, told)
             if lease.last() != number:
-                why = "another process took it."
-            elif time.monotonic() - last >= seconds * 2 / 3:
-                why = f"it could not be renewed for {time.monotonic() - last:.0f} s."
-            else:
-                last = time.monotonic()
-                continue
+                held.why, held.until = "another process took it.", began
+                return
         except Fault as error:
-            if time.monotonic() - last < seconds * 2 / 3:
-                continue
-            why = str(error)
-        if not ended.is_set():
-            _end(f"The lock on the lakehouse is lost, so this process ends at once: {why} The next run goes on.")
+            held.why = str(error)
+        else:
+            held.until = began + told["seconds"] * 2 / 3
+
+
+def _watch(held: _Held) -> None:
+    """End the process where the lock is lost, whatever a beat is waiting for."""
+    while not held.ended.wait(0.1):
+        if time.monotonic() >= held.until:
+            _end(f"The lock on the lakehouse is lost, so this process ends at once: {held.why} The next run goes on.")
 
 
 def _end(why: str) -> None:

@@ -24,6 +24,8 @@ with leased(sys.argv[1], "writer", {"pid": 1}, 0, lambda _: SystemExit(4)):
     print("held", flush=True)
     time.sleep(60)
 """
+# Behind its first word the store takes what is written, and never answers.
+HANG = "from spark_jobs.lock import _Lease; import time; _Lease.say = lambda *_: time.sleep(60)\n" + HOLD
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +119,17 @@ def test_a_holder_that_lost_the_lock_ends_at_once(tmp_path: Path, other: subproc
 
     assert other.returncode == 3
     assert "The lock on the lakehouse is lost" in said
+
+
+def test_a_holder_whose_store_does_not_answer_ends_before_another_may_begin(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANG, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with lock(tmp_path, "next", wait=60):
+            assert other.poll() == 3
+        _, said = other.communicate()
+    assert "the store did not answer" in said
 
 
 def test_a_number_that_was_taken_and_followed_long_ago_does_not_count(
