@@ -201,6 +201,10 @@ def _scratch(load: Load, draw: random.Random) -> Step:
     return Step(f"{load.dialect.insert} into scratch values {rows} {load.dialect.unless_there}", "scratch")
 
 
+def _words(load: Load, draw: random.Random) -> Step:
+    return Step("", "scratch", tuple((draw.randrange(100, 10**9), f"w{number}") for number in range(8)))
+
+
 def _truncate(load: Load, draw: random.Random) -> Step:
     return Step("truncate table scratch", "scratch")
 
@@ -217,7 +221,7 @@ def _grow(load: Load, draw: random.Random) -> Step:
 
 _KINDS: Final[Mapping[Callable[[Load, random.Random], Step], float]] = {
     _open: 6, _pay: 6, _rewrite: 2, _forget: 1, _close: 3, _rekey: 3, _stock: 6, _count: 3, _move: 2, _clear: 1,
-    _lines: 4, _more: 1, _cancel: 2, _scratch: 3, _truncate: 0.3, _grow: 4,
+    _lines: 4, _more: 1, _cancel: 2, _scratch: 3, _words: 1, _truncate: 0.3, _grow: 4,
 }  # fmt: skip
 
 
@@ -293,7 +297,7 @@ class PostgresLoad(Load):
         return self.server.connect()
 
     def transact(self, session: pg8000.native.Connection, steps: Sequence[Step], *, is_kept: bool = True) -> int:
-        """Run steps as one transaction; a load of lines is a COPY."""
+        """Run steps as one transaction; rows that are loaded are a COPY."""
         done = 0
         session.run("begin")
         try:

@@ -23,6 +23,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
@@ -32,7 +33,7 @@ from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
 from tests.broker import PASSWORD, USER, Broker
-from tests.projects import empty_project, rows_of
+from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
 
 PATIENCE = 120
@@ -299,6 +300,34 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
         *range(100, 125)
     ]
     assert lake.land(r"lost\..*", "lost").landed.read == 0
+
+
+def test_a_run_lands_topics_and_tells_machines_of_gaps_and_lag(
+    lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = "run.public.t"
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 10))
+    lake.land(r"run\..*", "run")
+    broker.produce(changes(topic, 10, 20))
+    broker.lose(topic, 14)
+
+    forget_tables(lake.spark)
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    summary, metrics = tmp_path / "run.json", tmp_path / "tidemark.prom"
+    command = ["run", "--kafka", broker.address, "--topics", r"run\..*", "--source-label", "run", "--project-dir",
+               str(lake.places.project), "--summary", str(summary), "--metrics", str(metrics)]  # fmt: skip
+    status = main(command)
+    forget_tables(lake.spark)
+
+    said = json.loads(summary.read_text())
+    assert (status, said["landed"]["landed"]) == (0, 6)
+    assert [(one["from_offset"], one["records"]) for one in said["gaps"] if one["topic"] == topic] == [(10, 4)]
+    [lag] = [one for one in said["lag"] if one["topic"] == topic]
+    assert (lag["records"], lag["seconds"]) == (0, 0)
+    told = metrics.read_text()
+    assert f'tidemark_topic_gap_records{{reason="retention",source_label="run",topic="{topic}"}} 4.0' in told
+    assert f'tidemark_topic_looked_at_timestamp_seconds{{source_label="run",topic="{topic}"}} 1.7' in told
 
 
 def test_a_topic_that_the_broker_compacts_is_told(lake: Lake, broker: Broker) -> None:
