@@ -140,7 +140,7 @@ def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: O
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     orders.build()
     orders.send(("u", {"id": 1, "state": "paid", "note": "late"}, {}))
-    orders.build("--select", "tag:layer:silver")
+    orders.build("--full-refresh", "--select", "tag:layer:silver")
     assert orders.living() == {1: "new"}
 
     orders.build()
