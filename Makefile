@@ -70,16 +70,16 @@ require:
 	@touch $@
 
 .PHONY: test
-test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run every test
-	$(VENV)/python -m pytest
+test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run every test, in two processes
+	$(VENV)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: tapes
 tapes: setup ## Draw 2,000 tapes (TIDEMARK_TAPES), and compare gold with the oracle after each batch
-	$(VENV)/python -m pytest -m long -o timeout=0 tests/generated
+	$(VENV)/python -m pytest -m long tests/generated
 
 .PHONY: kills
 kills: setup ## Kill 40 runs (TIDEMARK_KILLS) at named points and at random times, and compare what the next run makes of it
-	$(VENV)/python -m pytest -m long -o timeout=0 tests/faults
+	$(VENV)/python -m pytest -m long tests/faults
 
 .PHONY: captures
 captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in any order, and ask their databases

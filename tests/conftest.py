@@ -15,6 +15,11 @@ from spark_jobs.session import FOR_SMALL_TABLES, build_session
 from tests.network import Network
 
 PROJECT = Path(__file__).parents[1]
+# They begin first, longest first, so that several processes end together.
+LONGEST = (
+    "test_kills", "test_convergence", "test_cluster", "test_tapes", "test_captures", "test_forms", "test_live",
+    "test_corpus", "test_kafka", "test_mutants", "test_consistent_cut", "test_channels", "test_mongodb",
+)  # fmt: skip
 _TOLD = pytest.StashKey[list[str]]()
 
 
@@ -32,6 +37,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
     os.environ["TIDEMARK_CATALOG"] = str(home / "catalog")
     os.environ["SPARK_SUBMIT_OPTS"] = network.java_options
     os.environ["TIDEMARK_JAVA_OPTIONS"] = FOR_SMALL_TABLES
+    # `make test` has two such sessions at once, with servers, clusters and runs to kill beside them.
+    os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "3g")
     session = build_session(Places.of(PROJECT), catalog=True)
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
@@ -42,6 +49,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
 def told_at_end(request: pytest.FixtureRequest) -> list[str]:
     """Lines that are printed when the whole run ends: what generated tests met."""
     return request.config.stash.setdefault(_TOLD, [])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the longest files begin first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -29,6 +29,7 @@ HAZARDS = (
 
 
 @pytest.mark.long
+@pytest.mark.timeout(0)
 def test_gold_tells_every_generated_tape(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, told_at_end: list[str]
 ) -> None:

@@ -81,7 +81,7 @@ GOOD = (
 )
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """A project and an empty lakehouse, which the shared session's catalog takes for the time of these tests."""
     folder = tmp_path_factory.mktemp("jobs")
@@ -100,7 +100,7 @@ def tidemark(home: CommandLine, capsys: pytest.CaptureFixture[str]) -> CommandLi
     return home
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def landed(home: CommandLine) -> int:
     """The exit status of landing good and bad records together."""
     return main(["land", home.write("mixed.jsonl", *GOOD, *BAD.values()), "--project-dir", str(home.project)])
