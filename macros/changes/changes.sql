@@ -284,7 +284,7 @@ deliveries as (
         {%- set change -%}
             named_struct(
                 'feed', feed,
-                'change', {{ change_identity(key, 'struct(before_text, after_text)', scope.connectors) if key else 'identity' }},
+                'change', {{ change_identity(key, scope.connectors) if key else 'identity' }},
                 'ordinal', {{ '0' if key else 'ordinal' }}
             )
         {%- endset %}

@@ -180,7 +180,7 @@
             from (
                 select
                     *,
-                    {{ change_identity([], 'struct(before_text, after_text)', among) }} as identity,
+                    {{ change_identity([], among) }} as identity,
                     struct(
                         place,
                         {{ transaction_id(among) }} as transaction_id,

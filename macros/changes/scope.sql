@@ -26,9 +26,10 @@
       records: how many there are to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
+    {#- `identity` is of which making the ids of changes are: a log with others is made anew. -#}
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'identity': 2
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.source_fields -%}{%- do declared.update({'source_fields': captured.source_fields}) -%}{%- endif -%}

@@ -75,16 +75,18 @@
 
 
 {#-
-  Expression: what makes two records one change, a structure to hash (R3). Never `total_order` and never the envelope's
+  Expression over `before_text`, `after_text` and `log_number`: what makes two records one change, a structure to hash
+  (R3), which log of the source (R5) it is in among it. Never `total_order` and never the envelope's
   time, which differ between deliveries of one change. What tells no position repeats nothing that could be known: each
   delivery of it stands alone.
 
   Args:
       key: the declared key, whose value is in `key_struct`, or where that has a `problem` in `key_text`; none for a table without one
-      content: expression; which log of the source (R5) the change is in is in `log_number`
       among: names of connectors, as `connectors` takes them
 -#}
-{% macro change_identity(key, content, among) -%}
+{% macro change_identity(key, among) -%}
+    {#- Of columns that are NULL nothing: which are known when a record is read tells it from no other. -#}
+    {%- set content = 'to_json(struct(before_text, after_text))' -%}
     named_struct(
         {%- if key %}
         'key', key_struct,
