@@ -62,7 +62,9 @@ PLACES = {
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; made anew when lost."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
-        "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`).",
+        "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`). With Apicurio's"
+        " and ids of four bytes set `use-id=contentId` in the converter: an id is a content id, and a global one where no"
+        " content has it, since its bytes don't tell.",
     ),
     "TIDEMARK_REGISTRY_USER": ("none", "Who asks the registry, with `TIDEMARK_REGISTRY_PASSWORD`."),
     "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),
