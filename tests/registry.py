@@ -55,7 +55,7 @@ class StandIn:
             return 401, json.dumps({"error_code": 401, "message": "Unauthorized"})
         found = _PATH.match(path.partition("?")[0])
         number = int(found["id"]) if found else 0
-        is_other = bool(found and found["kind"] and self.only) and found["kind"] != self.only
+        is_other = found is not None and None not in (found["kind"], self.only) and found["kind"] != self.only
         if number not in self.schemas or is_other:
             return 404, json.dumps({"error_code": 40403, "message": f"Schema {number} not found"})
         text = json.dumps(self.schemas[number])
