@@ -36,7 +36,7 @@ _SCOPES = {
 _KINDS = {
     "text": "a text", "name": "a name", "names": "a list of names", "mapping": "a mapping",
     "boolean": "`true` or `false`", "number": "a number above 0", "connector": "the name of a connector",
-    "encoding": "one of the encodings below",
+    "encoding": "one of the encodings below", "placeholder": "a text, or `hex:` and two digits for each byte",
     "places": "a list of {`topic`, `partition`, `offset`, `label`}",
 }  # fmt: skip
 ENCODINGS = """\
@@ -62,7 +62,9 @@ PLACES = {
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; made anew when lost."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
-        "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`).",
+        "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`). Where its own"
+        " converters write ids of four bytes, set their `use-id=contentId`: an id is asked as a content id, and as a"
+        " global one where no content has it.",
     ),
     "TIDEMARK_REGISTRY_USER": ("none", "Who asks the registry, with `TIDEMARK_REGISTRY_PASSWORD`."),
     "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),

@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import struct
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import fastavro
@@ -34,11 +36,32 @@ def parts_of(text: str | None) -> tuple[Row | None, Any]:
     return (told["schema"], told["payload"]) if "schema" in told else (None, told)
 
 
+def decimal(digits: str) -> str:
+    """A decimal as `decimal.format=NUMERIC` writes it, until `numeric` takes the marks off: no float holds it."""
+    return f"<{digits}>"
+
+
+def to_bytes(unscaled: int) -> bytes:
+    """A decimal's digits as `decimal.format=BASE64` and Avro write them."""
+    return unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)
+
+
+def numeric(text: str) -> str:
+    """JSON with the numbers of `decimal`."""
+    return re.sub(r'"<([-0-9.]+)>"', r"\1", text)
+
+
 # --- Avro ---------------------------------------------------------------------------------------------------------
 
 
-def avro_field(described: Mapping[str, Any]) -> Row:
-    """A field of Connect's schema as AvroData writes it, with Connect's name and parameters beside the type."""
+def avro_type(described: Mapping[str, Any]) -> Any:
+    """A type of Connect's schema as AvroData writes it, with Connect's name and parameters beside it."""
+    if described["type"] == "struct":
+        return avro_record(described["name"], described["fields"])
+    if described["type"] == "array":
+        return {"type": "array", "items": _nullable(described["items"])}
+    if described["type"] == "map":
+        return {"type": "map", "values": _nullable(described["values"])}
     kind = _AVRO[described["type"]]
     beside: Row = {}
     if described["type"] == "int16":
@@ -49,10 +72,17 @@ def avro_field(described: Mapping[str, Any]) -> Row:
         beside["connect.parameters"] = described["parameters"]
     if described.get("name") == _DECIMAL:
         beside |= {"logicalType": "decimal", "precision": 64, "scale": int(described["parameters"]["scale"])}
-    plain: Any = {"type": kind, **beside} if beside else kind
-    if described.get("optional"):
-        return {"name": described["field"], "type": ["null", plain], "default": None}
-    return {"name": described["field"], "type": plain}
+    return {"type": kind, **beside} if beside else kind
+
+
+def _nullable(described: Mapping[str, Any]) -> Any:
+    return ["null", avro_type(described)] if described.get("optional") else avro_type(described)
+
+
+def avro_field(described: Mapping[str, Any]) -> Row:
+    """A field of Connect's schema as AvroData writes it."""
+    default = {"default": None} if described.get("optional") else {}
+    return {"name": described["field"], "type": _nullable(described), **default}
 
 
 def avro_record(name: str, fields: list[Mapping[str, Any]]) -> Row:
@@ -114,6 +144,8 @@ def _native(schema: Any, value: Any) -> Any:
     if isinstance(schema, dict) and schema["type"] == "record":
         return {one["name"]: _native(one["type"], value.get(one["name"])) for one in schema["fields"]}
     kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "bytes" and value is not None and value.startswith("<"):
+        return to_bytes(int(re.sub("[<>.]", "", value)))
     return base64.b64decode(value) if kind == "bytes" and value is not None else value
 
 
@@ -182,7 +214,7 @@ def schema_id(record: Record, registry: StandIn, *, is_compact: bool = False) ->
             if is_compact:
                 del made[part]
                 made[f"{part}_base64"] = base64.b64encode(
-                    wire(number, json.dumps(payload).encode(), "apicurio")
+                    wire(number, numeric(json.dumps(payload)).encode(), "apicurio")
                 ).decode()
     return made
 
@@ -193,7 +225,7 @@ def schema_id(record: Record, registry: StandIn, *, is_compact: bool = False) ->
 def cloud_event(record: Record, *, with_schema: bool = False, registry: StandIn | None = None) -> Record:
     """A record by CloudEventsConverter: JSON around data in JSON, or, with a registry, in Avro."""
     schema, payload = parts_of(record["value"])
-    if payload is None or schema is None:
+    if payload is None or "op" not in payload:
         return record
     source = payload["source"]
     event: Row = {
@@ -201,7 +233,7 @@ def cloud_event(record: Record, *, with_schema: bool = False, registry: StandIn 
         "source": f"/debezium/{source['connector']}/{source['name']}",
         "specversion": "1.0",
         "type": f"io.debezium.{source['connector']}.datachangeevent",
-        "time": "2020-01-13T13:55:39.738Z",
+        "time": datetime.fromtimestamp(source["ts_ms"] / 1000, UTC).isoformat(),
         "datacontenttype": "application/avro" if registry else "application/json",
         "iodebeziumop": payload["op"],
     }
@@ -210,8 +242,9 @@ def cloud_event(record: Record, *, with_schema: bool = False, registry: StandIn 
     if payload["transaction"]:
         event["iodebeziumtxid"] = payload["transaction"]["id"]
         event["iodebeziumtxtotalorder"] = str(payload["transaction"]["total_order"])
-    data = {"before": payload["before"], "after": payload["after"]}
+    data = {name: payload[name] for name in ("before", "after", "updateDescription") if name in payload}
     if registry:
+        assert schema is not None
         row = next(one["fields"] for one in schema["fields"] if one["field"] == "after")
         told = {
             "type": "record", "name": "Data", "namespace": record["topic"], "fields": [

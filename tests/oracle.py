@@ -227,8 +227,9 @@ class Decoder:
     """Decodes the rows of one table."""
 
     def __init__(self, options: TableOptions) -> None:
-        text = options.placeholder
-        blob = bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
+        told = options.placeholder
+        blob = bytes.fromhex(told[4:]) if told.startswith("hex:") else told.encode()
+        text = blob.decode(errors="replace")
         encoded = base64.b64encode(blob).decode()
         texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
         hstore = {text: text}

@@ -20,12 +20,13 @@ _PATH = re.compile(rf"^(?:{APICURIO}/ids/(?P<kind>globalIds|contentIds)|/schemas
 
 
 class StandIn:
-    """What the server knows: schemas by id, who may ask, and what was asked."""
+    """What the server knows: schemas by id (`only`: of one of Apicurio's kinds), who may ask, and what was asked."""
 
     def __init__(self) -> None:
         """An empty registry that anybody may ask."""
         self.schemas: dict[int, Any] = {}
         self.types: dict[int, str] = {}
+        self.only: str | None = None
         self.asked: list[str] = []
         self.status: int | None = None
         self.authorization: str | None = None
@@ -54,7 +55,8 @@ class StandIn:
             return 401, json.dumps({"error_code": 401, "message": "Unauthorized"})
         found = _PATH.match(path.partition("?")[0])
         number = int(found["id"]) if found else 0
-        if number not in self.schemas:
+        is_other = found is not None and None not in (found["kind"], self.only) and found["kind"] != self.only
+        if number not in self.schemas or is_other:
             return 404, json.dumps({"error_code": 40403, "message": f"Schema {number} not found"})
         text = json.dumps(self.schemas[number])
         if found and found["kind"]:

@@ -98,16 +98,32 @@
 {%- endmacro %}
 
 
-{#- The placeholder as each type writes it: text, base64, hexadecimal, a list of one, character codes, a map of itself (R7). -#}
+{#-
+  The placeholder as each type writes it, as a list of expressions: text, base64, hexadecimal, a list of one, character
+  codes, a map of itself (R7). Behind `hex:` stand the digits of its bytes, and the connector makes its text of them.
+-#}
 {% macro placeholder_texts(placeholder) -%}
     {%- set codes = [] -%}
-    {%- for letter in placeholder -%}{%- do codes.append('%d' | format(ascii(letter))) -%}{%- endfor -%}
-    {{ return({
-        'plain': placeholder,
-        'list': '["' ~ placeholder ~ '"]',
-        'codes': '[' ~ codes | join(',') ~ ']',
-        'map': '{"' ~ placeholder ~ '":"' ~ placeholder ~ '"}'
-    }) }}
+    {%- if placeholder.startswith('hex:') -%}
+        {%- set bytes = 'unhex(' ~ text_literal(placeholder[4:]) ~ ')' -%}
+        {%- set text = 'make_valid_utf8(cast(' ~ bytes ~ ' as string))' -%}
+        {%- for start in range(4, placeholder | length, 2) -%}
+            {%- set code = placeholder[start:start + 2] | int(base=16) -%}
+            {#- Java's bytes have a sign. -#}
+            {%- do codes.append(code - 256 if code > 127 else code) -%}
+        {%- endfor -%}
+        {%- set one = "concat('[\"', " ~ text ~ ", '\"]')" -%}
+        {%- set pair = "concat('{\"', " ~ text ~ ", '\":\"', " ~ text ~ ", '\"}')" -%}
+    {%- else -%}
+        {%- set text = text_literal(placeholder) -%}
+        {%- set bytes = 'encode(' ~ text ~ ", 'utf-8')" -%}
+        {%- for letter in placeholder -%}{%- do codes.append(ascii(letter)) -%}{%- endfor -%}
+        {%- set one = text_literal('["' ~ placeholder ~ '"]') -%}
+        {%- set pair = text_literal('{"' ~ placeholder ~ '":"' ~ placeholder ~ '"}') -%}
+    {%- endif -%}
+    {{ return([
+        text, 'base64(' ~ bytes ~ ')', 'lower(hex(' ~ bytes ~ '))', one, text_literal('[' ~ codes | join(',') ~ ']'), pair
+    ]) }}
 {%- endmacro %}
 
 
@@ -130,20 +146,13 @@
     {%- if long -%}
     array_compact(array(
         {%- for spec in long %}
-            if({{ field_text(row, spec, columns) }} in ({{ absent_literals(absent) }}), {{ text_literal(spec.name) }}, null)
+            if({{ field_text(row, spec, columns) }} in ({{ absent | join(', ') }}), {{ text_literal(spec.name) }}, null)
             {{- ',' if not loop.last }}
         {%- endfor %}
         ))
     {%- else -%}
     cast(array() as array<string>)
     {%- endif -%}
-{%- endmacro %}
-
-
-{% macro absent_literals(absent) -%}
-    {{ text_literal(absent.plain) }}, base64(encode({{ text_literal(absent.plain) }}, 'utf-8')),
-    {{- ' ' }}lower(hex({{ text_literal(absent.plain) }})), {{ text_literal(absent.list) }},
-    {{- ' ' ~ text_literal(absent.codes) }}, {{ text_literal(absent.map) }}
 {%- endmacro %}
 
 

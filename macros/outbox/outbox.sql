@@ -49,7 +49,7 @@ told as (
         {{ json_string(header_text('id')) }} as event_id,
         {{ json_string(record_text('key')) }} as aggregate_id,
         {{ json_string(header_text('type')) }} as event_type,
-        {{ json_string(outbox_payload()) }} as payload
+        {{ json_string('nullif(' ~ record_text('value') ~ ", 'null')") }} as payload
     from {{ lakehouse_table('bronze', 'records') }}
     where {{ is_outbox_event(topics) }}
 
@@ -113,17 +113,6 @@ select
     batch_id,
     landed_at
 from typed
-{%- endmacro %}
-
-
-{#- Expression: a record's value without a schema around it. -#}
-{% macro outbox_payload() -%}
-    {%- set text = record_text('value') -%}
-    if(
-        array_sort(json_object_keys({{ text }})) = array('payload', 'schema'),
-        from_json({{ text }}, 'payload string').payload,
-        {{ text }}
-    )
 {%- endmacro %}
 
 

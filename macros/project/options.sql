@@ -128,7 +128,7 @@
                     ~ ' changes stay in the quarantine otherwise.',
             },
             'placeholder': {
-                'takes': 'text', 'default': '__debezium_unavailable_value', 'rule': 'R7',
+                'takes': 'placeholder', 'default': '__debezium_unavailable_value', 'rule': 'R7',
                 'about': 'The connector\'s `unavailable.value.placeholder`: the text that stands for an unchanged value.',
             },
             'before_is_whole': {
@@ -276,6 +276,8 @@
         {{ return(value in connector_names()) }}
     {%- elif takes == 'name' -%}
         {{ return(value is string) }}
+    {%- elif takes == 'placeholder' -%}
+        {{ return(value is string and modules.re.match('(?!hex:).|hex:([0-9a-fA-F]{2})+$', value) is not none) }}
     {%- elif takes == 'encoding' -%}
         {{ return(value is string and modules.re.sub('Decimal:-?[0-9]+$', 'Decimal:<scale>', value) in declarable_encodings()) }}
     {%- endif -%}
@@ -286,7 +288,7 @@
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
         'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false', 'number': 'a number above 0',
-        'connector': connector_names() | join(' or '),
+        'placeholder': 'a text, or hex: and two digits for each byte', 'connector': connector_names() | join(' or '),
         'places': 'a list of {topic, partition, offset}, each with a label or without',
         'encoding': declarable_encodings() | join(' or ')
     }[takes]) }}

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from spark_jobs.landing.record_files import text_of
-from spark_jobs.landing.registry import GLOBAL, SHORT, Registries, parsed
+from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Registries, parsed
 
 # More schemas than a landing of thousands of tables has; random bytes can name any number of them.
 MOST_SCHEMAS = 1000
@@ -69,12 +69,12 @@ def told(column: Column, headers: Column, part: str) -> Column:
         part: `key` or `value`.
 
     Returns:
-        A struct of `kind` (`registry.SHORT` or `GLOBAL`), `id` and `data`.
+        A struct of `kind` (`registry.SHORT`, `GLOBAL` or `CONTENT`), `id` and `data`.
     """
     by_header = F.coalesce(
         *[
             F.when(F.length(value) == 8, _id_struct(kind, F.hex(value), column))
-            for kind, name in ((GLOBAL, "globalId"), (SHORT, "contentId"))
+            for kind, name in ((GLOBAL, "globalId"), (CONTENT, "contentId"))
             for value in [header(headers, f"apicurio.{part}.{name}")]
         ]
     )

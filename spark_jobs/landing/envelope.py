@@ -50,6 +50,10 @@ REASONS = {
     "flattened-document": "a document that ExtractNewDocumentState flattened: it has lost its BSON types, and an update"
     " doesn't tell what it left alone; take the transform out of the connector",
     "event-without-attributes": "a CloudEvent without op and source: set extension.attributes.enable=true",
+    "event-without-time": "a CloudEvent without a time: MongoDB's reads have that of their envelope alone, which"
+    " CloudEvents leave out; take snapshots with another converter",
+    "payload-not-last": "its payload, or a CloudEvent's data, stands before other fields, spelled so that its numbers"
+    " can't be taken over digit by digit",
     "registry-unknown": "it holds the id of a schema, and no registry that gives such ids is set:"
     " TIDEMARK_REGISTRY_URL, then release it",
     "schema-unknown": "the schema registry knows no schema of its id",

@@ -6,7 +6,8 @@ it stands the plain form, JSON without a schema, as a connector with JsonConvert
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,9 +23,13 @@ _BLOCK = (
     "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "schema", "table", "collection",
     "sequence", "txId", "lsn", "xmin", "server_id", "gtid", "file", "pos", "row", "thread", "scn", "commit_scn",
     "rs_id", "ssn", "redo_thread", "user_name", "commit_lsn", "change_lsn", "event_serial_no", "rs", "ord", "h",
-    "lsid", "txnNumber", "wallTime",
+    "lsid", "txnNumber", "tord", "stxnid", "wallTime",
 )  # fmt: skip
 _EVENT = "iodebezium"
+# Records of Apicurio's converter to JSON.
+_WITH_ID = r'(?s)^\s*\{\s*"schemaId"\s*:\s*([0-9]{1,18})\s*,\s*"payload"\s*:\s*(.*)\}\s*$'
+# How often a name may stand in a text, in other places than its field's, before that is looked for no more.
+_MOST_PLACES = 100
 
 # What a flattened row has to say of its source (R4, R5, R10), by connector; any of the fields may be NULL.
 _NEEDED = ("op", "connector", "name", "db", "table", "ts_ms")
@@ -73,12 +78,14 @@ def is_suspect(reason: Column, kind: Column) -> Column:
     value = F.col("value")
     # Apicurio's converter to JSON writes the id of a schema in the schema's place.
     has_id = F.contains(F.substring(value, 1, 40), F.lit(b'"schemaId"'))
+    tells_op = F.contains(value, F.lit(b'"__op"'))
     is_odd = (
         # Cheap for what most records are: JSON with a key in JSON, or this would have a reason.
-        F.when(reason.isNotNull(), reason.isin(*_DOUBTFUL))
+        # A flattened row with a column `ddl` seems to be a change of schema.
+        F.when(reason.isNotNull(), reason.isin(*_DOUBTFUL) | ((reason == "no-source") & tells_op))
         .when(kind.isin("change", "truncate", "message"), has_id)
         .when(kind == "tombstone", has_magic(F.col("key")) | _has_header("__op"))
-        .otherwise(has_magic(F.col("key")) | has_id | F.contains(value, F.lit(b'"__op"')))
+        .otherwise(has_magic(F.col("key")) | has_id | tells_op)
     )
     return F.coalesce(is_odd | _is_outbox(), F.lit(False)) & F.col("topic").isNotNull()
 
@@ -109,6 +116,7 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
         F.col("key_json").alias("plain_key"),
         F.when(F.col("form") == "event", F.col("event_text"))
         .when(F.col("form") == "flattened", F.col("flat_text"))
+        .when((F.col("form") == "outbox") & F.col("is_unwrapped"), F.coalesce("payload", F.lit("null")))
         .otherwise(F.when(F.col("value_schema").isNotNull(), F.col("payload")))
         .alias("plain_value"),
         F.when(F.col("form") == "event", F.col("event_schema"))
@@ -116,31 +124,85 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
         .otherwise(F.col("value_schema"))
         .alias("plain_schema"),
         (F.col("form") == "outbox").alias("is_outbox"),
-        F.coalesce("value_code", "event_code", "flat_code", "key_code").alias("reason"),
+        F.coalesce("value_code", "payload_code", "event_code", "flat_code", "key_code").alias("reason"),
         F.when(F.col("flat_code") == "flattened-without-fields", F.col("flat_missing")).alias("detail"),
     )  # fmt: skip
 
 
 def _unwrapped(rows: DataFrame) -> DataFrame:
-    """Add `payload`, the JSON text of the value without a schema around it, `payload_schema`, and `form`."""
-    text = F.coalesce("value_json", text_of(F.col("value")))
-    wrapped = F.from_json(text, "`schema` string, payload string", JSON_LIMITS)
-    is_wrapped = F.array_sort(F.json_object_keys(text)) == F.array(F.lit("payload"), F.lit("schema"))
+    """Add `payload`, the JSON text of the value without a schema around it, what is known of it, and `form`.
+
+    What is known: `payload_schema`, `is_unwrapped` (whether a schema stood around it) and `payload_code` (of R2).
+    """
+    rows = rows.withColumn("text", F.coalesce("value_json", text_of(F.col("value"))))
+    rows = rows.withColumn("parts", F.when(F.col("value_json").isNull(), _parts_of(F.col("text"))))
+    rows = rows.withColumn("payload", F.when(F.col("parts").isNull(), F.col("text")).otherwise(F.col("parts.payload")))
     keys = F.json_object_keys("payload")
     has_sign = F.coalesce(F.arrays_overlap(keys, _texts([f"__{name}" for name in _SIGNS])), F.lit(False))
+    # A table can have a column `op`.
+    source = F.from_json("payload", "source struct<connector: string>", JSON_LIMITS)["source"]["connector"]
+    is_envelope = F.array_contains(keys, "op") & source.isNotNull()
     form = (
         F.when(_is_outbox(), "outbox")
         .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
-        .when(~F.array_contains(keys, "op") & has_sign, "flattened")
+        .when(~is_envelope & has_sign, "flattened")
         .when(F.col("value").isNull() & _has_header("__op"), "flattened")
         .otherwise("envelope")
     )
-    is_unwrapped = F.col("value_json").isNull() & F.coalesce(is_wrapped, F.lit(False))
+    is_inexact = (F.col("form") != "envelope") & F.col("parts.is_inexact")
     return (
-        rows.withColumn("payload", F.when(is_unwrapped, wrapped["payload"]).otherwise(text))
-        .withColumn("payload_schema", F.when(is_unwrapped, wrapped["schema"]).otherwise(F.col("value_schema")))
+        rows.withColumn("payload_schema", F.coalesce("parts.schema", "value_schema"))
         .withColumn("form", form)
+        .withColumn("is_unwrapped", F.col("parts").isNotNull())
+        .withColumn("payload_code", F.when(is_inexact, "payload-not-last"))
+        .drop("text", "parts")
     )
+
+
+def _parts_of(text: Column) -> Column:
+    """Schema and payload of an object that is nothing else; NULL for any other text."""
+    read = F.from_json(text, "`schema` string, payload string", JSON_LIMITS)
+    exact = exact_field(text, "payload", read["payload"])
+    is_wrapped = F.array_sort(F.json_object_keys(text)) == F.array(F.lit("payload"), F.lit("schema"))
+    return F.when(
+        is_wrapped,
+        F.struct(
+            read["schema"].alias("schema"),
+            F.coalesce(exact, read["payload"]).alias("payload"),
+            (exact.isNull() & read["payload"].isNotNull()).alias("is_inexact"),
+        ),
+    )
+
+
+def exact_field(text: Column, name: str, read: Column) -> Column:
+    """A field's value as an object's text spells it: what `from_json` gives of an object has numbers of 17 digits.
+
+    Args:
+        text: The object.
+        name: The field: the last one, or spelled as Spark would spell it.
+        read: Its value as `from_json` gives it.
+
+    Returns:
+        The text; NULL where the field stands before others and is spelled otherwise.
+    """
+    quoted = f'"{name}"'
+    pieces = F.split(text, re.escape(quoted), _MOST_PLACES)
+    fronts = F.transform(
+        F.slice(pieces, F.lit(1), F.size(pieces) - F.lit(1)),
+        lambda _, number: F.array_join(F.slice(pieces, F.lit(1), number + F.lit(1)), quoted),
+    )
+    # The name is the field's, and no text or field of something within, where an object could end in front of it.
+    is_whole = F.filter(
+        fronts,
+        lambda front: F.json_object_keys(F.concat(F.rtrim(front, F.lit(", \n\r\t")), F.lit("}"))).isNotNull(),
+    )
+    front = F.try_element_at(is_whole, F.lit(-1))
+    behind = F.substr(text, F.length(front) + F.lit(len(quoted) + 1))
+    is_last = F.try_element_at(F.json_object_keys(text), F.lit(-1)) == name
+    value = F.when(is_last & front.isNotNull(), F.regexp_extract(behind, r"(?s)^\s*:\s*(.*\S)\s*\}\s*$", 1))
+    # Nothing is lost of a text, which may hold an object.
+    is_text = ~read.startswith("{") | value.startswith('"')
+    return F.when(read.isNull() | text.contains(read) | is_text, read).otherwise(value)
 
 
 def _with_flattened(rows: DataFrame) -> DataFrame:
@@ -193,6 +255,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     # The row with what was added to it: no column is declared or seen under those names.
     image = F.when(op == "d", F.lit(None)).otherwise(F.col("payload"))
     before = F.when(op == "d", F.col("payload"))
+    nothing = F.lit("null")
     told_fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
     described = F.concat(F.lit('{"flattened":true,"fields":[{"field":"after","fields":'), told_fields, F.lit("}]}"))
     named = F.to_json(F.array_sort(F.array_except(F.array_distinct("names"), _texts(METADATA))))
@@ -208,7 +271,13 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
         .withColumn(
             "flat_text",
             _envelope(
-                op, value("ts_ms"), source, F.when(is_told("transaction_id"), F.to_json(transaction)), before, image
+                op,
+                value("ts_ms"),
+                source,
+                F.when(is_told("transaction_id"), F.to_json(transaction)),
+                F.concat(
+                    F.lit('"before":'), F.coalesce(before, nothing), F.lit(',"after":'), F.coalesce(image, nothing)
+                ),
             ),
         )
         .withColumn("flat_schema", F.when(F.col("payload").isNotNull(), F.coalesce(described, named)))
@@ -219,27 +288,27 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
 def _with_events(spark: SparkSession, rows: DataFrame, known: Sequence[str], registries: Registries) -> DataFrame:
     """Add the envelope of CloudEvents: `event_text`, `event_schema` and `event_code`."""
     attributes = {name: f"{_EVENT}{name.replace('_', '').lower()}" for name in _BLOCK}
-    more = [f"{_EVENT}{name}" for name in ("op", "txtotalorder")]
-    wanted = ", ".join(f"`{name}` string" for name in dict.fromkeys(["type", "data", *attributes.values(), *more]))
+    more = ["time", "data", *[f"{_EVENT}{name}" for name in ("op", "txtotalorder")]]
+    wanted = ", ".join(f"`{name}` string" for name in dict.fromkeys([*more, *attributes.values()]))
     is_event = F.col("form") == "event"
     event = F.when(is_event, F.from_json("payload", wanted, JSON_LIMITS))
-    packed = F.try_to_binary(F.when(~F.col("event.data").startswith("{"), F.col("event.data")), F.lit("base64"))
+    is_object = F.col("event.data").startswith("{")
+    packed = F.try_to_binary(F.when(~is_object, F.col("event.data")), F.lit("base64"))
     rows = rows.withColumn("event", event).withColumn("packed", packed).localCheckpoint()
     if rows.where(has_magic(F.col("packed"))).limit(1).count():
         none = F.array().cast("array<struct<key: string, value: binary>>")
         rows = decoded(spark, rows, {"data": told(F.col("packed"), none, "data")}, registries).localCheckpoint()
     else:
         rows = rows.withColumns({f"data_{name}": F.lit(None).cast("string") for name in ("json", "schema", "code")})
-    plain = F.coalesce(
-        "data_json",
-        F.when(F.col("event.data").startswith("{"), F.col("event.data")),
-        text_of(F.col("packed")),
+    plain = F.when(is_object, exact_field(F.col("payload"), "data", F.col("event.data"))).otherwise(
+        F.coalesce("data_json", text_of(F.col("packed")))
     )
-    parts = "`before` string, `after` string, updateDescription string"
-    read = F.from_json("data", f"`schema` string, payload struct<{parts}>, {parts}", JSON_LIMITS)
-    rows = rows.withColumn("data", plain).withColumn("data", read)
-    images = F.coalesce("data.payload", F.struct("data.before", "data.after", "data.updateDescription"))
-    rows = rows.withColumn("images", images)
+    rows = rows.withColumn("data", plain).withColumn("data_parts", _parts_of(F.col("data")))
+    is_inexact = (is_object & F.col("data").isNull()) | F.coalesce("data_parts.is_inexact", F.lit(False))
+    images = F.trim(
+        F.when(F.col("data_parts").isNull(), F.col("data")).otherwise(F.col("data_parts.payload")), F.lit(" \n\r\t")
+    )
+    members = F.when(F.json_object_keys(images).isNotNull(), F.substr(images, F.lit(2), F.length(images) - F.lit(2)))
     attribute = {name: F.col(f"event.{said}") for name, said in attributes.items()}
     # The ids of source and transaction have one attribute; where both are told it holds the transaction's.
     both = attribute["txId"]
@@ -249,50 +318,32 @@ def _with_events(spark: SparkSession, rows: DataFrame, known: Sequence[str], reg
     order = F.col(f"event.{_EVENT}txtotalorder")
     transaction = F.when(order.isNotNull(), F.to_json(F.struct(both.alias("id"), order.alias("total_order"))))
     source = F.to_json(F.struct(*[value.alias(name) for name, value in attribute.items()]))
-    is_document = attribute["connector"] == "mongodb"
-
-    def image(name: str) -> Column:
-        # MongoDB's are texts that hold JSON.
-        return F.when(is_document, quoted_json(F.col(f"images.{name}"))).otherwise(F.col(f"images.{name}"))
-
-    change = F.col("images.updateDescription")
-    return rows.withColumn(
-        "event_text",
-        _envelope(
-            F.col(f"event.{_EVENT}op"), F.lit(None).cast("string"), source, transaction,
-            image("before"), image("after"), {"updateDescription": F.when(change.startswith("{"), change)},
-        ),
-    ).withColumn(
-        "event_schema", F.coalesce("data_schema", "data.schema")
-    ).withColumn(
-        "event_code",
-        F.when(
-            is_event,
-            F.coalesce(
-                F.when(F.col(f"event.{_EVENT}op").isNull(), "event-without-attributes"), F.col("data_code")
-            ),
-        ),
-    )  # fmt: skip
+    # The envelope's time is not among the attributes. Where the source has none, as for MongoDB's reads, the event's
+    # own is left; most often it is made of the source's, and is 1970 then.
+    has_time = F.coalesce(*[F.nullif(attribute[name], F.lit("0")) for name in _TIMES]).isNotNull()
+    at = F.unix_millis(F.try_to_timestamp("event.time"))
+    at = F.when(~has_time & (at > 0), at.cast("string"))
+    code = F.coalesce(
+        F.when(F.col(f"event.{_EVENT}op").isNull(), "event-without-attributes"),
+        F.col("data_code"),
+        F.when(is_inexact, "payload-not-last"),
+        F.when(~has_time & at.isNull(), "event-without-time"),
+    )
+    return rows.withColumns(
+        {
+            "event_text": _envelope(F.col(f"event.{_EVENT}op"), at, source, transaction, members),
+            "event_schema": F.coalesce("data_schema", "data_parts.schema"),
+            "event_code": F.when(is_event, code),
+        }
+    )
 
 
-def _envelope(
-    op: Column,
-    at: Column,
-    source: Column,
-    transaction: Column,
-    before: Column,
-    after: Column,
-    more: Mapping[str, Column] | None = None,
-) -> Column:
-    """The JSON text of an envelope, from texts of JSON; `op` and `at` are plain texts."""
-    nothing = F.lit("null")
-    parts = {
-        "op": quoted_json(op), "ts_ms": quoted_json(at), "source": source, "transaction": transaction,
-        "before": before, "after": after,
-    }  # fmt: skip
-    said = [F.concat(F.lit(f'"{name}":'), F.coalesce(text, nothing)) for name, text in parts.items()]
-    extra = [F.concat(F.lit(f'"{name}":'), text) for name, text in (more or {}).items()]
-    return F.concat(F.lit("{"), F.concat_ws(",", *said, *extra), F.lit("}"))
+def _envelope(op: Column, at: Column, source: Column, transaction: Column, images: Column) -> Column:
+    """The JSON text of an envelope: `images` as members of an object, `op` and `at` plain texts, the others JSON."""
+    parts = {"op": quoted_json(op), "ts_ms": quoted_json(at), "source": source, "transaction": transaction}
+    said = [F.concat(F.lit(f'"{name}":'), F.coalesce(text, F.lit("null"))) for name, text in parts.items()]
+    # Of a name that an object has twice the last counts.
+    return F.concat(F.lit("{"), F.concat_ws(",", F.nullif(F.trim(images), F.lit("")), *said), F.lit("}"))
 
 
 def quoted_json(text: Column) -> Column:
@@ -337,10 +388,8 @@ def _is_outbox() -> Column:
 def _told_value(told_value: Column) -> Column:
     """The id of a value: in front of its bytes, or in the JSON that Apicurio's converter writes around it."""
     text = text_of(F.col("value"))
-    # With quotes in front of the id's name this is JSON of two fields; more of it is read only then.
-    is_pretty = F.coalesce(text.rlike(r'^\s*\{\s*"schemaId"\s*:\s*[0-9]{1,18}\s*,\s*"payload"\s*:'), F.lit(False))
-    read = F.from_json(text, "schemaId bigint, payload string", JSON_LIMITS)
+    found = [F.regexp_extract(text, _WITH_ID, number) for number in (1, 2)]
     pretty = F.struct(
-        F.lit(GLOBAL).alias("kind"), read["schemaId"].alias("id"), read["payload"].cast("binary").alias("data")
+        F.lit(GLOBAL).alias("kind"), found[0].try_cast("bigint").alias("id"), found[1].cast("binary").alias("data")
     )
-    return F.coalesce(told_value, F.when(is_pretty, pretty))
+    return F.coalesce(told_value, F.when(text.rlike(_WITH_ID), pretty))

@@ -19,9 +19,12 @@ import yaml
 
 from spark_jobs.errors import Fault, UsageError
 
-# Ids as records carry them: four bytes, as Confluent's converters write them (in Apicurio's words a content id), or
-# eight, Apicurio's global id.
-SHORT, GLOBAL = "id", "global_id"
+# Ids as records carry them: four bytes, as Confluent's converters write them; eight, Apicurio's global id; Apicurio's
+# content id where a header says that it is one.
+SHORT, GLOBAL, CONTENT = "id", "global_id", "content_id"
+# Where Apicurio's API is asked for them. Four bytes are a content id, or with `use-id=globalId` a global one: nothing
+# in the record tells which.
+_PLACES = {SHORT: ("contentIds", "globalIds"), GLOBAL: ("globalIds",), CONTENT: ("contentIds",)}
 _VARIABLES = {
     "url": "TIDEMARK_REGISTRY_URL",
     "user": "TIDEMARK_REGISTRY_USER",
@@ -61,7 +64,7 @@ class Registry:
         """The schema of an id.
 
         Args:
-            kind: `SHORT` or `GLOBAL`.
+            kind: `SHORT`, `GLOBAL` or `CONTENT`.
             schema_id: The id.
 
         Raises:
@@ -103,7 +106,6 @@ class Registry:
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
 
-        place = "globalIds" if kind == GLOBAL else "contentIds"
         with requests.Session() as session:
             retries = Retry(total=_TRIES - 1, backoff_factor=0.2, status_forcelist=(500, 502, 503, 504))
             retries.raise_on_status = False
@@ -114,9 +116,12 @@ class Registry:
             if self.token is not None:
                 session.headers["Authorization"] = f"Bearer {self.token}"
             try:
-                answer = session.get(
-                    f"{self.url.rstrip('/')}/ids/{place}/{schema_id}", timeout=_SECONDS, verify=self.ca or True
-                )
+                for place in _PLACES[kind]:
+                    answer = session.get(
+                        f"{self.url.rstrip('/')}/ids/{place}/{schema_id}", timeout=_SECONDS, verify=self.ca or True
+                    )
+                    if answer.status_code != 404:
+                        break
             except requests.RequestException as error:
                 raise self._silent(error) from None
         if answer.status_code == 404:
@@ -178,11 +183,11 @@ class Registries:
     def schema(self, kind: str, schema_id: int) -> Found:
         """The schema of an id; see `Registry.schema`.
 
-        A global id is Apicurio's alone. One of four bytes is Confluent's where both are known.
+        Global and content ids are Apicurio's alone. One of four bytes is Confluent's where both are known.
         """
         apicurio = [one for one in self.known if one.is_apicurio]
         others = [one for one in self.known if not one.is_apicurio]
-        asked = apicurio if kind == GLOBAL else others or apicurio
+        asked = (others or apicurio) if kind == SHORT else apicurio
         found = Found(code="registry-unknown")
         for one in asked:
             found = one.schema(kind, schema_id)

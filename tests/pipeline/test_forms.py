@@ -12,30 +12,39 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.errors import Fault
 from spark_jobs.landing.avro import MOST_SCHEMAS
+from spark_jobs.landing.forms import exact_field
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held, release
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
-from tests.forms import Record, avro, cloud_event, flattened, parts_of, schema_id, wire
-from tests.projects import empty_project, rows_of, run_models
+from tests.forms import Record, avro, cloud_event, decimal, flattened, numeric, parts_of, schema_id, to_bytes, wire
+from tests.projects import empty_project, renamed, rows_of, run_models
 from tests.registry import StandIn, serving
-from tests.source import Column, Source, Table
+from tests.source import UNAVAILABLE, Column, Source, Table
 
 Row: TypeAlias = dict[str, Any]
 
 DECIMAL = {
     "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
     "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+}  # fmt: skip
+STRUCT = {
+    "type": "struct", "name": "fm.Place",
+    "fields": [
+        {"field": "x", "type": "int32", "optional": True}, {"field": "label", "type": "string", "optional": True},
+    ],
 }  # fmt: skip
 COLUMNS = [
     Column("id", {"type": "int32"}),
@@ -44,36 +53,56 @@ COLUMNS = [
     Column("made_at", {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}),
     Column("is_new", {"type": "boolean"}),
     Column("doc", is_large=True),
+    Column("amount", {**DECIMAL, "parameters": {"scale": "2", "connect.decimal.precision": "20"}}),
+    Column("tags", {"type": "array", "items": {"type": "string", "optional": True}}),
+    Column("marks", {"type": "map", "keys": {"type": "string"}, "values": {"type": "string", "optional": True}}),
+    Column("place", STRUCT),
 ]
+AMOUNT = "12345678901234567.89"  # more digits than a double has
 # Without a schema records don't say how they encode the price and the time.
 DECLARED = """
     'id': 'int', 'name': 'string', 'is_new': 'boolean', 'doc': 'string',
     'price': {'type': 'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'},
     'made_at': {'type': 'timestamp_ntz', 'encoding': 'io.debezium.time.MicroTimestamp'},
+    'amount': {'type': 'decimal(20,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'},
+    'tags': 'array<string>', 'marks': 'map<string,string>', 'place': 'string',
 """
+CAPTURES = Path(__file__).parents[1] / "captures"
 RELATIONAL = ("mariadb", "oracle", "sqlserver", "db2")
 HISTORY_OF = (
     "id", "name", "price", "made_at", "is_new", "doc", "valid_from", "valid_to", "is_current", "opened_by", "closed_by",
+    "amount", "tags", "marks", "place", "note",
     "previous_key", "next_key", "is_start_known", "unresolved_columns", "exact_values", "position", "transaction_id",
     "offset",
 )  # fmt: skip
 
 
+def field_of_note(connector: str) -> str:
+    """The field of the column `note`: one that records other than rows have too."""
+    return "op" if connector == "postgresql" else "ddl"
+
+
 def base64_of(cents: int) -> str:
-    return base64.b64encode(cents.to_bytes((cents.bit_length() + 8) // 8, "big", signed=True)).decode()
+    return base64.b64encode(to_bytes(cents)).decode()
 
 
-def row(number: int, name: str | None, cents: int | None) -> Row:
+def plain_row(number: int, name: str | None, cents: int | None) -> Row:
     price = None if cents is None else base64_of(cents)
     return {
         "id": number, "name": name, "price": price, "made_at": 1_700_000_000_000_000 + number,
-        "is_new": number % 2 == 0, "doc": "long" * number,
+        "is_new": number % 2 == 0, "doc": "long" * number, "amount": decimal(AMOUNT), "tags": ["a", None, "b"],
+        "marks": {"colour": "red", "none": None}, "place": {"x": number, "label": "here"},
     }  # fmt: skip
 
 
 def life(prefix: str, connector: str = "postgresql") -> list[Record]:
     """A snapshot, updates, two changes in one transaction, a delete, the row again, and a change of key."""
-    source, table = Source(prefix, connector=connector), Table("items", COLUMNS, ("id",))
+    field = field_of_note(connector)
+    source, table = Source(prefix, connector=connector), Table("items", [*COLUMNS, Column(field)], ("id",))
+
+    def row(number: int, name: str | None, cents: int | None) -> Row:
+        return {**plain_row(number, name, cents), field: "x"}
+
     for number, name, cents in ((1, "one", 1050), (2, 'zwei "2" \\ ü 𝄞', None)):
         table.rows[table.key_of({"id": number})] = row(number, name, cents)
     source.snapshot(table)
@@ -124,6 +153,7 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
     """Topic prefix → what its records are made by."""
     return {
         "fm_plain": lambda one: one,
+        "fm_hex": lambda one: one,
         "fm_confluent": lambda one: avro(one, registry),
         "fm_apicurio": lambda one: avro(one, registry, "apicurio"),
         "fm_headers": lambda one: avro(one, registry, "headers"),
@@ -141,6 +171,21 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
     }
 
 
+def forms_of_connectors(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
+    """Topic prefix → what the records of connectors other than PostgreSQL's are made by."""
+    return {
+        "fm_flat": flattened,
+        "fm_event": cloud_event,
+        "fm_confluent": lambda one: avro(one, registry),
+    }
+
+
+def documents() -> list[Record]:
+    """The changes that a collection of MongoDB's sent; of reads a CloudEvent tells no time."""
+    records = [json.loads(line) for line in renamed(CAPTURES / "synthetic-mongodb-2.5.4", "fm_mongo")]
+    return [one for one in records if one["value"] and parts_of(one["value"])[1]["op"] != "r"]
+
+
 def topic(name: str, *records: Row) -> list[Record]:
     """Records of a topic as its lines have them; of each what is said, and nothing else."""
     nothing = {"topic": name, "partition": 0, "timestamp": 1_700_000_000_000, "key": None, "value": None, "headers": []}
@@ -156,6 +201,20 @@ def without(*names: str) -> Row:
     made = flattened(life("fm_lacking")[3], without=names)
     assert made is not None
     return {"value": made["value"], "key": made["key"]}
+
+
+def payload_first() -> Row:
+    """A flattened row whose schema stands behind it."""
+    schema, payload = parts_of(without()["value"])
+    return {"value": json.dumps({"payload": payload, "schema": schema})}
+
+
+def read_of_a_document(at: str) -> Row:
+    """A CloudEvent of a snapshot's read, which has no time in MongoDB's log; `at` is the event's own."""
+    source = {"connector": "mongodb", "name": "fm_mongo", "rs": "rs0", "db": "shop", "collection": "notes"}
+    attributes = {f"iodebezium{name}": text for name, text in {**source, "tsms": "0", "snapshot": "true"}.items()}
+    event = {"specversion": "1.0", "time": at, "iodebeziumop": "r", **attributes, "data": {"after": '{"_id": 1}'}}
+    return {"value": json.dumps(event), "key": '{"id": "1"}'}
 
 
 def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]]:
@@ -179,6 +238,10 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         "fm_bad.attributes": (
             topic("fm_bad.attributes", {"value": json.dumps(no_attributes)}),
             "event-without-attributes", "extension.attributes.enable=true",
+        ),
+        "fm_bad.payload": (topic("fm_bad.payload", payload_first()), "payload-not-last", "digit by digit"),
+        "fm_bad.time": (
+            topic("fm_bad.time", read_of_a_document("1970-01-01T00:00:00Z")), "event-without-time", "MongoDB's reads",
         ),
         "fm_bad.document": (
             topic("fm_bad.document", {"value": json.dumps(document)}), "flattened-document", "ExtractNewDocumentState",
@@ -211,6 +274,11 @@ EVENTS = [
         # An envelope as a payload is a payload all the same.
         "value": json.dumps({"schema": None, "payload": {"op": "c", "id": 5, "source": {"name": "x", "table": "t"}}}),
     },
+    {
+        "key": "6", "headers": [{"key": "id", "value": "e-6"}],
+        "value": f'{{"schema": null, "payload": {{"id": 6, "price": {AMOUNT}}}}}',
+    },
+    {"key": "7", "headers": [{"key": "id", "value": "e-7"}], "value": '{"schema": null, "payload": null}'},
 ]  # fmt: skip
 
 
@@ -234,7 +302,8 @@ class Built:
 
 def landed(spark: SparkSession, places: Places, name: str, records: Iterable[Record]) -> Landed:
     file = places.project.parent / f"{name}.jsonl"
-    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    spelled = [record | {"value": numeric(record["value"])} if record.get("value") else record for record in records]
+    file.write_text("".join(json.dumps(record) + "\n" for record in spelled))
     return land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
 
 
@@ -257,26 +326,59 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     forms = forms_of(registry)
     for prefix, form in forms.items():
         records += [made for one in life(prefix) if (made := form(one)) is not None]
-    for connector in RELATIONAL:
-        records += life(f"fm_{connector}", connector)
-        records += [made for one in life(f"fm_flat_{connector}", connector) if (made := flattened(one)) is not None]
+    of_connectors = {
+        f"{prefix}_{connector}": (form, connector)
+        for connector in RELATIONAL
+        for prefix, form in {"fm": forms["fm_plain"], **forms_of_connectors(registry)}.items()
+    }
+    for prefix, (form, connector) in of_connectors.items():
+        records += [made for one in life(prefix, connector) if (made := form(one)) is not None]
+    records += [cloud_event(one) for one in documents()]
+    records += topic("fm_mongo.read", read_of_a_document("2020-01-13T13:55:39.738Z"))
     records += [record for bad, _, _ in not_understood(registry).values() for record in bad]
     records += topic("outbox.event.Order", *EVENTS)
     registry.asked.clear()
     outcome = landed(spark, places, "forms", records)
     asked = list(registry.asked)
-    wanted = {*forms, *(f"fm_{name}" for name in RELATIONAL), *(f"fm_flat_{name}" for name in RELATIONAL)}
+    connectors = dict.fromkeys(forms, "postgresql") | {prefix: name for prefix, (_, name) in of_connectors.items()}
     for table in seen_tables(spark, places):
-        if table.source in wanted:
+        if table.source in connectors:
             write(project, files_of(table))
             model = project / f"models/silver/changes/{table.name}_changes.sql"
-            arguments = f"'{table.source}', '{table.source_table}', key=['id'], columns={{{DECLARED}}}"
+            note = f"'note': {{'type': 'string', 'field': '{field_of_note(connectors[table.source])}'}}"
+            arguments = f"'{table.source}', '{table.source_table}', key=['id'], columns={{{DECLARED} {note}}}"
             model.write_text(f"{{{{ changes({arguments}) }}}}\n")
     write(project, files_of_events(seen_events(spark, places)))
+    settings = project / "dbt_project.yml"
+    placeholder = "hex:" + UNAVAILABLE.encode().hex()
+    settings.write_text(
+        settings.read_text().replace("sources: {}", f"sources: {{fm_hex: {{placeholder: '{placeholder}'}}}}")
+    )
     run_models(
         places, "--select", "config.materialized:changes", "config.materialized:history", "config.materialized:remade"
     )
     return Built(places, {table.source_name: table for table in captured_tables(places)}, registry, asked, outcome)
+
+
+# An object, and its field `payload` as it stands there
+SPELLED = [
+    ('{"schema":{"field":"payload"},"payload":{"a":12345678901234567.89}}', '{"a":12345678901234567.89}'),
+    (' { "schema" : null , "payload" : {"a": 1.50 } }\n', '{"a": 1.50 }'),
+    ('{"schema":{"payload":{"x":1},"b":2},"payload":{"a":0.10}}', '{"a":0.10}'),
+    ('{"schema":"\\"payload\\":","payload":{"payload":0.10}}', '{"payload":0.10}'),
+    ('{"payload":{"a":1},"schema":null}', '{"a":1}'),
+    ('{"payload":{"a":0.10},"schema":null}', None),
+    ('{"schema":null,"payload":"{\\"a\\":0.10}"}', '{"a":0.10}'),
+    ('{"schema":null,"payload":null}', None),
+    ('{"schema":null}', None),
+]  # fmt: skip
+
+
+def test_a_field_is_taken_as_it_is_spelled_or_not_at_all(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(text,) for text, _ in SPELLED], "text string")
+    field = exact_field(F.col("text"), "payload", F.from_json("text", "payload string")["payload"])
+
+    assert dict(rows.select("text", field).collect()) == dict(SPELLED)
 
 
 def test_the_life_is_what_it_was(built: Built) -> None:
@@ -298,9 +400,34 @@ def test_the_same_history_comes_out_of_each_form(built: Built, form: str) -> Non
 
 
 @pytest.mark.parametrize("connector", RELATIONAL)
-def test_flattened_rows_of_each_connector_tell_its_history(built: Built, connector: str) -> None:
+@pytest.mark.parametrize("form", forms_of_connectors(StandIn()))
+def test_each_form_tells_the_history_of_each_connector(built: Built, form: str, connector: str) -> None:
     assert len(built.versions(f"fm_{connector}")) == 6
-    assert built.versions(f"fm_flat_{connector}") == built.versions(f"fm_{connector}")
+    assert built.versions(f"{form}_{connector}") == built.versions(f"fm_{connector}")
+
+
+def test_values_of_every_kind_are_what_they_were(built: Built) -> None:
+    version = built.versions("fm_plain")[0]
+
+    assert {str(one["amount"]) for one in built.versions("fm_plain")} == {AMOUNT}
+    assert (version["tags"], dict(version["marks"])) == (["a", None, "b"], {"colour": "red", "none": None})
+    assert (json.loads(version["place"]), version["note"]) == ({"x": version["id"], "label": "here"}, "x")
+
+
+def test_documents_come_out_of_cloud_events_as_they_were(built: Built, spark: SparkSession) -> None:
+    stored = bronze.read(spark, built.places, "records").where("topic like 'fm\\_mongo.%' and plain_value is not null")
+    plain = {(one["topic"], one["offset"]): json.loads(one["plain_value"]) for one in stored.collect()}
+    [read] = [plain.pop(place) for place in list(plain) if place[0] == "fm_mongo.read"]
+    sent = {(one["topic"], one["offset"]): parts_of(one["value"])[1] for one in documents()}
+
+    assert (read["ts_ms"], read["after"]) == ("1578923739738", '{"_id": 1}')
+    assert plain.keys() == sent.keys()
+    for place, was in sent.items():
+        now = plain[place]
+        told = {name: str(value) for name, value in was["source"].items() if value is not None}
+        assert {name: now["source"].get(name) for name in told} == told
+        for name in ("op", "before", "after", "updateDescription"):
+            assert now.get(name) == was.get(name)
 
 
 def test_bronze_keeps_what_came_and_the_plain_form_beside_it(built: Built, spark: SparkSession) -> None:
@@ -312,7 +439,7 @@ def test_bronze_keeps_what_came_and_the_plain_form_beside_it(built: Built, spark
     assert base64.b64encode(stored["value"]).decode() == sent["value_base64"]
     assert base64.b64encode(stored["key"]).decode() == sent["key_base64"]
     assert stored["plain_key"] == '{"id":3}'
-    assert plain["after"] == row(3, None, -99)
+    assert plain["after"] == plain_row(3, None, -99) | {"op": "x", "amount": base64_of(int(AMOUNT.replace(".", "")))}
     assert plain["before"] is None
     untouched = bronze.read(spark, built.places, "records").where("topic = 'fm_plain.public.items'")
     assert untouched.where("plain_key is not null or plain_value is not null").count() == 0
@@ -361,7 +488,8 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
 
     assert [(one["event_id"], one["aggregate_type"], one["aggregate_id"], one["event_type"]) for one in events] == [
         ("e-1", "Order", "1", "made"), ("e-2", "Order", "2", None), ("e-3", "Order", "3", None),
-        ("e-4", "Order", "4", None), ("e-5", "Order", "5", None),
+        ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
+        ("e-7", "Order", "7", None),
     ]  # fmt: skip
     assert [(one["id"], one["customerId"], str(one["total"])) for one in events[:2]] == [
         (1, 123, "39.98"),
@@ -370,6 +498,8 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert [one["payload"] for one in events[2:4]] == ["no JSON at all", None]
     assert (events[0]["topic"], events[0]["offset"]) == ("outbox.event.Order", 0)
     assert events[4]["id"] == 5
+    assert (events[5]["payload"], str(events[5]["price"])) == (f'{{"id": 6, "price": {AMOUNT}}}', AMOUNT)
+    assert events[6]["payload"] is None
 
 
 def test_records_wait_for_a_registry_and_are_released(

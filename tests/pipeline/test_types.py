@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -36,6 +36,9 @@ JUDGED = {
     "tp": "postgres-2.5.4-types-precise",  # Observed 21, 22, 23, 24
     "tm": "mariadb-2.5.4-types-precise",  # Observed 21, 23, 24, 25
 }
+# A column that no database has: 2.5.4 misspells `über` so in the stream, and gold has what came under the name that it
+# came under (R8). The list of exceptions has `über`, whose values are missing for it.
+MISSPELLED = "\uffc3\uffbcber"
 PACKAGES = {"time": "io.debezium.time", "data": "io.debezium.data", "connect": "org.apache.kafka.connect.data"}
 
 
@@ -271,6 +274,11 @@ def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built)
     }  # fmt: skip
 
 
+def spelled_right(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without the column that only the connector knows."""
+    return {name: value for name, value in state.items() if name != MISSPELLED}
+
+
 @pytest.mark.parametrize("prefix", JUDGED)
 def test_gold_holds_what_the_database_held(built: Built, prefix: str) -> None:
     capture = JUDGED[prefix]
@@ -282,7 +290,10 @@ def test_gold_holds_what_the_database_held(built: Built, prefix: str) -> None:
     }
     found = disagreements(
         CAPTURES / capture,
-        {name: versions_of(table) for name, table in tables.items()},
+        {
+            name: [replace(one, state=spelled_right(one.state)) for one in versions_of(table)]
+            for name, table in tables.items()
+        },
         {name: table.key for name, table in tables.items()},
     )
 

@@ -77,6 +77,7 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
         (CHANGES.replace("key=", "source_fields=['query'], key="), "{}", "the text of a statement can hold what"),
         (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
+        (OPTIONS_OF_SOURCE, "{shop: {placeholder: 'hex:5f5'}}", "a text, or hex: and two digits for each byte"),
         (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
         (OPTIONS_OF_SOURCE, "{shop: {new_logs: [{topic: t, offset: 1}]}}", "a list of {topic, partition, offset}"),
         (OPTIONS_OF_SOURCE, "{shop: here}", 'sources: shop is "here"; it takes options: connector, placeholder,'),

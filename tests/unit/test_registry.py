@@ -12,8 +12,8 @@ import pytest
 
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing.avro import connect_schema
-from spark_jobs.landing.registry import GLOBAL, SHORT, Found, Registries
-from tests.registry import StandIn, basic, serving
+from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Found, Registries
+from tests.registry import APICURIO, StandIn, basic, serving
 
 SCHEMA = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
 TEXT = '{"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}'
@@ -36,10 +36,26 @@ def test_a_short_id_is_asked_of_confluents_api(registry: StandIn) -> None:
     assert registry.asked == ["/schemas/ids/1"]
 
 
-@pytest.mark.parametrize(("kind", "place"), [(GLOBAL, "globalIds"), (SHORT, "contentIds")])
+@pytest.mark.parametrize(("kind", "place"), [(GLOBAL, "globalIds"), (SHORT, "contentIds"), (CONTENT, "contentIds")])
 def test_ids_of_apicurio_are_asked_of_its_own_api(registry: StandIn, kind: str, place: str) -> None:
     assert known(registry.apicurio).schema(kind, 1) == Found(TEXT)
     assert registry.asked == [f"/apis/registry/v2/ids/{place}/1"]
+
+
+def test_four_bytes_that_are_no_content_id_of_apicurio_are_a_global_one(registry: StandIn) -> None:
+    registry.only = "globalIds"
+
+    assert known(registry.apicurio).schema(SHORT, 1) == Found(TEXT)
+    assert [path.split("/")[-2] for path in registry.asked] == ["contentIds", "globalIds"]
+
+
+@pytest.mark.parametrize(("kind", "other"), [(GLOBAL, "contentIds"), (CONTENT, "globalIds")])
+def test_an_id_that_says_of_which_kind_it_is_is_never_taken_for_another(
+    registry: StandIn, kind: str, other: str
+) -> None:
+    registry.only = other
+
+    assert known(registry.apicurio).schema(kind, 1) == Found(code="schema-unknown")
 
 
 def test_each_of_two_registries_is_asked_for_its_own_ids(registry: StandIn, tmp_path: Path) -> None:
@@ -47,8 +63,8 @@ def test_each_of_two_registries_is_asked_for_its_own_ids(registry: StandIn, tmp_
     file.write_text(f"[{{url: '{registry.apicurio}'}}, {{url: '{registry.url}'}}]")
     both = Registries.of({"TIDEMARK_REGISTRY_FILE": str(file)})
 
-    assert [both.schema(GLOBAL, 1), both.schema(SHORT, 1)] == [Found(TEXT), Found(TEXT)]
-    assert registry.asked == ["/apis/registry/v2/ids/globalIds/1", "/schemas/ids/1"]
+    assert [both.schema(kind, 1) for kind in (GLOBAL, CONTENT, SHORT)] == [Found(TEXT)] * 3
+    assert registry.asked == [f"{APICURIO}/ids/globalIds/1", f"{APICURIO}/ids/contentIds/1", "/schemas/ids/1"]
 
 
 def test_an_id_that_no_known_registry_gives_has_a_code(registry: StandIn) -> None:
