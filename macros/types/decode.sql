@@ -375,23 +375,22 @@
 
 {#-
   An interval as PostgreSQL's and Oracle's connectors count it in their numeric mode: a month has 365.25 / 12 days.
-  Where it isn't of that form it stays as it is.
+  Where it isn't of that form it stays as it is; NULL where it has digits behind the microseconds.
 -#}
 {% macro interval_microseconds(text, encoding=none, type=none) -%}
     {%- set of_date = {'Y': 31557600000000, 'M': 2629800000000, 'D': 86400000000} -%}
     {%- set of_day = {'H': 3600000000, 'M': 60000000, 'S': 1000000} -%}
-    if(
-        startswith({{ text }}, 'P'),
-        cast(try_cast(
+    case
+        when not startswith({{ text }}, 'P') then {{ text }}
+        when not {{ has_nanoseconds(text) }} then cast(try_cast(
             {%- for unit, size in of_date.items() %}
             {{ '+ ' if not loop.first }}{{ interval_part("split_part(" ~ text ~ ", 'T', 1)", unit) }} * {{ size }}
             {%- endfor %}
             {%- for unit, size in of_day.items() %}
             + {{ interval_part("split_part(" ~ text ~ ", 'T', 2)", unit) }} * {{ size }}
             {%- endfor %}
-            as bigint) as string),
-        {{ text }}
-    )
+            as bigint) as string)
+    end
 {%- endmacro %}
 
 
@@ -647,6 +646,12 @@
 {%- endmacro %}
 
 
+{#- Whether there are digits behind the microseconds, other than zeros. -#}
+{% macro has_nanoseconds(text) -%}
+    {{ text }} rlike '[.][0-9]{6}[0-9]*[1-9]'
+{%- endmacro %}
+
+
 {#- Spark's readers agree on the years 0001 to 9999. -#}
 {% macro decode_date(text) -%}
     case
@@ -665,7 +670,7 @@
             when try_cast({{ text }} as bigint) between -62135596800000000 and 253402300799999999
                 then cast(timestamp_micros(try_cast({{ text }} as bigint)) as {{ type }})
         end
-        when {{ text }} rlike '^(?!0000)[0-9]{4}-' and not {{ text }} rlike '[.][0-9]{6}[0-9]*[1-9]'
+        when {{ text }} rlike '^(?!0000)[0-9]{4}-' and not {{ has_nanoseconds(text) }}
             and try_cast({{ text }} as {{ type }}) between {{ type }}'0001-01-01' and {{ type }}'9999-12-31 23:59:59.999999'
             then try_cast({{ text }} as {{ type }})
     end
