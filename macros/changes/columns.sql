@@ -1,15 +1,26 @@
-{#- The declared columns as a list of {name, type, field, sensitive, encoding}. -#}
+{#- The declared columns as a list of {name, type, field, sensitive, encoding}; types as `canonical_type` has them. -#}
 {% macro column_specs(columns) -%}
     {%- set specs = [] -%}
     {%- for name, declared in columns.items() -%}
         {%- set spec = {'type': declared} if declared is string else declared -%}
         {%- do check_options('column', spec, 'columns: ' ~ name) -%}
         {%- do specs.append({
-            'name': name, 'type': spec.type, 'field': spec.get('field', name), 'sensitive': spec.get('sensitive', false),
-            'encoding': spec.get('encoding') or ''
+            'name': name, 'type': canonical_type(spec.type), 'field': spec.get('field', name),
+            'sensitive': spec.get('sensitive', false), 'encoding': spec.get('encoding') or ''
         }) -%}
     {%- endfor -%}
     {{ return(specs) }}
+{%- endmacro %}
+
+
+{#- A Spark type in the one spelling that others compare with: small letters, but for the names of a struct's fields. -#}
+{% macro canonical_type(type) -%}
+    {%- set parts = [] -%}
+    {#- A name is in backquotes, or has a colon or a type behind it. -#}
+    {%- for part in modules.re.split('(`(?:[^`]|``)*`|[^<>,:()` ]+(?= *:| +[^ <>,:()]))', type | trim) -%}
+        {%- do parts.append(part if loop.index is even else part | lower) -%}
+    {%- endfor -%}
+    {{ return(parts | join) }}
 {%- endmacro %}
 
 
@@ -130,7 +141,40 @@
 {% macro field_text(row, spec, columns) -%}
     {%- set is_variant = is_case_sensitive(columns) or json_type(spec) == 'variant' -%}
     {%- set field = field_of(row, spec, columns) -%}
-    {{ 'cast(' ~ field ~ ' as string)' if is_variant else field }}
+    {%- set text = 'cast(' ~ field ~ ' as string)' if is_variant else field -%}
+    {{ "ltrim('\\uFFFF', " ~ text ~ ')' if has_long_numbers(spec) else text }}
+{%- endmacro %}
+
+
+{#-
+  Whether numbers can come to a column with more digits than Spark's JSON reader keeps: a variant holds 38, and is a double
+  of more, as it is of what has an exponent. A schema that tells a decimal's precision tells that there are no more.
+-#}
+{% macro has_long_numbers(spec) -%}
+    {%- set is_rounded = kind_of(spec.type) == 'number' and not is_integral(spec.type) -%}
+    {%- for seen in spec.encodings or [''] if is_rounded and (not seen or seen.endswith(':wide')) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: a row in JSON text, read as a type says. Numbers that the reader would round are read as texts, behind the mark
+  of text that no type takes: without a schema `field_text` takes it off, and where quotes mean base64 it stays. Within a
+  text of JSON each quote has a backslash before it, so what looks like such a field is one.
+-#}
+{% macro read_row(text, ddl, columns) -%}
+    {%- set names = [] -%}
+    {%- for spec in columns if has_long_numbers(spec) -%}
+        {%- do names.append(modules.re.escape(spec.field | replace('\\', '\\\\') | replace('"', '\\"'))) -%}
+    {%- endfor -%}
+    {%- set field = '(?<!\\\\)("(?:' ~ names | join('|') ~ ')"\\s*:\\s*)' -%}
+    {%- set number = '(-?(?=[0-9.]{39}|(?=[0-9]+[.])[0-9.]{18}|[0-9.]+[eE])[0-9][-+.0-9eE]*)' -%}
+    {%- set long_as_text -%}
+        regexp_replace({{ text }}, {{ text_literal(field ~ number) }}, '$1"\uFFFF$2"')
+    {%- endset -%}
+    {{ read_json(long_as_text if names else text, ddl) }}
 {%- endmacro %}
 
 
