@@ -305,6 +305,18 @@ def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built)
     }  # fmt: skip
 
 
+def test_binary_that_comes_as_text_of_an_encoding_that_nothing_tells_is_reported(
+    spark: SparkSession, built: Built
+) -> None:
+    told = fields(spark, built.places, list(built.tables.values()))
+    of_modes = {f"c{number}" for number, cells in enumerate(MODES) if cells[1] == "binary"}
+    of_undescribed = {case.column for case in UNDESCRIBED if case.told.split(" | ")[1:3] == ["binary", ""]}
+
+    assert {name: set(one.binary_texts) for name, one in told.items() if one.binary_texts} == {
+        "to__public__modes": of_modes, "tu__public__undescribed": of_undescribed,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("prefix", JUDGED)
 def test_gold_holds_what_the_database_held(built: Built, prefix: str) -> None:
     capture = JUDGED[prefix]
