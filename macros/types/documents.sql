@@ -72,7 +72,8 @@
     {%- set text = 'cast(value as string)' -%}
     {%- set number = 'coalesce(' ~ wrapped(['numberLong', 'numberInt', 'numberDouble', 'numberDecimal']) ~ ')' -%}
     {%- if kind == 'number' -%}
-        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', number_digits('number', none, type)) }}
+        {%- set digits = any_number_digits if is_floating(type) else number_digits -%}
+        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', digits('number', none, type)) }}
     {%- elif kind == 'moment' -%}
         case
             when {{ date_of_document() }} rlike '^-?[0-9]+$' then concat({{ date_of_document() }}, '000')

@@ -247,7 +247,7 @@ def _of_table(
             "binary.handling.mode",
             table.name,
             f"Binary columns that come as text: {_named(described.binary_texts)}. Hexadecimal digits could be base64,"
-            " too: such values are NULL with their text in exact_values, which makes versions where others came as bytes.",
+            " too: such values are NULL with their text in exact_values, and make versions where others came as bytes.",
             "binary.handling.mode=bytes, or the columns' encoding (hex, base64) in their _changes model",
             "info",
         )
