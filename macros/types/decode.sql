@@ -283,14 +283,20 @@
 
 
 {#-
-  Without a schema a number can be anything's: a floating one's own digits are 17 at most, or 9, and MySQL's BOOLEAN is 1
-  in a snapshot and `true` in the stream.
+  Without a schema a number can be anything's: a floating one's own digits are 17 at most, or 9, which can be told as the
+  double that they are; and MySQL's BOOLEAN is 1 in a snapshot and `true` in the stream.
 -#}
 {% macro any_number_digits(text, encoding=none, type=none) -%}
     {%- if type.startswith('decimal') -%}
         if(startswith({{ text }}, '{'), {{ variable_decimal_digits(text, encoding, type) }}, {{ number_digits(text) }})
-    {%- elif is_floating(type) -%}
-        {{ digits_for(named_number(text), type, {'double': 17, 'float': 9}) }}
+    {%- elif type == 'double' -%}
+        {{ digits_for(named_number(text), type, 17) }}
+    {%- elif type == 'float' -%}
+        if(
+            cast(try_cast({{ text }} as float) as double) = try_cast({{ text }} as double),
+            {{ any_number_digits(text, encoding, 'double') }},
+            {{ digits_for(named_number(text), type, 9) }}
+        )
     {%- else -%}
         {{ boolean_digits(text) }}
     {%- endif -%}
@@ -355,10 +361,10 @@
 
 
 {#- Digits that a floating type would round are held back: of a decimal's it holds any 15, or 6. -#}
-{% macro digits_for(digits, type, most={'double': 15, 'float': 6}) -%}
+{% macro digits_for(digits, type, most=none) -%}
     {%- if is_floating(type) -%}
         if(
-            length(regexp_replace({{ digits }}, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) <= {{ most[type] }},
+            length(regexp_replace({{ digits }}, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) <= {{ most or (15 if type == 'double' else 6) }},
             {{ digits }},
             {{ held_back(digits) }}
         )
