@@ -155,8 +155,12 @@ parsed as (
 
     select
         * except (value, key, plain_value, plain_key, headers),
-        {{ read_json(record_text('value'), envelope_ddl(columns, scope.connectors, captured.documents, captured.source_fields)) }} as parsed_value,
-        {{ read_json(record_text('key'), key_ddl(columns_of_key, key)) }} as parsed_key,
+        {{ read_row(
+            record_text('value'),
+            envelope_ddl(columns, scope.connectors, captured.documents, captured.source_fields),
+            [] if captured.documents else columns
+        ) }} as parsed_value,
+        {{ read_row(record_text('key'), key_ddl(columns_of_key, key), columns_of_key) }} as parsed_key,
         {{ header_text('__debezium.oldkey') }} as previous_key_text,
         {{ header_text('__debezium.newkey') }} as next_key_text
     from records

@@ -1,15 +1,26 @@
-{#- The declared columns as a list of {name, type, field, sensitive, encoding}. -#}
+{#- The declared columns as a list of {name, type, field, sensitive, encoding}; types as `canonical_type` has them. -#}
 {% macro column_specs(columns) -%}
     {%- set specs = [] -%}
     {%- for name, declared in columns.items() -%}
         {%- set spec = {'type': declared} if declared is string else declared -%}
         {%- do check_options('column', spec, 'columns: ' ~ name) -%}
         {%- do specs.append({
-            'name': name, 'type': spec.type, 'field': spec.get('field', name), 'sensitive': spec.get('sensitive', false),
-            'encoding': spec.get('encoding') or ''
+            'name': name, 'type': canonical_type(spec.type), 'field': spec.get('field', name),
+            'sensitive': spec.get('sensitive', false), 'encoding': spec.get('encoding') or ''
         }) -%}
     {%- endfor -%}
     {{ return(specs) }}
+{%- endmacro %}
+
+
+{#- A Spark type in the one spelling that others compare with: small letters, but for the names of a struct's fields. -#}
+{% macro canonical_type(type) -%}
+    {%- set parts = [] -%}
+    {#- A name is in backquotes, or has a colon or a type behind it. -#}
+    {%- for part in modules.re.split('(`(?:[^`]|``)*`|[^<>,:()` ]+(?= *:| +[^ <>,:()]))', type | trim) -%}
+        {%- do parts.append(part if loop.index is even else part | lower) -%}
+    {%- endfor -%}
+    {{ return(parts | join) }}
 {%- endmacro %}
 
 
@@ -89,6 +100,45 @@
 
 
 {#-
+  Whether numbers can come to a column with more digits than Spark's JSON reader keeps: a variant holds 38, and is a double
+  of more, as it is of what has an exponent. A schema that tells a decimal's precision tells that there are no more.
+-#}
+{% macro has_long_numbers(spec) -%}
+    {%- set is_rounded = kind_of(spec.type) == 'number' and not is_integral(spec.type) -%}
+    {%- for seen in spec.encodings or [''] if is_rounded and (not seen or seen.endswith(':wide')) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{#- The names of those fields, as JSON and a regular expression spell them. -#}
+{% macro long_numbers(columns) -%}
+    {%- set names = [] -%}
+    {%- for spec in columns if has_long_numbers(spec) -%}
+        {%- do names.append(modules.re.escape(spec.field | replace('\\', '\\\\') | replace('"', '\\"'))) -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: a row in JSON text, read as a type says. Numbers that the reader would round are read as texts, behind the mark
+  of text that no type takes: without a schema `field_text` takes it off, and where quotes mean base64 it stays. Within a
+  text of JSON each quote has a backslash before it, so what looks like such a field is one.
+-#}
+{% macro read_row(text, ddl, columns) -%}
+    {%- set names = long_numbers(columns) -%}
+    {%- set field = '(?<!\\\\)("(?:' ~ names | join('|') ~ ')"\\s*:\\s*)' -%}
+    {%- set number = '(-?(?=[0-9.]{39}|(?=[0-9]+[.])[0-9.]{18}|[0-9.]+[eE])[0-9][-+.0-9eE]*)' -%}
+    {%- set long_as_text -%}
+        regexp_replace({{ text }}, {{ text_literal(field ~ number) }}, '$1"\uFFFF$2"')
+    {%- endset -%}
+    {{ read_json(long_as_text if names else text, ddl) }}
+{%- endmacro %}
+
+
+{#-
   Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. Spark takes letters
   for one that are alike in upper case (`ı` and `i`) or in lower.
 -#}
@@ -136,7 +186,15 @@
 {% macro field_text(row, spec, columns) -%}
     {%- set is_variant = is_case_sensitive(columns) or json_type(spec) == 'variant' -%}
     {%- set field = field_of(row, spec, columns) -%}
-    {{ 'cast(' ~ field ~ ' as string)' if is_variant else field }}
+    {%- set text = 'cast(' ~ field ~ ' as string)' if is_variant else field -%}
+    {%- if has_long_numbers(spec) -%}
+        ltrim('\uFFFF', {{ text }})
+    {%- elif kind_of(spec.type) in ('text', none) and long_numbers(columns) -%}
+        {#- An object within the row can have a field of the same name. -#}
+        regexp_replace({{ text }}, '"\uFFFF([^"]*)"', '$1')
+    {%- else -%}
+        {{ text }}
+    {%- endif -%}
 {%- endmacro %}
 
 

@@ -85,7 +85,7 @@
             array({% for spec in columns if spec.name in key %}{{ text_literal(spec.field) }}{{ ', ' if not loop.last }}{% endfor %}),
             field -> array_contains(json_object_keys({{ text }}), field)
         ),
-        {{ key_text(typed_struct(plain_struct(read_json(text, row_ddl(columns, key)), columns, key), columns, key)) }},
+        {{ key_text(typed_struct(plain_struct(read_row(text, row_ddl(columns, key), columns), columns, key), columns, key)) }},
         null
     )
     {%- endif -%}

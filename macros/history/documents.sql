@@ -158,6 +158,7 @@ filled as (
 
 {#-
   Expression in `fields`, `edit` and `base`: the fields after an edit. A field whose own name has dots is met by its name.
+  What a variant can't hold, being too deep or too large, stays text as it is.
 -#}
 {% macro edited() -%}
     {%- set name = "if(map_contains_key(fields, array_join(edit.path, '.')), array_join(edit.path, '.'), edit.path[0])" -%}
@@ -167,10 +168,14 @@ filled as (
         when edit.how = 'remove' and {{ is_field }} then {{ others }}
         when edit.how = 'set' and {{ is_field }} then map_concat({{ others }}, map({{ name }}, edit.value))
         when not map_contains_key(fields, {{ name }}) and (edit.how != 'set' or not base.is_whole) then fields
-        else map_concat({{ others }}, map({{ name }}, to_json(parse_json({{ edited_json(
-            'fields[' ~ name ~ ']',
-            'if(' ~ is_field ~ ", cast(array() as array<string>), slice(edit.path, 2, size(edit.path) - if(edit.how = 'remove', 2, 1)))"
-        ) }}))))
+        else map_concat({{ others }}, map({{ name }}, {{ bound(
+            'json',
+            edited_json(
+                'fields[' ~ name ~ ']',
+                'if(' ~ is_field ~ ", cast(array() as array<string>), slice(edit.path, 2, size(edit.path) - if(edit.how = 'remove', 2, 1)))"
+            ),
+            'coalesce(to_json(try_parse_json(json)), json)'
+        ) }}))
     end
 {%- endmacro %}
 

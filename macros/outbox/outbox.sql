@@ -69,7 +69,7 @@ read as (
     select
         *,
         {%- if specs %}
-        {{ read_json('payload', row_ddl(specs)) }} as fields,
+        {{ read_row('payload', row_ddl(specs), specs) }} as fields,
         {%- endif %}
         cast(array() as array<string>) as unavailable_columns
     from ranked

@@ -20,7 +20,7 @@
             'io.debezium.time.MicroDuration': number_digits,
             'io.debezium.time.Interval': interval_microseconds,
             'float': number_digits, 'float32': number_digits, 'double': number_digits, 'float64': number_digits,
-            'string': number_digits, '': any_number_digits,
+            'string': text_digits, '': any_number_digits,
         },
         'text': {
             'org.apache.kafka.connect.data.Decimal': decimal_digits,
@@ -85,13 +85,12 @@
 
 {#- Which of the kinds of `readings` a Spark type is of; none where JSON's own text is plain. -#}
 {% macro kind_of(type) -%}
-    {%- set name = type | lower | trim -%}
-    {%- if name.startswith('decimal') or is_integral(name) or is_floating(name) -%}
+    {%- if type.startswith('decimal') or is_integral(type) or is_floating(type) -%}
         {{ return('number') }}
     {%- endif -%}
     {{ return({
         'string': 'text', 'timestamp': 'moment', 'timestamp_ntz': 'moment', 'date': 'date', 'binary': 'binary'
-    }.get(name)) }}
+    }.get(type)) }}
 {%- endmacro %}
 
 
@@ -173,7 +172,7 @@
     {%- if kind == 'text' and 'map' in (spec.encodings or []) and encoding in ('map', 'io.debezium.data.Json') -%}
         {{ sorted_map(text) }}
     {%- elif kind -%}
-        {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type | lower | trim) }}
+        {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type) }}
     {%- elif is_array(spec.type) -%}
         {{ plain_array(text, encoding, item_type(spec.type)) }}
     {%- elif is_read_whole(spec, encoding) -%}
@@ -191,36 +190,35 @@
       is_free: whether nobody but the declaration says what a struct or a map holds
 -#}
 {% macro decode(text, type, is_free=true) -%}
-    {%- set kind = type | lower | trim -%}
-    {%- if kind == 'string' -%}
+    {%- if type == 'string' -%}
         {{ text }}
-    {%- elif kind == 'boolean' -%}
+    {%- elif type == 'boolean' -%}
         try_cast({{ text }} as boolean)
-    {%- elif is_integral(kind) -%}
+    {%- elif is_integral(type) -%}
         {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number. -#}
         case
-            when {{ text }} rlike '^[-+]?[0-9]+([.]0*)?$' then try_cast(split_part({{ text }}, '.', 1) as {{ kind }})
+            when {{ text }} rlike '^[-+]?[0-9]+([.]0*)?$' then try_cast(split_part({{ text }}, '.', 1) as {{ type }})
         end
-    {%- elif is_floating(kind) -%}
+    {%- elif is_floating(type) -%}
         {#- A number that the type has no room for would be cast to infinity. -#}
         case
-            when abs(try_cast({{ text }} as {{ kind }})) < cast('Infinity' as {{ kind }})
+            when abs(try_cast({{ text }} as {{ type }})) < cast('Infinity' as {{ type }})
                 or {{ text }} rlike '^[-+]?(Infinity|NaN)$'
-                then try_cast({{ text }} as {{ kind }})
+                then try_cast({{ text }} as {{ type }})
         end
-    {%- elif kind.startswith('decimal') -%}
-        {{ decode_decimal(text, kind) }}
-    {%- elif kind == 'date' -%}
+    {%- elif type.startswith('decimal') -%}
+        {{ decode_decimal(text, type) }}
+    {%- elif type == 'date' -%}
         {{ decode_date(text) }}
-    {%- elif kind in ('timestamp', 'timestamp_ntz') -%}
-        {{ decode_timestamp(text, kind) }}
-    {%- elif kind == 'binary' -%}
+    {%- elif type in ('timestamp', 'timestamp_ntz') -%}
+        {{ decode_timestamp(text, type) }}
+    {%- elif type == 'binary' -%}
         try_to_binary({{ text }}, 'base64')
     {%- elif is_array(type) -%}
         {{ decode_array(text, item_type(type)) }}
     {%- elif is_free and is_nested(type) -%}
         {{ decode_nested(text, type) }}
-    {%- elif kind.startswith('map') or kind.startswith('struct') -%}
+    {%- elif type.startswith('map') or type.startswith('struct') -%}
         {{ read_json(text, type) }}
     {%- else -%}
         {{ exceptions.raise_compiler_error(
@@ -263,12 +261,12 @@
 
 
 {% macro is_integral(type) -%}
-    {{ return((type | lower | trim) in ('tinyint', 'smallint', 'int', 'integer', 'bigint')) }}
+    {{ return(type in ('tinyint', 'smallint', 'int', 'integer', 'bigint')) }}
 {%- endmacro %}
 
 
 {% macro is_floating(type) -%}
-    {{ return((type | lower | trim) in ('float', 'double')) }}
+    {{ return(type in ('float', 'double')) }}
 {%- endmacro %}
 
 
@@ -284,16 +282,43 @@
 {%- endmacro %}
 
 
+{#-
+  Without a schema a number can be anything's: a floating one's own digits are 17 at most, or 9, which can be told as the
+  double that they are; and MySQL's BOOLEAN is 1 in a snapshot and `true` in the stream.
+-#}
 {% macro any_number_digits(text, encoding=none, type=none) -%}
     {%- if type.startswith('decimal') -%}
         if(startswith({{ text }}, '{'), {{ variable_decimal_digits(text, encoding, type) }}, {{ number_digits(text) }})
+    {%- elif type == 'double' -%}
+        {{ digits_for(named_number(text), type, 17) }}
+    {%- elif type == 'float' -%}
+        if(
+            cast(try_cast({{ text }} as float) as double) = try_cast({{ text }} as double),
+            {{ any_number_digits(text, encoding, 'double') }},
+            {{ digits_for(named_number(text), type, 9) }}
+        )
     {%- else -%}
-        {{ text }}
+        {{ boolean_digits(text) }}
     {%- endif -%}
 {%- endmacro %}
 
 
-{#- A number as JSON or text writes it: an exponent becomes zeros, what is no number gets its one name. -#}
+{#- A decimal as text, as connectors write it in their mode `string`. -#}
+{% macro text_digits(text, encoding=none, type=none) -%}
+    {{ digits_for(number_digits(text), type) }}
+{%- endmacro %}
+
+
+{#- What is no number, by its one name. -#}
+{% macro named_number(text) -%}
+    case {{ text }}
+        when 'NAN' then 'NaN' when 'POSITIVE_INFINITY' then 'Infinity' when 'NEGATIVE_INFINITY' then '-Infinity'
+        else {{ text }}
+    end
+{%- endmacro %}
+
+
+{#- A number as JSON or text writes it: an exponent becomes zeros. -#}
 {% macro number_digits(text, encoding=none, type=none) -%}
     {%- if is_floating(type or '') -%}
         {{ text }}
@@ -304,10 +329,7 @@
         when {{ text }} rlike '^[-+]?[0-9]+([.][0-9]*)?[eE][-+]?[0-9]{1,3}$' then {{ scaled_digits(
             "regexp_replace(" ~ text ~ ", '[eE].*|[.+]', '')", 'length(' ~ fraction ~ ') - ' ~ exponent
         ) }}
-        when {{ text }} = 'NAN' then 'NaN'
-        when {{ text }} = 'POSITIVE_INFINITY' then 'Infinity'
-        when {{ text }} = 'NEGATIVE_INFINITY' then '-Infinity'
-        else {{ text }}
+        else {{ named_number(text) }}
     end
     {%- endif -%}
 {%- endmacro %}
@@ -338,11 +360,11 @@
 {%- endmacro %}
 
 
-{#- Digits that a floating type would round are held back: it holds any 15, or 6. -#}
-{% macro digits_for(digits, type) -%}
+{#- Digits that a floating type would round are held back: of a decimal's it holds any 15, or 6. -#}
+{% macro digits_for(digits, type, most=none) -%}
     {%- if is_floating(type) -%}
         if(
-            length(regexp_replace({{ digits }}, '^[-0.]*|[.]|0*$', '')) <= {{ 15 if type == 'double' else 6 }},
+            length(regexp_replace({{ digits }}, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) <= {{ most or (15 if type == 'double' else 6) }},
             {{ digits }},
             {{ held_back(digits) }}
         )
@@ -375,23 +397,22 @@
 
 {#-
   An interval as PostgreSQL's and Oracle's connectors count it in their numeric mode: a month has 365.25 / 12 days.
-  Where it isn't of that form it stays as it is.
+  Where it isn't of that form it stays as it is; NULL where it has digits behind the microseconds.
 -#}
 {% macro interval_microseconds(text, encoding=none, type=none) -%}
     {%- set of_date = {'Y': 31557600000000, 'M': 2629800000000, 'D': 86400000000} -%}
     {%- set of_day = {'H': 3600000000, 'M': 60000000, 'S': 1000000} -%}
-    if(
-        startswith({{ text }}, 'P'),
-        cast(try_cast(
+    case
+        when not startswith({{ text }}, 'P') then {{ text }}
+        when not {{ has_nanoseconds(text) }} then cast(try_cast(
             {%- for unit, size in of_date.items() %}
             {{ '+ ' if not loop.first }}{{ interval_part("split_part(" ~ text ~ ", 'T', 1)", unit) }} * {{ size }}
             {%- endfor %}
             {%- for unit, size in of_day.items() %}
             + {{ interval_part("split_part(" ~ text ~ ", 'T', 2)", unit) }} * {{ size }}
             {%- endfor %}
-            as bigint) as string),
-        {{ text }}
-    )
+            as bigint) as string)
+    end
 {%- endmacro %}
 
 
@@ -647,6 +668,12 @@
 {%- endmacro %}
 
 
+{#- Whether there are digits behind the microseconds, other than zeros. -#}
+{% macro has_nanoseconds(text) -%}
+    {{ text }} rlike '[.][0-9]{6}[0-9]*[1-9]'
+{%- endmacro %}
+
+
 {#- Spark's readers agree on the years 0001 to 9999. -#}
 {% macro decode_date(text) -%}
     case
@@ -665,7 +692,7 @@
             when try_cast({{ text }} as bigint) between -62135596800000000 and 253402300799999999
                 then cast(timestamp_micros(try_cast({{ text }} as bigint)) as {{ type }})
         end
-        when {{ text }} rlike '^(?!0000)[0-9]{4}-' and not {{ text }} rlike '[.][0-9]{6}[0-9]*[1-9]'
+        when {{ text }} rlike '^(?!0000)[0-9]{4}-' and not {{ has_nanoseconds(text) }}
             and try_cast({{ text }} as {{ type }}) between {{ type }}'0001-01-01' and {{ type }}'9999-12-31 23:59:59.999999'
             then try_cast({{ text }} as {{ type }})
     end
@@ -691,12 +718,12 @@
 
 {#- Arrays, maps. -#}
 {% macro is_array(type) -%}
-    {{ return((type | lower | trim).startswith('array<')) }}
+    {{ return(type.startswith('array<')) }}
 {%- endmacro %}
 
 
 {% macro item_type(type) -%}
-    {{ return((type | trim)[6:-1] | trim) }}
+    {{ return(type[6:-1] | trim) }}
 {%- endmacro %}
 
 
@@ -706,15 +733,14 @@
   Spark's reader, as are types with parts that `decode` doesn't know.
 -#}
 {% macro is_nested(type) -%}
-    {%- set name = type | lower | trim -%}
-    {{ return((name.startswith('struct<') or name.startswith('map<string,')) and is_decodable(type)) }}
+    {{ return(type.startswith(('struct<', 'map<string,')) and is_decodable(type)) }}
 {%- endmacro %}
 
 
 {#- Whether every part of a type is one that `decode` knows. -#}
 {% macro is_decodable(type) -%}
-    {%- if not (type | lower | trim).startswith(('struct<', 'map<', 'array<')) -%}
-        {{ return(kind_of(type) is not none or (type | lower | trim) == 'boolean') }}
+    {%- if not type.startswith(('struct<', 'map<', 'array<')) -%}
+        {{ return(kind_of(type) is not none or type == 'boolean') }}
     {%- endif -%}
     {%- for field in fields_of_type(type) if not is_decodable(field.type) -%}
         {{ return(false) }}
@@ -727,14 +753,14 @@
 {% macro fields_of_type(type) -%}
     {%- set found = [] -%}
     {%- set walk = namespace(depth=0, is_quoted=false, part='') -%}
-    {%- for letter in (type | trim)[(type | trim).index('<') + 1:-1] ~ ',' -%}
+    {%- for letter in type[type.index('<') + 1:-1] ~ ',' -%}
         {%- if letter == '`' -%}{%- set walk.is_quoted = not walk.is_quoted -%}{%- endif -%}
         {%- if not walk.is_quoted -%}
             {%- set walk.depth = walk.depth + {'<': 1, '(': 1, '>': -1, ')': -1}.get(letter, 0) -%}
         {%- endif -%}
         {%- if letter != ',' or walk.depth or walk.is_quoted -%}
             {%- set walk.part = walk.part ~ letter -%}
-        {%- elif (type | lower | trim).startswith('struct<') -%}
+        {%- elif type.startswith('struct<') -%}
             {%- set told = modules.re.findall('(?s)^(?:`((?:[^`]|``)*)`|([^:` ]+)) *:? *(.*)$', walk.part | trim)[0] -%}
             {%- do found.append({'name': told[0].replace('``', '`') or told[1], 'type': told[2]}) -%}
             {%- set walk.part = '' -%}

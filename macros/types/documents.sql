@@ -58,9 +58,11 @@
 {%- endmacro %}
 
 
-{#- Expression: the plain text of a field's JSON; NULL where it has none, or null. -#}
+{#- Expression: the plain text of a field's JSON, which is JSON where no variant holds it; NULL where it has none, or null. -#}
 {% macro plain_value(json, type) -%}
-    {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_variant(type)) }}
+    {{ never_lost(
+        'nullif(' ~ json ~ ", 'null')", bound('value', 'try_parse_json(' ~ json ~ ')', plain_variant(type)), {'type': type}
+    ) }}
 {%- endmacro %}
 
 
@@ -70,7 +72,8 @@
     {%- set text = 'cast(value as string)' -%}
     {%- set number = 'coalesce(' ~ wrapped(['numberLong', 'numberInt', 'numberDouble', 'numberDecimal']) ~ ')' -%}
     {%- if kind == 'number' -%}
-        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', number_digits('number', none, type | lower | trim)) }}
+        {%- set digits = any_number_digits if is_floating(type) else number_digits -%}
+        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', digits('number', none, type)) }}
     {%- elif kind == 'moment' -%}
         case
             when {{ date_of_document() }} rlike '^-?[0-9]+$' then concat({{ date_of_document() }}, '000')

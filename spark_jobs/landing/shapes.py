@@ -19,6 +19,10 @@ from spark_jobs.landing.record_files import JSON_LIMITS
 
 # The most digits that a Spark decimal holds.
 _DIGITS = 38
+# The most that a database lets a column declare.
+_MOST_DECLARED = 1000
+# What a decimal is given whose column has no scale: of numbers with more digits in front or behind the text is kept.
+_OF_ANY_SCALE = f"decimal({_DIGITS},18)"
 
 _TYPE = "type: string, name: string, parameters: map<string,string>"
 _COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>"
@@ -57,7 +61,7 @@ SEMANTIC_TYPES = {
     "io.debezium.time.Year": "int",
     DECIMAL: None,
     UNSIGNED: UNSIGNED_TYPE,
-    "io.debezium.data.VariableScaleDecimal": "decimal(38,18)",
+    "io.debezium.data.VariableScaleDecimal": _OF_ANY_SCALE,
     "io.debezium.data.Bits": "binary",
     "io.debezium.data.Json": "string",
     "io.debezium.data.Xml": "string",
@@ -158,22 +162,28 @@ def _fits(precision: Column) -> Column:
 
 def _spark_type(described: Column) -> Column:
     parameters = described["parameters"]
+    told_scale = parameters[f"{_SOURCE}scale"].try_cast("int")
+    told_length = parameters[f"{_SOURCE}length"].try_cast("int")
     # In the modes `string` and `double` of decimals only the source's type tells of them.
-    is_decimal = (described["name"] == DECIMAL) | (
+    is_told = (
         described["type"].isin("string", "double")
         & parameters[f"{_SOURCE}type"].rlike("^(?i)(numeric|decimal|number)")
-        & parameters[f"{_SOURCE}scale"].isNotNull()
+        & told_scale.isNotNull()
     )
-    scale = F.coalesce(parameters["scale"], parameters[f"{_SOURCE}scale"], F.lit("0")).try_cast("int")
-    length = F.coalesce(parameters["connect.decimal.precision"], parameters[f"{_SOURCE}length"])
-    precision = F.coalesce(length.try_cast("int"), F.lit(_DIGITS))
+    # What has no scale of its own is told with another: PostgreSQL's `numeric` as one of 131089 digits without a
+    # fraction, Oracle's `number` with the scale -127.
+    has_scale = (told_scale >= 0) & F.coalesce(told_length <= _MOST_DECLARED, F.lit(True))
+    scale = F.coalesce(parameters["scale"].try_cast("int"), told_scale, F.lit(0))
+    precision = F.coalesce(parameters["connect.decimal.precision"].try_cast("int"), told_length, F.lit(_DIGITS))
     decimal = F.when(
         (scale >= 0) & (scale <= _DIGITS) & (precision >= scale) & (precision > 0),
         F.concat(F.lit("decimal("), F.least(precision, F.lit(_DIGITS)), F.lit(","), scale, F.lit(")")),
     ).otherwise(f"decimal({_DIGITS},0)")
     semantic = _lookup(SEMANTIC_TYPES, F.split_part(_encoding(described), F.lit(":"), F.lit(1)))
-    return F.when(is_decimal, decimal).otherwise(
-        F.coalesce(semantic, _lookup(LITERAL_TYPES, described["type"]), F.lit("string"))
+    return (
+        F.when((described["name"] == DECIMAL) | (is_told & has_scale), decimal)
+        .when(is_told, _OF_ANY_SCALE)
+        .otherwise(F.coalesce(semantic, _lookup(LITERAL_TYPES, described["type"]), F.lit("string")))
     )
 
 

@@ -38,13 +38,15 @@ class SettingFinding:
 class Fields:
     """What the embedded schemas of a table say.
 
-    Columns that are nullable with a default; columns of times in whole milliseconds; semantic types that aren't known.
-    Without a schema (`is_described` false) any column may be nullable and have a default.
+    Columns that are nullable with a default; columns of times in whole milliseconds; semantic types that aren't known;
+    columns declared binary that come as text, where no declaration says of which encoding. Without a schema
+    (`is_described` false) any column may be nullable and have a default.
     """
 
     defaulted: tuple[str, ...] = ()
     connect_times: tuple[str, ...] = ()
     unknown_types: tuple[str, ...] = ()
+    binary_texts: tuple[str, ...] = ()
     is_described: bool = True
 
 
@@ -61,6 +63,7 @@ def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
         F.sort_array(F.collect_set(F.when(one.encoding.isin(*_CONNECT_TIMES), one["name"]))).alias("times"),
         F.sort_array(F.collect_set(unknown_type(one.encoding))).alias("unknown"),
         F.sort_array(F.collect_set(F.when(one.encoding.isNull(), one["name"]))).alias("undescribed"),
+        F.collect_set(F.when(F.coalesce(one.encoding, F.lit("string")) == "string", one["name"])).alias("texts"),
     )
     by_feed = {row["feed"]: row for row in rows.collect()}
     return {table.name: _fields(table, by_feed[table.feed]) for table in tables if table.feed in by_feed}
@@ -71,8 +74,13 @@ def _fields(table: CapturedTable, seen: Row) -> Fields:
     defaulted = {*seen["defaulted"], *undescribed} - {
         spec["field"] for spec in table.columns if spec["name"] in table.key
     }
+    binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
     return Fields(
-        _columns(table, defaulted), _columns(table, set(seen["times"])), tuple(seen["unknown"]), not undescribed
+        _columns(table, defaulted),
+        _columns(table, set(seen["times"])),
+        tuple(seen["unknown"]),
+        _columns(table, binary & set(seen["texts"])),
+        not undescribed,
     )
 
 
@@ -233,6 +241,15 @@ def _of_table(
             + (f" Rows whose key differs by less become one: {_named(keys)}." if keys else ""),
             "time.precision.mode=adaptive_time_microseconds",
             "warning" if keys else "info",
+        )
+    if described.binary_texts:
+        yield SettingFinding(
+            "binary.handling.mode",
+            table.name,
+            f"Binary columns that come as text: {_named(described.binary_texts)}. Hexadecimal digits could be base64,"
+            " too: such values are NULL with their text in exact_values, and make versions where others came as bytes.",
+            "binary.handling.mode=bytes, or the columns' encoding (hex, base64) in their _changes model",
+            "info",
         )
     if described.unknown_types:
         yield SettingFinding(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -45,6 +45,16 @@ CHANNELS = {
 _NUL = "\0"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
 
+# Type that was declared so far → the encodings of later records that it reads too, in their connector's other mode of
+# decimals, of binary or of intervals. Their own type would hold less, or make a version of what only changed its form.
+_READS_TOO = {
+    "decimal": ("string", "double", "float64"),
+    "binary": ("string",),
+    "bigint": ("io.debezium.time.Interval",),
+}
+
+# Names of fields whose numbers are longer than a floating type's, of which the longest is -0.00 and 17 digits.
+_LONG_NUMBER = r'"([^"\\]*)"\s*:\s*[-0-9.]{23}'
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
 
@@ -149,7 +159,7 @@ def seen_events(spark: SparkSession, places: Places) -> list[SeenEvents]:
     text_of = bronze.record_text()
     plain = F.when(text_of.startswith('"'), F.from_json(F.concat(F.lit("["), text_of, F.lit("]")), "array<string>")[0])
     events = bronze.read(spark, places, "records").where("kind = 'outbox'")
-    values = events.select("topic", F.try_parse_json(F.coalesce(plain, text_of)).alias("image"))
+    values = events.select("topic", F.try_parse_json(F.coalesce(plain, text_of)).alias("image"), _long_numbers())
     values.createOrReplaceTempView("tidemark_events")
     topics = [row["topic"] for row in events.select("topic").distinct().orderBy("topic").collect()]
     found: dict[str, list[SeenColumn]] = {topic: [] for topic in topics}
@@ -226,9 +236,8 @@ def _seen_table(
     newest = shapes[-1]
     fields: dict[str, Row] = {}
     for shape in shapes:
-        # A described field says more than a named one, whichever came last.
         fields |= {
-            field["name"]: field for field in shape["fields"] or () if field["encoding"] or field["name"] not in fields
+            field["name"]: field for field in shape["fields"] or () if _says_more(field, fields.get(field["name"]))
         }
     alike = Counter(folded(name) for field in fields for name in {field, _hashed(field)})
     columns = tuple(
@@ -266,6 +275,14 @@ def _seen_table(
         notes=tuple(notes),
         column_names={own: _free(own, taken) for own in OWN_COLUMNS if own in taken},
     )
+
+
+def _says_more(field: Row, known: Row | None) -> bool:
+    """Whether a field of a later shape says more than what is known of it: described is more than named."""
+    if known is None or not known["encoding"]:
+        return True
+    kind, later = (one["spark_type"].partition("(")[0] for one in (known, field))
+    return bool(field["encoding"]) and (kind == later or field["encoding"] not in _READS_TOO.get(kind, ()))
 
 
 def _free(own: str, taken: Container[str]) -> str:
@@ -327,8 +344,8 @@ def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dic
     values = (
         bronze.read(spark, places, "records")
         .where(F.col("feed").isin(feeds) & (F.col("kind") == "change") & (F.col("op") != "d"))
-        .select("feed", F.from_json(bronze.record_text(), row, JSON_LIMITS).alias("v"))
-        .selectExpr("feed", "coalesce(v.after, v.payload.after) as image")
+        .select("feed", F.from_json(bronze.record_text(), row, JSON_LIMITS).alias("v"), _long_numbers())
+        .selectExpr("feed", "coalesce(v.after, v.payload.after) as image", "long_numbers")
     )
     values.createOrReplaceTempView("tidemark_images")
     guesses: dict[str, dict[str, tuple[str, str]]] = {}
@@ -337,8 +354,13 @@ def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dic
     return guesses
 
 
+def _long_numbers() -> Column:
+    """The fields of a record that have more digits than a variant or a floating type keeps."""
+    return F.regexp_extract_all(bronze.record_text(), F.lit(_LONG_NUMBER)).alias("long_numbers")
+
+
 def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
-    """What the values of each field look like, by a view's column `owner`; its `image` is a variant."""
+    """What the values of each field look like, by a view's columns `owner`, `image`, a variant, and `long_numbers`."""
     found: list[Row] = spark.sql(
         f"""
         select
@@ -346,6 +368,11 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
             key as field,
             schema_of_variant_agg(value) as kind,
             count_if(cast(value as string) rlike {text(_INSTANT)}) = count(cast(value as string)) as is_instant,
+            count_if(
+                schema_of_variant(value) = 'BOOLEAN'
+                or schema_of_variant(value) = 'BIGINT' and cast(value as string) in ('0', '1')
+            ) = count(cast(value as string)) and max(schema_of_variant(value) = 'BOOLEAN') as is_boolean,
+            max(array_contains(long_numbers, key)) as has_long_numbers,
             count(cast(value as string)) as known
         from {view}, lateral variant_explode(image)
         group by {owner}, key
@@ -356,15 +383,20 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
 
 def _guess(seen: Row) -> tuple[str, str]:
     kind = seen["kind"].upper()
-    scale = re.match(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
+    decimal = re.match(r"DECIMAL\((\d+),\s*(\d+)\)", kind)
     if not seen["known"]:
         return "string", "no value but NULL was seen"
     if kind == "STRING" and seen["is_instant"]:
         return "timestamp", "every value is an instant in ISO 8601"
     if kind == "BIGINT":
         return "bigint", "whole numbers; a date (days) or a time (microseconds) looks the same"
-    if scale:
-        return f"decimal(38,{scale[1]})", "from the most digits seen after the point"
+    if decimal:
+        whole, scale = int(decimal[1]) - int(decimal[2]), int(decimal[2])
+        return f"decimal(38,{max(scale, min(18, 38 - whole))})", "room for more digits than were seen"
+    if kind == "DOUBLE" and seen["has_long_numbers"]:
+        return "decimal(38,18)", "more digits were seen than a floating type keeps"
+    if seen["is_boolean"]:
+        return "boolean", "0 and 1 were seen with true and false"
     if kind in ("BOOLEAN", "DOUBLE", "STRING"):
         return kind.lower(), "from the values"
     if re.fullmatch(r"ARRAY<(BIGINT|STRING|BOOLEAN|DOUBLE)>", kind):

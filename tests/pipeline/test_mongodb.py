@@ -317,9 +317,14 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("torn", 70, "c", {"after": {"_id": "torn", "status": "a", "qty": 1, "tags": []}}),
     ("torn", 71, "u", {"updateDescription": described(None) | {"updatedFields": "{"}}),
     ("torn", 72, "u", {"updateDescription": described({"qty": 2})}),
+    # What is deeper than a variant can be stays text.
+    ("deep", 80, "c", {"after": {"_id": "deep", "status": "a", "qty": 1, "tags": []}}),
+    ("deep", 81, "u", {"updateDescription": described({"note" + ".x" * 1100: 1, "qty" + ".x" * 1100: 1})}),
+    ("deep", 82, "u", {"updateDescription": described({"qty": 2})}),
 ]  # fmt: skip
+DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
-BY_HAND_VERSIONS = """
+BY_HAND_VERSIONS = f"""
     bare   | 10 | update | update | "a"  | null | null          | qty, tags, whole         |
     bare   | 11 | update | update | "a"  | null | null          | tags, whole              |
     bare   | 13 | update |        | "b"  | 3    | ["t"]         |                          |
@@ -339,6 +344,9 @@ BY_HAND_VERSIONS = """
     again  | 64 | insert |        | null | 3    | null          |                          |
     torn   | 70 | insert | update | "a"  | 1    | []            |                          |
     torn   | 72 | update |        | "a"  | 2    | []            |                          |
+    deep   | 80 | insert | update | "a"  | 1    | []            |                          |
+    deep   | 81 | update | update | "a"  | null | []            |                          | qty={DEEP}
+    deep   | 82 | update |        | "a"  | 2    | []            |                          |
 """
 
 # Spark type | extended JSON in its spellings | value; and of what a type can't hold, its text.

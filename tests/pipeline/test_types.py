@@ -3,7 +3,8 @@
 The tables in `tests/types` have a line for each case: the lines of the facts that say so, how a value is encoded, the
 Spark type, and the value it becomes or, where the type can't hold it, its exact text. Names of semantic types are
 short: `time.` and `data.` stand for io.debezium's, `connect.` for org.apache.kafka.connect.data; `Decimal(2,10)` has
-scale and precision.
+scale and precision. A line of `modes` can end with the type that scaffolding declares; `guessed` has values without a
+schema, and the type that it takes them for.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def schema_of(literal: str, semantic: str) -> dict[str, Any]:
             "bytes" if "Decimal" in item else "int64" if "Micro" in item else "int32" if "Date" in item else "string"
         )
         return {"type": literal, "items": schema_of(item if plain else of_item, "" if plain else item)}
-    if source := re.fullmatch(r"source ([A-Z ]+)(?:\((\d+),(\d+)\))?", semantic):
+    if source := re.fullmatch(r"source ([A-Z ]+)(?:\((\d+),(-?\d+)\))?", semantic):
         told = dict(zip(("type", "length", "scale"), source.groups(), strict=True))
         parameters = {f"__debezium.source.column.{name}": text for name, text in told.items() if text}
         return {"type": literal, "parameters": parameters}
@@ -125,6 +126,7 @@ def cases(name: str, of_column: slice, value: int) -> list[Case]:
 DESCRIBED = cases("described", slice(1, 3), 5)
 UNDESCRIBED = cases("undescribed", slice(1, 3), 4)
 MODES = lines("modes")
+GUESSED = lines("guessed")
 
 
 def written(source: Source, told: Iterable[Case]) -> str:
@@ -188,6 +190,21 @@ def modes() -> str:
     return written(source, told)
 
 
+def guessed() -> str:
+    """Records without schemas, of a table that nothing is built of."""
+    source = Source("tg", has_schemas=False)
+    told = [
+        Case("", f"c{number}", row, value, "", "")
+        for number, cells in enumerate(GUESSED)
+        for row, value in enumerate(cells[1].split(", "))
+    ]
+    table = Table("guessed", [ID, *[Column(f"c{number}") for number in range(len(GUESSED))]], ("id",))
+    for row in rows_with(told):
+        with source.commit():
+            source.insert(table, row)
+    return written(source, told)
+
+
 def declared(table: SeenTable) -> SeenTable:
     """A table's models as people declare them, where records don't tell."""
     types = {"id": ["int", ""]}
@@ -206,6 +223,7 @@ class Built:
     """A lakehouse with the cases and the captures in it."""
 
     places: Places
+    seen: dict[str, SeenTable]
     tables: dict[str, CapturedTable]
 
     def history(self, name: str) -> list[dict[str, Any]]:
@@ -224,12 +242,13 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
         for line in renamed(CAPTURES / capture, prefix)
         if "sync_marker" not in line
     ]
-    land(spark, places, "types", "".join([described(), undescribed(), modes(), *captured]), {"ty", *JUDGED})
-    for table in seen_tables(spark, places):
+    land(spark, places, "types", "".join([described(), undescribed(), modes(), guessed(), *captured]), {"ty", *JUDGED})
+    seen = {table.name: table for table in seen_tables(spark, places)}
+    for table in seen.values():
         if table.source in ("tu", "to"):
             write(places.project, missing(places.project, [table]) | files_of(declared(table)), "w")
     run_models(places, "--exclude", "tag:layer:ops", "config.materialized:current")
-    return Built(places, {table.name: table for table in captured_tables(places)})
+    return Built(places, seen, {table.name: table for table in captured_tables(places)})
 
 
 def test_scaffolding_declares_the_type_that_holds_every_encoding(built: Built) -> None:
@@ -237,6 +256,21 @@ def test_scaffolding_declares_the_type_that_holds_every_encoding(built: Built) -
     expected = {case.column: case.told.split(" | ")[4] for case in DESCRIBED}
 
     assert {name: kind for name, kind in declared_types.items() if name != "id"} == expected
+
+
+def test_scaffolding_declares_the_type_that_reads_both_modes(built: Built) -> None:
+    types = {column.name: column.type for column in built.seen["to__public__modes"].columns}
+    told = [(number, cells) for number, cells in enumerate(MODES) if cells[8]]
+
+    assert [(cells, types[f"c{number}"]) for number, cells in told] == [(cells, cells[8]) for _, cells in told]
+
+
+def test_scaffolding_guesses_a_type_that_holds_more_than_was_seen(built: Built) -> None:
+    types = {column.name: column.type for column in built.seen["tg__public__guessed"].columns}
+
+    assert [f"{cells[1]}: {types[f'c{number}']}" for number, cells in enumerate(GUESSED)] == [
+        f"{cells[1]}: {cells[2]}" for cells in GUESSED
+    ]
 
 
 @pytest.mark.parametrize(
@@ -271,6 +305,18 @@ def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built)
         "ty__public__described": (
             "com.example.Colour", "com.example.Opaque", "com.example.Ticks", "com.example.Vector",
         )
+    }  # fmt: skip
+
+
+def test_binary_that_comes_as_text_of_an_encoding_that_nothing_tells_is_reported(
+    spark: SparkSession, built: Built
+) -> None:
+    told = fields(spark, built.places, list(built.tables.values()))
+    of_modes = {f"c{number}" for number, cells in enumerate(MODES) if cells[1] == "binary"}
+    of_undescribed = {case.column for case in UNDESCRIBED if case.told.split(" | ")[1:3] == ["binary", ""]}
+
+    assert {name: set(one.binary_texts) for name, one in told.items() if one.binary_texts} == {
+        "to__public__modes": of_modes, "tu__public__undescribed": of_undescribed,
     }  # fmt: skip
 
 

@@ -242,7 +242,9 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0},
                                     one_sided=("v",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
-    told = findings([table], found, measured, {"src__t": Fields(("v",), ("id",))}, {"src__t": 2}, unresolved)
+    told = findings(
+        [table], found, measured, {"src__t": Fields(("v",), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
+    )
     assert {one.setting: one.severity for one in told} == {
         "provide.transaction.metadata": "warning",
         "skipped.operations": "info",
@@ -250,6 +252,7 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "replace.null.with.default": "warning",
         "unavailable.value.placeholder": "warning",
         "time.precision.mode": "warning",
+        "binary.handling.mode": "info",
         "cleanup.policy (topic)": "warning",
         "column.exclude.list": "info",
     }
