@@ -487,7 +487,9 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
         key = tuple(change.column(name) for name in key_columns)
         counts = change.op == "r" or change.connector.is_tied or not key_columns
         content = change.content if counts else ""
-        identity = (key, change.log, _place_in_log(change), change.op, change.transaction, content, occurrence)
+        # A read is in no transaction (R11), but PostgreSQL's tells the one that its snapshot was taken in.
+        transaction = change.source.get("txId") if change.connector is _POSTGRESQL else change.transaction
+        identity = (key, change.log, _place_in_log(change), change.op, transaction, content, occurrence)
         change.disposition = "duplicate" if identity in known else change.disposition
         if identity not in known:
             counted.append(change)

@@ -217,6 +217,12 @@ def test_r3_a_redelivery_counts_once_and_the_first_offset_stays() -> None:
     assert [version.offset for version in stream.versions()] == [0, 1]
 
 
+def test_r3_equal_reads_of_two_snapshots_are_two_reads() -> None:
+    stream = Stream().add("r", 10, row(v="a"), transaction=5).add("r", 10, row(v="a"), transaction=6)
+    assert stream.history().counts["duplicate"] == 0
+    assert stream.add("r", 10, row(v="a"), transaction=6).history().counts["duplicate"] == 1
+
+
 def test_r3_equal_rows_of_one_run_are_different_changes() -> None:
     stream = Stream(has_key=False)
     for total_order in (1, 2, 1, 2):
