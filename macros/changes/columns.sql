@@ -124,7 +124,7 @@
 
 {#-
   Expression: a row in JSON text, read as a type says. Numbers that the reader would round are read as texts, behind the mark
-  of text that no type takes: without a schema `field_text` takes it off, and where quotes mean base64 it stays. Within a
+  of text that no type takes; `field_text` takes it off, and `field_json` the quotes, too, as those mean base64. Within a
   text of JSON each quote has a backslash before it, so what looks like such a field is one.
 -#}
 {% macro read_row(text, ddl, columns) -%}
@@ -200,7 +200,8 @@
 
 {#- Expression: the same as JSON, for a column whose decimals are read as variant. -#}
 {% macro field_json(row, spec, columns) -%}
-    nullif(to_json({{ field_of(row, spec, columns) }}), 'null')
+    {%- set json = "nullif(to_json(" ~ field_of(row, spec, columns) ~ "), 'null')" -%}
+    {{ 'regexp_replace(' ~ json ~ ', \'^"\uFFFF(.*)"$\', \'$1\')' if has_long_numbers(spec) else json }}
 {%- endmacro %}
 
 

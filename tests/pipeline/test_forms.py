@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -491,14 +492,14 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
         ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
         ("e-7", "Order", "7", None),
     ]  # fmt: skip
-    assert [(one["id"], one["customerId"], str(one["total"])) for one in events[:2]] == [
-        (1, 123, "39.98"),
-        (2, 123, "39.98"),
+    assert [(one["id"], one["customerId"], one["total"]) for one in events[:2]] == [
+        (1, 123, Decimal("39.98")),
+        (2, 123, Decimal("39.98")),
     ]
     assert [one["payload"] for one in events[2:4]] == ["no JSON at all", None]
     assert (events[0]["topic"], events[0]["offset"]) == ("outbox.event.Order", 0)
     assert events[4]["id"] == 5
-    assert (events[5]["payload"], str(events[5]["price"])) == (f'{{"id": 6, "price": {AMOUNT}}}', AMOUNT)
+    assert (events[5]["payload"], events[5]["price"]) == (f'{{"id": 6, "price": {AMOUNT}}}', Decimal(AMOUNT))
     assert events[6]["payload"] is None
 
 
