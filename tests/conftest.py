@@ -38,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
     os.environ["SPARK_SUBMIT_OPTS"] = network.java_options
     os.environ["TIDEMARK_JAVA_OPTIONS"] = FOR_SMALL_TABLES
     # `make test` has two such sessions at once, with servers, clusters and runs to kill beside them.
-    os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "3g")
+    os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "6g")
     session = build_session(Places.of(PROJECT), catalog=True)
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
