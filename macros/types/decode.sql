@@ -852,7 +852,8 @@
     {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
     {%- set kind = kind_of(type) -%}
     {%- set item = "nullif(to_json(item), 'null')" if 'Decimal' in of_items else 'cast(item as string)' -%}
-    {%- set plain = reading(kind, of_items)(item, of_items, type) if kind
+    {%- set plain = 'cast(item as string)' if is_integral(type) and not of_items
+        else reading(kind, of_items)(item, of_items, type) if kind
         else plain_nested(item, type) if is_read_whole({'type': type}, of_items) else 'cast(item as string)' -%}
     {%- if plain == 'cast(item as string)' -%}
         {{ json }}
