@@ -29,8 +29,8 @@ where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }
 
 {#- A table with the columns that its history has: a new one of the log comes with a run of both (R8). -#}
 {% macro as_history_has_it(history, table) -%}
-    {%- set id = model_node(history).unique_id -%}
-    {%- set built = graph.tidemark.progress.get(id) if is_building() and id not in selected_resources else none -%}
+    {%- set id = model_node(history).unique_id if is_building() else none -%}
+    {%- set built = graph.tidemark.progress.get(id) if id and id not in selected_resources else none -%}
     {%- if not built -%}
         {{ return(table) }}
     {%- endif -%}
