@@ -61,7 +61,7 @@ select * from account
     {%- set read = '(select * from ' ~ with_late_columns(log, built.get('late')) ~ ' where batch_id <= ' ~ last.batch_id ~ ')' -%}
     {%- set scope = dict(
         scope, log=up_to(read, last.get('cut')), scans=scans_of(declared.changes), cut=last.get('cut'),
-        hazards=built.hazards if built.batch_id >= last.batch_id and built.batch_id >= 0 and not built.get('late') else every_hazard()
+        hazards=built.hazards if built.batch_id >= last.batch_id and built.batch_id >= 0 else every_hazard()
     ) -%}
     {{ return(dict(
         scope, account=dict(whole_account(scope, declared), counts=as_counted(last, last.batch_id), **set_aside(read, scope.cut))

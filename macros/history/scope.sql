@@ -51,10 +51,7 @@
     {%- endif -%}
     {%- set scope = dict(
         scope, news=news(scope.after, cut, last.get('cut'), found[0]),
-        hazards=both_hazards(
-            dict(built.hazards, absent=built.hazards.get('absent', false) or (built.get('late') or {}) | length > 0),
-            named_hazards(found, 5)
-        ),
+        hazards=both_hazards(built.hazards, named_hazards(found, 5)),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
     {#- Of these counts the first three are of news, too. -#}

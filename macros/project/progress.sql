@@ -42,11 +42,15 @@
 {%- endmacro %}
 
 
-{#- What a log holds as it is now: as its build wrote it down, in this run or an earlier one. -#}
+{#-
+  What a log holds as it is now: as its build wrote it down, in this run or an earlier one. With columns that came late
+  (`with_late_columns`) it has rows that lack some.
+-#}
 {% macro log_as_built(changes_id) -%}
-    {{ return(
+    {%- set built = (
         graph.tidemark.said.get(changes_id) or graph.tidemark.progress.get(changes_id) or {'batch_id': -1, 'hazards': {}}
-    ) }}
+    ) -%}
+    {{ return(dict(built, hazards=dict(built.hazards, absent=true)) if built.get('late') else built) }}
 {%- endmacro %}
 
 

@@ -847,7 +847,10 @@
 {%- endmacro %}
 
 
-{#- JSON with a plain text for each element; elements that are plain as they stand are left. -#}
+{#-
+  JSON with a plain text for each element; elements that are plain as they stand are left, and so are whole numbers without
+  a schema, of which no array is a BOOLEAN's.
+-#}
 {% macro plain_array(json, encoding, type) -%}
     {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
     {%- set kind = kind_of(type) -%}

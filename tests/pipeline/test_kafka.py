@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -269,15 +270,20 @@ def test_a_gap_of_what_is_read_after_all_is_one_no_more(lake: Lake, broker: Brok
     assert lake.gaps(topic, "again") == []
 
 
+def loses_four_of_twenty(lake: Lake, broker: Broker, topic: str, label: str) -> None:
+    """Land ten records of a new topic, send ten more, and have retention take the first four of those."""
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 10))
+    lake.land(re.escape(topic), label)
+    broker.produce(changes(topic, 10, 20))
+    broker.lose(topic, 14)
+
+
 def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beginning(
     lake: Lake, broker: Broker
 ) -> None:
     topic = "lost.public.t"
-    broker.make(topic)
-    broker.produce(changes(topic, 0, 10))
-    lake.land(r"lost\..*", "lost")
-    broker.produce(changes(topic, 10, 20))
-    broker.lose(topic, 14)
+    loses_four_of_twenty(lake, broker, topic, "lost")
 
     streamed = lake.land(r"lost\..*", "lost")
     assert lake.offsets(topic, "lost") == [(0, n) for n in [*range(10), *range(14, 20)]]
@@ -306,11 +312,7 @@ def test_a_run_lands_topics_and_tells_machines_of_gaps_and_lag(
     lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = "run.public.t"
-    broker.make(topic)
-    broker.produce(changes(topic, 0, 10))
-    lake.land(r"run\..*", "run")
-    broker.produce(changes(topic, 10, 20))
-    broker.lose(topic, 14)
+    loses_four_of_twenty(lake, broker, topic, "run")
 
     forget_tables(lake.spark)
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
