@@ -29,6 +29,10 @@ LAYERS = ("silver/changes", "gold/history", "silver/current", "ops")
 # One key, decimals, times and text, deletes and truncates: the other tables are the same macros again.
 MODELS = ("inv__public__customers_*.sql", "inv_transactions.sql")
 TESTED = {"model": "gold.tested", "key": ["id"], "history": "gold.compared", "changes": "silver.changes"}
+# What macros keep for each other in dbt's graph (`read_progress`).
+KEPT = (
+    "progress", "fields", "news", "untouched", "columns", "made_in", "found", "told", "open", "left", "said",
+)  # fmt: skip
 # dbt calls a macro by its name from anywhere; plain jinja would find the file's own first, without `return`.
 _PREFIX = "dbt__"
 _DEFINED = re.compile(r"macro dbt__(\w+)")
@@ -175,9 +179,7 @@ class Project:
             "graph": {
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},
-                "tidemark": {
-                    name: {} for name in ("progress", "columns", "made_in", "found", "told", "open", "left", "said")
-                },
+                "tidemark": {name: {} for name in KEPT},
             },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,

@@ -34,6 +34,9 @@
     )}) -%}
     {%- set captured = captured_table(source_name, table, declared) -%}
     {%- set scope = changes_scope(captured) -%}
+    {%- if scope.case == 'nothing' and is_building() -%}
+        {{ return(as_it_is(scope)) }}
+    {%- endif %}
 {{ decision(scope) }}
 {{ log_query(captured, scope) }}
 {%- endmacro %}

@@ -36,14 +36,9 @@
     {%- set found = [] -%}
     {%- set seen = {} -%}
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
-        {%- for row in run_query(
-            "select field.name, max_by(field.spark_type, batch_id), to_json(collect_set(coalesce(field.encoding, ''))),"
-            ~ ' count(distinct shape_id), min(batch_id) from (select explode(concat(fields, array(null))) as field, shape_id, batch_id from '
-            ~ lakehouse_table('bronze', 'shapes') ~ ' where feed = ' ~ text_literal(feed)
-            ~ ') group by field.name order by min(batch_id), field.name'
-        ) -%}
-            {%- do seen.update({row[0]: {
-                'type': row[1], 'encodings': fromjson(row[2]) | sort, 'shapes': row[3], 'first_batch': row[4]
+        {%- for row in fields_seen(feed) -%}
+            {%- do seen.update({row[1]: {
+                'type': row[2], 'encodings': fromjson(row[3]) | sort, 'shapes': row[4], 'first_batch': row[5]
             }}) -%}
         {%- endfor -%}
     {%- endif -%}

@@ -8,6 +8,7 @@
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, 'silver') -%}
+        {%- if not flags.EMPTY -%}{%- do graph.tidemark.untouched.update({model.unique_id: true}) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_log(target, compiled_code, decision) -%}
         {%- set told = settle(target, decision, account_of_log(target, [])) -%}
@@ -118,7 +119,7 @@
     {%- set follows_reads = decision.get('follows_reads', true) -%}
     {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max
         and not run_query('select 1 from ' ~ target ~ ' where batch_id > ' ~ decision.after ~ ' limit 1') | length -%}
-        {%- do run_query('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
+        {%- do run_statement('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}
     {%- set from_position = none if decision.case == 'rederive' or follows_reads or bounds[2] else bounds[1] -%}
@@ -131,13 +132,13 @@
     {%- elif counts[1] -%}
         {%- if decision.tops is defined -%}
             {#- Histories can't go on from versions of deliveries that no longer count. -#}
-            {%- do run_query(
+            {%- do run_statement(
                 'alter table ' ~ target ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id) ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_query(merge_revisions(revised, target, id)) -%}
+        {%- do run_statement(merge_revisions(revised, target, id)) -%}
     {%- elif counts[0] -%}
-        {%- do run_query('insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')') -%}
+        {%- do run_statement('insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')') -%}
     {%- endif -%}
     {{ return([counts[0], counts[1]]) }}
 {%- endmacro %}

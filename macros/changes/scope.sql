@@ -51,10 +51,7 @@
         {{ return(scope) }}
     {%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) -%}
-    {%- set found = run_query(
-        'select max(batch_id), count_if(' ~ waits_for_commit(captured.connector) ~ "), count_if(op = 'r'), count(*), " ~ connector_counts() ~ of_feed
-        ~ ' and batch_id > ' ~ scope.after
-    )[0] -%}
+    {%- set found = landed_news(captured.feed, scope.after, captured.connector) -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
     {%- set connectors = counted_connectors(found, 4) + ([captured.connector] if captured.connector else []) -%}
     {%- do scope.update({'records': found[3] | int}) -%}

@@ -30,6 +30,9 @@
         {%- set table = declaration_of(changes, reselected) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
         {%- set scope = history_scope('gold', log, table, declared) -%}
+        {%- if scope.case == 'nothing' and is_building() -%}
+            {{ return(as_it_is(scope)) }}
+        {%- endif -%}
         {%- if scope.get('account') and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
             {#- The accounting has counted what these keys were before the news. -#}
             {%- set before = dict(

@@ -30,7 +30,7 @@
 {% macro leave_files(relation) -%}
     {%- set name = 'delta.enableDeletionVectors' -%}
     {%- if [name, 'true'] not in (run_query('show tblproperties ' ~ relation).rows | map('list') | list) -%}
-        {%- do run_query('alter table ' ~ relation ~ " set tblproperties ('" ~ name ~ "' = 'true')") -%}
+        {%- do run_statement('alter table ' ~ relation ~ " set tblproperties ('" ~ name ~ "' = 'true')") -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -43,7 +43,7 @@
 
 {#- Add the versions of keys that were never seen before. Returns: what to say. -#}
 {% macro append_versions(target, columns, built) -%}
-    {%- do run_query('insert into ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
+    {%- do run_statement('insert into ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
     {{ return('new') }}
 {%- endmacro %}
 
@@ -60,7 +60,7 @@
 -#}
 {% macro write_open_anew(target, columns, built, decision, declared, open) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
-    {%- do run_query(
+    {%- do run_statement(
         'insert into ' ~ target ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
         ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target ~ ' as stored where ' ~ open
         ~ ' and not exists (select 1 from ' ~ decision.carried.held ~ ' as held where held.key <=> ' ~ key ~ ')'
@@ -71,7 +71,7 @@
 
 {#- Write a table as its query says. Returns: what to say. -#}
 {% macro write_anew(target, columns, sql) -%}
-    {%- do run_query('insert overwrite ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ sql ~ ')') -%}
+    {%- do run_statement('insert overwrite ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ sql ~ ')') -%}
     {{ return('all') }}
 {%- endmacro %}
 

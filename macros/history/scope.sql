@@ -37,6 +37,11 @@
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
+    {%- if table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and scope.after == known.batch_id
+        and cut == last.get('cut') and not is_moved(scope, last) and not is_made_anew_alone(progress.get(history), last)
+        and (not stored or stored.is_base) -%}
+        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+    {%- endif -%}
     {%- set asked = [log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
     {%- set found = graph.tidemark.found.get(asked) if history else none -%}
     {%- if found is none -%}
@@ -56,8 +61,7 @@
     ) -%}
     {#- Of these counts the first three are of news, too. -#}
     {%- if scope.case == 'full' or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
-        or found[4] or scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')
-        or is_made_anew_alone(progress.get(history), last)
+        or found[4] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
         {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
@@ -72,6 +76,12 @@
         scope, case='keys', touched=touched_with_linked(scope) if is_linked else [],
         carried=keys_to_carry(scope, declared.granularity) if carries else none
     ))) }}
+{%- endmacro %}
+
+
+{#- Whether the changes that a model has read may say otherwise: their log was made anew, or scans were told of (R16). -#}
+{% macro is_moved(scope, last) -%}
+    {{ return(scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')) }}
 {%- endmacro %}
 
 

@@ -13,6 +13,8 @@
   them need not ask again:
 
       progress   model → what `progress_of` gives of it
+      fields, news   what bronze has of the run's feeds (`ask_bronze`)
+      untouched  log → whether its build in this run had nothing to do
       columns    log → the columns that its rows have (`undeclared_in`)
       made_in    log → the run that made it anew (`log_made_in`)
       found      what was asked of a log → what `history_scope` found
@@ -27,8 +29,10 @@
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
     {%- do graph.update({'tidemark': {
-        'progress': found, 'columns': {}, 'made_in': {}, 'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}
+        'progress': found, 'fields': {}, 'news': {}, 'untouched': {}, 'columns': {}, 'made_in': {}, 'found': {}, 'told': {},
+        'open': {}, 'left': {}, 'said': {}
     }}) -%}
+    {%- do ask_bronze() -%}
 {%- endmacro %}
 
 
@@ -82,10 +86,15 @@
 {%- endmacro %}
 
 
+{#- Query: what models have said, as rows. They come in one text: a query of many parts takes long to plan. -#}
 {% macro progress_rows(moved) -%}
+    {%- set rows = [] -%}
     {%- for id, state in moved.items() -%}
-        select {{ text_literal(id) }}, cast({{ fromjson(state).batch_id }} as bigint), {{ text_literal(state) }},
-            {{ text_literal(invocation_id) }}, timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}'
-        {{- ' union all ' if not loop.last }}
+        {%- do rows.append({'model': id, 'batch_id': fromjson(state).batch_id, 'state': state}) -%}
     {%- endfor -%}
+    select
+        *, {{ text_literal(invocation_id) }}, timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}'
+    from (
+        select inline(from_json({{ text_literal(tojson(rows)) }}, 'array<struct<model: string, batch_id: bigint, state: string>>'))
+    ) as moved
 {%- endmacro %}

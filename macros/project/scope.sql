@@ -55,6 +55,13 @@
 {%- endmacro %}
 
 
+{#- A compiled model that has nothing to do. -#}
+{% macro as_it_is(scope) -%}
+    {{ decision(scope) }}
+    select * from {{ this }} where false
+{%- endmacro %}
+
+
 {#- The decision in a compiled model. -#}
 {% macro decided(sql) -%}
     {{ return(fromjson(modules.re.findall('-- tidemark: (.*)', sql)[0])) }}

@@ -5,6 +5,7 @@
 {% macro tidemark_start() -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'test', 'source', 'freshness', 'retry', 'compile', 'show', 'generate') -%}
         {%- do make_schemas() -%}
+        {%- do keep_settings() -%}
         {%- if layer_schema('silver') != 'silver' -%}
             {#- Where bronze is another environment's, this fails rather than make it. -#}
             {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
@@ -23,6 +24,16 @@
         ) -%}
         {%- if flags.WHICH in ('run', 'build', 'retry') -%}{%- do read_progress() -%}{%- endif -%}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Leave the session's settings as the statements before this one have set them: dbt-spark would set all of them again
+  before each statement, one by one, which is a tenth of what a build of small tables takes.
+-#}
+{% macro keep_settings() -%}
+    {%- set credentials = adapter.config.credentials -%}
+    {%- if credentials.method == 'session' -%}{%- do credentials.server_side_parameters.clear() -%}{%- endif -%}
 {%- endmacro %}
 
 

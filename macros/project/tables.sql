@@ -30,9 +30,15 @@
 {%- endmacro %}
 
 
+{#- Run a statement whose answer nobody reads: dbt would wait for Spark to hand it over. -#}
+{% macro run_statement(sql) -%}
+    {%- call statement(none, auto_begin=false) -%}{{ sql }}{%- endcall -%}
+{%- endmacro %}
+
+
 {#- Give the catalog this model's table, which is in the lakehouse. -#}
 {% macro register(layer) -%}
-    {%- do run_query(
+    {%- do run_statement(
         'create table if not exists ' ~ this ~ ' using delta location '
         ~ text_literal(lakehouse(layer) ~ '/' ~ this.identifier)
     ) -%}
@@ -52,11 +58,11 @@
     {%- for column in columns -%}{%- do added.append(definitions[column]) -%}{%- endfor -%}
     {%- if columns -%}
         {%- if mapping_properties(columns) -%}
-            {%- do run_query(
+            {%- do run_statement(
                 'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(mapping_properties(columns)) ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_query('alter table ' ~ target ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
+        {%- do run_statement('alter table ' ~ target ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -89,10 +95,10 @@
 {% macro stage(sql, purpose='staged') -%}
     {%- set name = purpose ~ '_' ~ model.name -%}
     {%- set location = staging(name) -%}
-    {%- do run_query('insert overwrite directory ' ~ text_literal(location)
+    {%- do run_statement('insert overwrite directory ' ~ text_literal(location)
         ~ " using parquet options ('compression' = 'lz4_raw', 'parquet.enable.dictionary' = 'false') " ~ sql
     ) -%}
-    {%- do run_query(
+    {%- do run_statement(
         'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path ' ~ text_literal(location) ~ ')'
     ) -%}
     {{ return(quoted(name)) }}
@@ -107,9 +113,9 @@
 
 {#- Let go of what is held. What is as large as a table is not left lying either. -#}
 {% macro unstage(name, is_large=false) -%}
-    {%- do run_query('drop view if exists ' ~ name) -%}
+    {%- do run_statement('drop view if exists ' ~ name) -%}
     {%- if is_large -%}
-        {%- do run_query(
+        {%- do run_statement(
             'insert overwrite directory ' ~ text_literal(staging(name[1:-1]))
             ~ ' using parquet select 1 as nothing where false'
         ) -%}
