@@ -179,7 +179,7 @@ class Project:
             "graph": {
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},
-                "tidemark": {name: {} for name in KEPT},
+                "tidemark": {"landed": 1, **{name: {} for name in KEPT}},
             },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,

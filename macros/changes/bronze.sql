@@ -2,11 +2,18 @@
   What changes models ask of bronze: which fields their records have, and what has landed since the last run. A question
   costs as much for one feed as for a hundred: before a run it is asked of all feeds at once, and by a model only where
   that was not done.
+
+  A run reads what had landed when it began: a landing beside it could bring records of a shape that it hasn't seen.
 -#}
 
 
-{#- Before a run: ask for all of its changes models. `graph.tidemark` has the answers: `fields` by feed, and `news`. -#}
+{#-
+  Before a run: ask for all of its changes models. `graph.tidemark` has the answers: `landed`, the last landing, `fields` by
+  feed, and `news`.
+-#}
 {% macro ask_bronze() -%}
+    {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}
+    {%- do graph.tidemark.update({'landed': -1 if landed is none else landed | int}) -%}
     {%- set fields = {} -%}
     {%- set asked = {} -%}
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources -%}
@@ -28,8 +35,7 @@
             {%- do news.update({[feed, one.after, one.connector] | string: [none] + [0] * (3 + connectors() | length)}) -%}
         {%- endfor -%}
         {%- set found = run_query(
-            'select feed, ' ~ news_counts(one.connector) ~ ' from ' ~ lakehouse_table('bronze', 'records') ~ ' where feed in ('
-            ~ text_list(one.feeds) ~ ') and batch_id > ' ~ one.after ~ ' group by feed'
+            'select feed, ' ~ news_counts(one.connector) ~ news_of(one.feeds, one.after) ~ ' group by feed'
         ) -%}
         {%- for row in found.rows -%}
             {%- do news.update({[row[0], one.after, one.connector] | string: row.values()[1:]}) -%}
@@ -85,11 +91,16 @@
 {#- What has landed of a feed since a landing, as `news_counts` has it. -#}
 {% macro landed_news(feed, after, connector) -%}
     {{ return(
-        graph.tidemark.news.get([feed, after, connector] | string) or run_query(
-            'select ' ~ news_counts(connector) ~ ' from ' ~ lakehouse_table('bronze', 'records') ~ ' where feed = '
-            ~ text_literal(feed) ~ ' and batch_id > ' ~ after
-        )[0]
+        graph.tidemark.news.get([feed, after, connector] | string)
+        or run_query('select ' ~ news_counts(connector) ~ news_of([feed], after))[0]
     ) }}
+{%- endmacro %}
+
+
+{#- The end of a query: the records of feeds that have landed since a landing. -#}
+{% macro news_of(feeds, after) %}
+    from {{ lakehouse_table('bronze', 'records') }}
+    where feed in ({{ text_list(feeds) }}) and batch_id > {{ after }} and batch_id <= {{ graph.tidemark.landed }}
 {%- endmacro %}
 
 

@@ -13,7 +13,7 @@
   them need not ask again:
 
       progress   model → what `progress_of` gives of it
-      fields, news   what bronze has of the run's feeds (`ask_bronze`)
+      landed, fields, news   what bronze has for the run's changes models (`ask_bronze`)
       untouched  log → whether its build in this run had nothing to do
       columns    log → the columns that its rows have (`undeclared_in`)
       made_in    log → the run that made it anew (`log_made_in`)
@@ -29,8 +29,8 @@
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
     {%- do graph.update({'tidemark': {
-        'progress': found, 'fields': {}, 'news': {}, 'untouched': {}, 'columns': {}, 'made_in': {}, 'found': {}, 'told': {},
-        'open': {}, 'left': {}, 'said': {}
+        'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'untouched': {}, 'columns': {}, 'made_in': {},
+        'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}
     }}) -%}
     {%- do ask_bronze() -%}
 {%- endmacro %}

@@ -30,15 +30,19 @@
 
 
 {#-
-  Condition: whether what has a `batch_id` was landed after what a model holds. As far as the newest landing is known this
-  is a list: a number becomes part of the code that Spark generates, which each run would then compile anew, and a list
-  of more than ten stands beside it.
+  Condition: whether what has a `batch_id` was landed after what a model holds, and no later than the newest landing that it
+  knows of. This is a list where it can be: a number becomes part of the code that Spark generates, which each run would then
+  compile anew. Lists of more than ten stand beside the code; numbers that no landing will have make them as long, and
+  leave the lowest one, by which files are left unread, as it is.
 -#}
 {% macro landed_since(after, newest=none) -%}
-    {%- if after < 0 or newest is none or newest > after + 1000 -%}
+    {%- if newest is none -%}
         batch_id > {{ after }}
+    {%- elif after < 0 or newest > after + 1000 -%}
+        batch_id > {{ after }} and batch_id <= {{ newest }}
     {%- else -%}
-        batch_id in ({{ range(after + 1, [newest | int, after + 11] | max + 1) | join(', ') }})
+        {%- set never = 9000000000000000000 -%}
+        batch_id in ({{ (range(after + 1, newest + 1) | list + range(never, never + 11) | list) | join(', ') }})
     {%- endif -%}
 {%- endmacro %}
 
