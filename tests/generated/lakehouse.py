@@ -157,11 +157,8 @@ def current_is_open(table: CapturedTable) -> bool:
     assert table.history is not None
     assert table.current is not None
     columns = [*table.row, "version_id", "valid_from", "position", "offset"]
-    now = [row for row in rows_of(table.history.location) if row["is_current"]]
-    current = rows_of(table.current.location)
-    return sorted(repr([row[name] for name in columns]) for row in now) == sorted(
-        repr([row[name] for name in columns]) for row in current
-    )
+    open_versions = [row for row in rows_of(table.history.location, *columns, "is_current") if row.pop("is_current")]
+    return sorted(map(repr, open_versions)) == sorted(map(repr, rows_of(table.current.location, *columns)))
 
 
 def told_by_oracle(history: oracle.History) -> Told:

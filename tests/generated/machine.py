@@ -212,7 +212,7 @@ def scripts(machine: type[Rows], count: int, number: int) -> list[Script]:
         seed(number)(machine),
         settings=settings(
             max_examples=count,
-            stateful_step_count=30,
+            stateful_step_count=16,
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
