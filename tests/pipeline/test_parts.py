@@ -167,3 +167,21 @@ def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(orders: Orders) -
     orders.build()
     assert orders.living() == {1: "new"}
     assert orders.versions("state") == [("new",)]
+
+
+def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    begins = 'on-run-start: "{{ tidemark_start() }}"'
+    lands = (
+        "insert into bronze.records by name select * except (batch_id, `offset`, value), batch_id + 1 as batch_id,"
+        " `offset` + 1 as `offset`,"
+        " cast(replace(replace(cast(value as string), '10', '20'), 'new', 'paid') as binary) as value"
+        " from bronze.records"
+    )
+    orders.declare(begins, f'{begins.replace(" ", " [", 1)}, "{lands}"]', "dbt_project.yml")
+    orders.build()
+    assert orders.versions("state") == [("new",)]
+
+    orders.declare(f', "{lands}"', "", "dbt_project.yml")
+    orders.build()
+    assert orders.versions("state") == [("new",), ("paid",)]
