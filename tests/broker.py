@@ -146,6 +146,14 @@ class Broker(Server):
         for done in self.admin.delete_records([TopicPartition(topic, partition, before)]).values():
             done.result()
 
+    def tear(self, topic: str, text: bytes, partition: int = 0) -> None:
+        """Damage what a topic holds on the disk: the broker goes on handing it out, and no reader takes it."""
+        [segment] = (self.folder / "data" / f"{topic}-{partition}").glob("*.log")
+        place = segment.read_bytes().index(text)
+        with segment.open("r+b") as file:
+            file.seek(place)
+            file.write(text.swapcase())
+
     def produce(
         self, records: Iterable[Mapping[str, Any]], *, transaction: str | None = None, commit: bool = True
     ) -> None:
