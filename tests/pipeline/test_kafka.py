@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,7 +36,9 @@ from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
 from tests.broker import PASSWORD, STORE_PASSWORD, USER, Broker
-from tests.projects import empty_project, forget_tables, rows_of
+from tests.pipeline.test_readme import blocks, commands_of
+from tests.projects import PROJECT, empty_project, forget_tables, rows_of
+from tests.servers import program
 from tests.source import Column, Source, Table
 
 PATIENCE = 120
@@ -593,3 +596,37 @@ def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: La
     assert "stopped: 0 records wait" in said
     assert lake.offsets(topic, "proc") == [(0, number) for number in range(310)]
     assert lake.gaps(topic, "proc") == []
+
+
+def test_the_documents_commands_run(
+    lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topics = ["shop.public.orders", "__debezium-heartbeat.shop"]
+    for topic in topics:
+        broker.make(topic)
+    broker.produce(changes(topics[0], 0, 5))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    [land], [folder, kcat] = (one.commands for one in blocks() if one.reason.startswith("needs a Kafka cluster"))
+    page = (PROJECT / "docs/kafka.md").read_text()
+    [ask], [export] = (commands_of(text) for text in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S))
+
+    def run(command: str) -> str:
+        """What one of Tidemark's commands prints."""
+        word, *arguments = shlex.split(command)
+        assert word.endswith("tidemark")
+        assert main([*arguments, "--project-dir", str(lake.places.project)]) == 0
+        return capfd.readouterr().out
+
+    theirs = {"TIDEMARK_KAFKA_USER": USER, "TIDEMARK_KAFKA_PASSWORD": PASSWORD, "TIDEMARK_KAFKA_CA": broker.authority}
+    words = [one.partition("=")[0] for one in shlex.split(export)]
+    assert words == ["export", *theirs]
+    for name, value in theirs.items():
+        monkeypatch.setenv(name, str(value))
+    assert "5 records read: 5 landed" in run(land.replace("broker:9092", broker.secured))
+    assert re.search(rf"{topics[0]}\W+0\W+0", run(ask)), "no lag"
+
+    assert program("kcat")
+    for command in (folder, kcat.replace("broker:9092", broker.address)):
+        subprocess.run(command, shell=True, check=True)  # noqa: S602 - it is the README's own
+    assert "5 known already" in run("tidemark land events/")
