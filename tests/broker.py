@@ -105,7 +105,7 @@ class Broker(Server):
 
     @property
     def client(self) -> Path:
-        """A client's certificate and its key, in a store that `STORE_PASSWORD` opens."""
+        """A client's certificate and its key, in a store that `STORE_PASSWORD` opens; and a .pem of both."""
         return self.folder / "client.p12"
 
     def start(self) -> None:
@@ -216,9 +216,8 @@ class Broker(Server):
                 .add_extension(here, critical=False)
                 .sign(signer, hashes.SHA256())
             )
+            lock = BestAvailableEncryption(STORE_PASSWORD.encode()) if name == "client" else NoEncryption()
             if name == "client":
-                lock = BestAvailableEncryption(STORE_PASSWORD.encode())
                 self.client.write_bytes(serialize_key_and_certificates(None, key, made, None, lock))
-                continue
-            pem, private = made.public_bytes(Encoding.PEM), (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            (self.folder / f"{name}.pem").write_bytes(pem if is_authority else key.private_bytes(*private) + pem)
+            private = b"" if is_authority else key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
+            (self.folder / f"{name}.pem").write_bytes(private + made.public_bytes(Encoding.PEM))

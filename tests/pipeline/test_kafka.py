@@ -395,6 +395,10 @@ def test_no_secret_is_in_what_runs_write_or_print(
         lambda: who(broker, password=f"not {PASSWORD}"),
         lambda: who(broker, store_password=f"not {STORE_PASSWORD}"),
         lambda: {"TIDEMARK_KAFKA_FILE": str(file)},
+        lambda: {
+            "TIDEMARK_KAFKA_CERTIFICATE": str(broker.client.with_suffix(".pem")),
+            "TIDEMARK_KAFKA_KEY_PASSWORD": STORE_PASSWORD,
+        },
     ]
     refused = []
     for settings in wrong:
@@ -403,16 +407,17 @@ def test_no_secret_is_in_what_runs_write_or_print(
                 patch.setenv(name, value)
             refused.append(main(["land", "--kafka", broker.secured, "--topics", ".*", "--source-label", "refused",
                                  "--project-dir", str(lake.places.project)]))  # fmt: skip
-    assert refused == [3, 2, 3]
+    assert refused == [3, 2, 3, 2]
 
     printed = ran.printed + "".join(capfd.readouterr())
+    assert "openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES" in printed, "what Java reads of keys with a password"
     found = {"printed": printed.encode()} | said_below(lake.places.project.parent)
     told = [name for name, said in found.items() if ran.topic.encode() in said]
     places = ("printed", "run.json", "tidemark.prom", "report.html", "ops/kafka_offsets", "bronze/records")
     assert all(any(name.endswith(place) for name in told) for place in places), f"no search that finds: {told}"
     assert {"project/logs/dbt.log", "project/target/run_results.json", "project/target/manifest.json"} <= found.keys()
     logged = b"".join(said for name, said in found.items() if re.search(r"lakehouse/logs/[^/]*\.log$", name))
-    assert logged.count(b"land started") == 3
+    assert logged.count(b"land started") == 4
     secrets = [PASSWORD[:4].encode(), STORE_PASSWORD.encode(), b"LoginModule"]
     assert [(name, one) for name, said in found.items() for one in secrets if one in said] == []
 
