@@ -86,11 +86,12 @@ captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in 
 	CAPTURES=$(or $(CAPTURES),tests/captures) $(VENV)/python -m pytest -s -o timeout=0 tests/pipeline/test_captures.py
 
 .PHONY: setup-servers
-setup-servers: ## As root, install Debian's PostgreSQL 15 and MariaDB 10.11, which tests start by themselves
-	@test -x /usr/lib/postgresql/15/bin/postgres && test -x /usr/sbin/mariadbd && test -x /usr/bin/mariadb-install-db || { \
+setup-servers: ## As root, install what tests start of Debian's: PostgreSQL 15, MariaDB 10.11, kcat, systemd-analyze
+	@test -x /usr/lib/postgresql/15/bin/postgres && test -x /usr/sbin/mariadbd && test -x /usr/bin/mariadb-install-db && \
+		test -x /usr/bin/kcat && test -x /usr/bin/systemd-analyze || { \
 		test "$$(id -u)" = 0 || { echo "setup-servers installs Debian's packages: run it as root"; exit 2; }; \
 		apt-get update --quiet=2 && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes \
-			--no-install-recommends postgresql-15 mariadb-server-core mariadb-client-core; }
+			--no-install-recommends postgresql-15 mariadb-server-core mariadb-client-core kcat systemd; }
 
 .PHONY: live
 live: setup .jars/broker/ready .jars/live/ready ## Databases under load, Debezium, Kafka, gold, with kills on the way, and ask the databases (needs setup-servers)

@@ -83,7 +83,7 @@ PLACES = {
     ),
     "TIDEMARK_KAFKA_CA": ("Java's", "PEM file of certificates that the broker's is checked by."),
     "TIDEMARK_KAFKA_CERTIFICATE": ("none", "PEM file of this client's certificate and its private key."),
-    "TIDEMARK_KAFKA_KEY_PASSWORD": ("none", "What that key is encrypted with."),
+    "TIDEMARK_KAFKA_KEY_PASSWORD": ("none", "What that key is encrypted with: PKCS #8 by PBES1."),
     "TIDEMARK_KAFKA_FILE": (
         "none",
         "A properties file as Kafka's own tools take it (`--command-config`), for every other way to connect.",

@@ -8,9 +8,11 @@ import functools
 import json
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -612,6 +614,25 @@ def _unforeseen(error: Exception) -> int:
     return Fault.status
 
 
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Have SIGTERM end Spark before this process: nothing of it writes once the lock is free."""
+
+    def end(*_: Any) -> None:
+        getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
+        os.write(2, b"tidemark: stopped by SIGTERM; run again.\n")
+        os._exit(TERMINATED)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, end) if is_main else None
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+@_ended_by_sigterm()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     target = os.environ.get("TIDEMARK_TARGET", "")

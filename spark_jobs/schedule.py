@@ -196,8 +196,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
             is_counted = True
             try:
-                _run(task, run, outcome, memory, files, stop)
-                if outcome.streamed is None or not outcome.streamed.is_stopped:
+                if _run(task, run, outcome, memory, files, stop):
                     if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
                         outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
@@ -226,7 +225,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
 
 def _run(
     task: Task, run: steps.Run, outcome: Outcome, memory: Memory, files: Sequence[str], stop: threading.Event | None
-) -> None:
+) -> bool:
+    """Do it; whether to its end, and not behind a step where it was told to stop."""
     known = memory.files.get(task.source_label, {})
     fresh = {file: _stamp(file) for file in files}
     changed = [file for file, stamp in fresh.items() if not task.skips or known.get(file) != stamp]
@@ -240,7 +240,7 @@ def _run(
         _look_at_topics(task, outcome)
         if outcome.streamed.is_stopped:
             outcome.status = 0 if stop is not None else TERMINATED
-            return
+            return False
     else:
         outcome.skipped.append("land")
         if files:
@@ -248,9 +248,9 @@ def _run(
     project = _project(task.places)
     if task.skips and memory.fingerprint == _fingerprint(task.places, project) and not _is_late(memory.check_by):
         outcome.skipped += ["build", "check"]
-        return
+        return True
     if stop is not None and stop.is_set():
-        return
+        return False
     memory.fingerprint = None
     spark = run.session(catalog=True)
     failed: DataError | None = None
@@ -258,6 +258,8 @@ def _run(
         steps.build(run, [])
     except DataError as error:
         failed = error
+    if failed is None and stop is not None and stop.is_set():
+        return False
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
     memory.report, memory.warnings = outcome.checked.report, list(outcome.checked.warnings)
     found = outcome.checked.evidence
@@ -272,6 +274,7 @@ def _run(
     if not outcome.checked.passed:
         raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
     memory.fingerprint = _fingerprint(task.places, project)
+    return True
 
 
 def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:

@@ -19,12 +19,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509.oid import NameOID
 
 from tests.servers import PATIENCE, PROJECT, Server, free_ports, java, of_spark
 
-USER, PASSWORD = "tide", 'm4rk; "it\'s" \\secret'
+USER, PASSWORD, STORE_PASSWORD = "tide", 'm4rk; "it\'s" \\secret', "st0re of the client"
 
 _OF_SPARK = ("scala-library", "scala-reflect", "jackson-core-2", "jackson-databind", "jackson-annotations", "lz4-java",
              "snappy-java", "zstd-jni", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2")  # fmt: skip
@@ -43,6 +44,9 @@ listener.name.secured.plain.sasl.jaas.config=org.apache.kafka.common.security.pl
   required user_{user}="{password}";
 listener.name.secured.ssl.keystore.type=PEM
 listener.name.secured.ssl.keystore.location={folder}/secured.pem
+listener.name.secured.ssl.client.auth=requested
+listener.name.secured.ssl.truststore.type=PEM
+listener.name.secured.ssl.truststore.location={folder}/authority.pem
 listener.name.expired.ssl.keystore.type=PEM
 listener.name.expired.ssl.keystore.location={folder}/expired.pem
 log.dirs={folder}/data
@@ -72,7 +76,7 @@ class Broker(Server):
         super().__post_init__()
         others = zip(("secured", "expired", "controller"), free_ports(3), strict=True)
         self.ports = {"plain": self.port, **dict(others)}
-        self._certificates(secured=1, expired=-1)
+        self._certificates(secured=1, expired=-1, client=1)
         escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
         settings = _SETTINGS.format(folder=self.folder, user=USER, password=escaped, **self.ports)
         (self.folder / "server.properties").write_text(settings)
@@ -98,6 +102,11 @@ class Broker(Server):
     def authority(self) -> Path:
         """The certificate that its own are signed by, as PEM."""
         return self.folder / "authority.pem"
+
+    @property
+    def client(self) -> Path:
+        """A client's certificate and its key, in a store that `STORE_PASSWORD` opens; and a .pem of both."""
+        return self.folder / "client.p12"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -136,6 +145,14 @@ class Broker(Server):
         """Let retention pass: the records before an offset are gone."""
         for done in self.admin.delete_records([TopicPartition(topic, partition, before)]).values():
             done.result()
+
+    def tear(self, topic: str, text: bytes, partition: int = 0) -> None:
+        """Damage what a topic holds on the disk: the broker goes on handing it out, and no reader takes it."""
+        [segment] = (self.folder / "data" / f"{topic}-{partition}").glob("*.log")
+        place = segment.read_bytes().index(text)
+        with segment.open("r+b") as file:
+            file.seek(place)
+            file.write(text.swapcase())
 
     def produce(
         self, records: Iterable[Mapping[str, Any]], *, transaction: str | None = None, commit: bool = True
@@ -198,7 +215,9 @@ class Broker(Server):
                 .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
                 .add_extension(here, critical=False)
                 .sign(signer, hashes.SHA256())
-                .public_bytes(Encoding.PEM)
             )
-            private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            (self.folder / f"{name}.pem").write_bytes(made if is_authority else private + made)
+            lock = BestAvailableEncryption(STORE_PASSWORD.encode()) if name == "client" else NoEncryption()
+            if name == "client":
+                self.client.write_bytes(serialize_key_and_certificates(None, key, made, None, lock))
+            private = b"" if is_authority else key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
+            (self.folder / f"{name}.pem").write_bytes(private + made.public_bytes(Encoding.PEM))

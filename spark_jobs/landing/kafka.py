@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,12 @@ _KEEP_RECORDS = "Set cleanup.policy=delete, with a retention longer than any sto
 _SIGN_OF_LIFE = 300
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
+# What Kafka's client says of a record that time doesn't mend.
+_UNREADABLE = re.compile(r"at offset \d+ is invalid|fetching the next record|corrupt message")
+_PASSED_OVER = (
+    "What was landed is whole; the next run goes on from there. A record that can never be read is passed over by"
+    ' --starting \'{"TOPIC": {"PARTITION": OFFSET}}\' with the offset behind it, and counted as a gap.'
+)
 _POLL = 0.2
 
 
@@ -206,16 +213,14 @@ class _Landing:
                 if self.stop.is_set() or self.is_moved:
                     return
                 if isinstance(self.failed, TidemarkError):
-                    raise type(self.failed)(self.topics.settings.redacted(str(self.failed))) from None
+                    said = self.topics.settings.redacted(str(self.failed))
+                    hint = f" {_PASSED_OVER}" if _UNREADABLE.search(said) else ""
+                    raise type(self.failed)(f"{said}{hint}") from None
                 said = first_cause(self.topics.settings.redacted(str(error)))
                 if _OTHER_PARTITIONS in said:
                     self.is_moved = True  # a topic came or went behind the look: it is looked at again
                     return
-                raise Fault(
-                    f"Records of {self.topics.servers} could not be read: {said}. What was landed is whole; the next"
-                    ' run goes on from there. A record that can never be read is passed over by --starting \'{"TOPIC":'
-                    ' {"PARTITION": OFFSET}}\' with the offset behind it, and counted as a gap.'
-                ) from None
+                raise Fault(f"Records of {self.topics.servers} could not be read: {said}. {_PASSED_OVER}") from None
             finally:
                 with suppress(PySparkException, Py4JError, OSError):  # where Spark is gone its query is too
                     if query.isActive:

@@ -341,6 +341,11 @@ def explained(servers: str, causes: list[tuple[str, str]], said: str, what: str 
             f"Kafka at {servers}: a certificate has expired ({said}). Nothing more was landed; renew the broker's"
             f" certificate, or the one that {_VARIABLES['certificate']} names, then run again."
         )
+    if any("PBES2" in message for _, message in causes):
+        return UsageError(
+            f"{_VARIABLES['certificate']}: its key is encrypted by PBES2, which Kafka's client can't read with Java"
+            " 17. Encrypt it anew: `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES`."
+        )
     if any(name.endswith(_REFUSED) for name in names):
         return Fault(
             f"Kafka at {servers} and this client don't accept each other ({said}). Nothing more was landed; check"

@@ -24,9 +24,11 @@ import duckdb_extension_httpfs
 import polars
 import pytest
 from deltalake import DeltaTable
+from pyarrow.fs import S3FileSystem, copy_files
 from pyhive import hive
 from pyspark.sql import SparkSession
 
+from spark_jobs.damage import delta_tables
 from spark_jobs.declarations import captured_tables
 from spark_jobs.lock import writing
 from spark_jobs.places import Places
@@ -240,14 +242,42 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
     assert sorted(one.name for one in log.iterdir()) == before
 
 
-def test_a_catalog_that_knows_nothing_is_filled_by_a_command(story: Story) -> None:
+def test_a_local_lakehouse_that_moved_to_the_store_is_read_through_the_shared_catalog(story: Story) -> None:
+    store = story.cluster.store.environment["AWS_ENDPOINT_URL"]
+    files = S3FileSystem(access_key=ACCESS, secret_key=SECRET, endpoint_override=store, region="us-east-1")
+    copy_files(story.local.lakehouse, f"{BUCKET}/moved", destination_filesystem=files)
+
+    filled = story.cluster.command(
+        documented("tidemark catalog$"), story.project, TIDEMARK_LAKEHOUSE=f"s3a://{BUCKET}/moved"
+    )
+
+    assert filled.returncode == 0, filled.stdout + filled.stderr
+    tables = delta_tables(story.local)
+    assert {layer for layer, _ in tables} == {"bronze", "silver", "gold", "ops"}
+    assert f"{len(tables)} tables are in the catalog of target thrift" in filled.stdout
+    counts = [
+        f"select '{layer}' as layer, '{name}' as name,"
+        f" count_if(_metadata.file_path like 's3a://{BUCKET}/moved/%') as there from {layer}.{name}"
+        for layer, name in tables
+    ]
+    assert {(one["layer"], one["name"]): one["there"] for one in story.through_thrift(" union all ".join(counts))} == {
+        (layer, name): len(rows_of(story.local.table(layer, name))) for layer, name in tables
+    }
+    for kind, layer in TABLES.items():
+        assert sorted_rows(story.through_thrift(f"select * from {layer}.{NAME}_{kind}")) == story.expected(kind)
+
+
+def test_a_catalog_that_lost_a_table_or_knows_others_elsewhere_is_filled_by_a_command(story: Story) -> None:
     with hive.connect("127.0.0.1", port=story.cluster.thrift.port, username="reader").cursor() as cursor:
         cursor.execute(f"drop table gold.{NAME}_history")
 
     filled = story.cluster.command(documented("tidemark catalog$"), story.project)
 
     assert filled.returncode == 0, filled.stdout + filled.stderr
-    assert sorted_rows(story.through_thrift(f"select * from gold.{NAME}_history")) == story.expected("history")
+    for kind, layer in TABLES.items():
+        [detail] = story.through_thrift(f"describe detail {layer}.{NAME}_{kind}")
+        assert detail["location"] == f"s3a://{story.at(kind)}"
+        assert sorted_rows(story.through_thrift(f"select * from {layer}.{NAME}_{kind}")) == story.expected(kind)
 
 
 def test_a_store_that_refuses_or_stalls_ends_the_run_and_says_why(story: Story) -> None:

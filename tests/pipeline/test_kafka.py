@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,10 @@ from spark_jobs.landing.kafka_client import Look, Settings
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
-from tests.broker import PASSWORD, USER, Broker
-from tests.projects import empty_project, forget_tables, rows_of
+from tests.broker import PASSWORD, STORE_PASSWORD, USER, Broker
+from tests.pipeline.test_readme import blocks, commands_of
+from tests.projects import PROJECT, empty_project, forget_tables, rows_of
+from tests.servers import program
 from tests.source import Column, Source, Table
 
 PATIENCE = 120
@@ -308,28 +312,133 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     assert lake.land(r"lost\..*", "lost").landed.read == 0
 
 
-def test_a_run_lands_topics_and_tells_machines_of_gaps_and_lag(
-    lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = "run.public.t"
+@dataclass
+class Ran:
+    """A run over TLS: what it came to, what it wrote for machines, and what it printed."""
+
+    topic: str
+    status: int
+    summary: dict[str, Any]
+    metrics: str
+    printed: str
+
+
+@pytest.fixture(scope="module")
+def ran(lake: Lake, broker: Broker) -> Ran:
+    """A run over a gap, by who has a password and a certificate; more records come while its batch is landed."""
+    topic, home = "run.public.t", lake.places.project.parent
     loses_four_of_twenty(lake, broker, topic, "run")
+    looked, looks = Client.look, 0
+
+    def look(self: Client) -> Look:
+        nonlocal looks
+        looks += 1
+        if looks == 2:  # behind the batch, whose end was known before it
+            broker.produce(changes(topic, 20, 25))
+        return looked(self)
 
     forget_tables(lake.spark)
-    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
-    summary, metrics = tmp_path / "run.json", tmp_path / "tidemark.prom"
-    command = ["run", "--kafka", broker.address, "--topics", r"run\..*", "--source-label", "run", "--project-dir",
+    summary, metrics = home / "run.json", home / "tidemark.prom"
+    command = ["run", "--kafka", broker.secured, "--topics", r"run\..*", "--source-label", "run", "--project-dir",
                str(lake.places.project), "--summary", str(summary), "--metrics", str(metrics)]  # fmt: skip
-    status = main(command)
+    with pytest.MonkeyPatch.context() as patch, StringIO() as printed:
+        patch.setattr(Client, "look", look)
+        for name, value in (who(broker) | {"TIDEMARK_LAKEHOUSE": lake.places.lakehouse}).items():
+            patch.setenv(name, value)
+        with redirect_stdout(printed), redirect_stderr(printed):
+            status = main(command)
+        ran = Ran(topic, status, json.loads(summary.read_text()), metrics.read_text(), printed.getvalue())
     forget_tables(lake.spark)
+    return ran
 
-    said = json.loads(summary.read_text())
-    assert (status, said["landed"]["landed"]) == (0, 6)
-    assert [(one["from_offset"], one["records"]) for one in said["gaps"] if one["topic"] == topic] == [(10, 4)]
-    [lag] = [one for one in said["lag"] if one["topic"] == topic]
-    assert (lag["records"], lag["seconds"]) == (0, 0)
-    told = metrics.read_text()
-    assert f'tidemark_topic_gap_records{{reason="retention",source_label="run",topic="{topic}"}} 4.0' in told
-    assert f'tidemark_topic_looked_at_timestamp_seconds{{source_label="run",topic="{topic}"}} 1.7' in told
+
+def who(broker: Broker, password: str = PASSWORD, store_password: str = STORE_PASSWORD) -> dict[str, str]:
+    """Who asks the broker over TLS: a password in the environment, a certificate's store in a file."""
+    file = broker.folder / "who.properties"
+    file.write_text(
+        f"ssl.keystore.type=PKCS12\nssl.keystore.location={broker.client}\nssl.keystore.password={store_password}\n"
+    )
+    return {
+        "TIDEMARK_KAFKA_USER": USER, "TIDEMARK_KAFKA_PASSWORD": password,
+        "TIDEMARK_KAFKA_CA": str(broker.authority), "TIDEMARK_KAFKA_FILE": str(file),
+    }  # fmt: skip
+
+
+def test_a_run_lands_topics_and_tells_machines_of_gaps_and_lag(ran: Ran, lake: Lake) -> None:
+    assert (ran.status, ran.summary["landed"]["landed"]) == (0, 6), ran.printed
+    [gap] = [one for one in ran.summary["gaps"] if one["topic"] == ran.topic]
+    assert (gap["from_offset"], gap["records"]) == (10, 4)
+    assert f'tidemark_topic_gap_records{{reason="retention",source_label="run",topic="{ran.topic}"}} 4.0' in ran.metrics
+    assert f'tidemark_topic_looked_at_timestamp_seconds{{source_label="run",topic="{ran.topic}"}} 1.7' in ran.metrics
+
+    [waiting] = lake.rows("kafka_offsets", ran.topic, "run")
+    assert (waiting["next_offset"], waiting["end_offset"], waiting["lag_records"]) == (20, 25, 5)
+    assert waiting["lag_seconds"] == (waiting["looked_at"] - waiting["newest_at"]).total_seconds() > 0
+    report = Path(ran.summary["report"])
+    for told in (ran.summary["lag"], json.loads(report.with_name("report.json").read_text())["lags"]):
+        [lag] = [one for one in told if one["topic"] == ran.topic]
+        assert (lag["records"], lag["seconds"]) == (5, waiting["lag_seconds"])
+    assert f'tidemark_topic_lag_records{{source_label="run",topic="{ran.topic}"}} 5.0' in ran.metrics
+    assert re.search(rf"<td><bdi>{ran.topic}</bdi></td><td><bdi>run</bdi></td>\n *<td .*>5</td>", report.read_text())
+
+
+def test_no_secret_is_in_what_runs_write_or_print(
+    ran: Ran,
+    lake: Lake,
+    broker: Broker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(properties(broker, f"not {PASSWORD}"))
+    wrong: list[Callable[[], dict[str, str]]] = [
+        lambda: who(broker, password=f"not {PASSWORD}"),
+        lambda: who(broker, store_password=f"not {STORE_PASSWORD}"),
+        lambda: {"TIDEMARK_KAFKA_FILE": str(file)},
+        lambda: {
+            "TIDEMARK_KAFKA_CERTIFICATE": str(broker.client.with_suffix(".pem")),
+            "TIDEMARK_KAFKA_KEY_PASSWORD": STORE_PASSWORD,
+        },
+    ]
+    refused = []
+    for settings in wrong:
+        with monkeypatch.context() as patch:
+            for name, value in (settings() | {"TIDEMARK_LAKEHOUSE": lake.places.lakehouse}).items():
+                patch.setenv(name, value)
+            refused.append(main(["land", "--kafka", broker.secured, "--topics", ".*", "--source-label", "refused",
+                                 "--project-dir", str(lake.places.project)]))  # fmt: skip
+    assert refused == [3, 2, 3, 2]
+
+    printed = ran.printed + "".join(capfd.readouterr())
+    assert "openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES" in printed, "what Java reads of keys with a password"
+    found = {"printed": printed.encode()} | said_below(lake.places.project.parent)
+    told = [name for name, said in found.items() if ran.topic.encode() in said]
+    places = ("printed", "run.json", "tidemark.prom", "report.html", "ops/kafka_offsets", "bronze/records")
+    assert all(any(name.endswith(place) for name in told) for place in places), f"no search that finds: {told}"
+    assert {"project/logs/dbt.log", "project/target/run_results.json", "project/target/manifest.json"} <= found.keys()
+    logged = b"".join(said for name, said in found.items() if re.search(r"lakehouse/logs/[^/]*\.log$", name))
+    assert logged.count(b"land started") == 4
+    secrets = [PASSWORD[:4].encode(), STORE_PASSWORD.encode(), b"LoginModule"]
+    assert [(name, one) for name, said in found.items() for one in secrets if one in said] == []
+
+
+def properties(broker: Broker, password: str) -> str:
+    """A file of settings as Kafka's own tools take it."""
+    escaped = password.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
+    return (
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={broker.authority}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        f'  username="{USER}" password="{escaped}";\n'
+    )
+
+
+def said_below(folder: Path) -> dict[str, bytes]:
+    """What stands below a folder: the bytes of its files, and the rows of its Delta tables, which are compressed."""
+    files = {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    tables = {log.parent for log in folder.rglob("_delta_log")}
+    return files | {str(one.relative_to(folder)): repr(rows_of(str(one))).encode() for one in tables}
 
 
 def test_a_topic_that_the_broker_compacts_is_told(lake: Lake, broker: Broker) -> None:
@@ -370,13 +479,7 @@ def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) ->
     assert lake.land(r"tls\..*", "tls", right, servers=broker.secured).landed.landed == 2
 
     file = tmp_path / "client.properties"
-    escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
-    file.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
-        f"ssl.truststore.location={broker.authority}\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
-        f'  username="{USER}" password="{escaped}";\n'
-    )
+    file.write_text(properties(broker, PASSWORD))
     assert lake.land(r"tls\..*", "tls", {"TIDEMARK_KAFKA_FILE": str(file)}, servers=broker.secured).landed.read == 0
 
     wrong = right | {"TIDEMARK_KAFKA_PASSWORD": "planted-secret"}
@@ -385,6 +488,31 @@ def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) ->
     assert "planted-secret" not in str(refused.value)
     with pytest.raises(Fault, match="a certificate has expired"):
         lake.land(r"tls\..*", "tls", trusting, servers=broker.expired)
+
+
+def test_a_record_that_can_not_be_read_is_tried_three_times_and_passed_over_when_asked(
+    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, logs = "torn.public.t", Path(lake.places.lakehouse, "logs")
+    broker.make(topic)
+    for number in range(3):
+        broker.produce(changes(topic, number, number + 1))  # a batch of the broker's each
+    broker.tear(topic, b'"after": {"id": 1}')
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    command = ["land", "--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records",
+               "1", "--project-dir", str(lake.places.project)]  # fmt: skip
+    before = set(logs.glob("*.log"))
+
+    assert main(command) == 3
+    said = capsys.readouterr().err
+    assert re.search(rf"tidemark: .*{topic}-0 at offset 1 is invalid.* passed over by --starting", said), said
+    [logged] = set(logs.glob("*.log")) - before
+    assert logged.read_text().count("a batch failed and is tried again") == 2
+    assert lake.offsets(topic, "torn") == [(0, 0)], "what is before it is landed"
+
+    assert main([*command, "--starting", json.dumps({topic: {"0": 2}})]) == 0
+    assert f"{topic}, partition 0: 1 records (offsets 1 to 1) were skipped" in capsys.readouterr().out
+    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2)]
 
 
 def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
@@ -474,3 +602,37 @@ def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: La
     assert "stopped: 0 records wait" in said
     assert lake.offsets(topic, "proc") == [(0, number) for number in range(310)]
     assert lake.gaps(topic, "proc") == []
+
+
+def test_the_documents_commands_run(
+    lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topics = ["shop.public.orders", "__debezium-heartbeat.shop"]
+    for topic in topics:
+        broker.make(topic)
+    broker.produce(changes(topics[0], 0, 5))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    [land], [folder, kcat] = (one.commands for one in blocks() if one.reason.startswith("needs a Kafka cluster"))
+    page = (PROJECT / "docs/kafka.md").read_text()
+    [ask], [export] = (commands_of(text) for text in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S))
+
+    def run(command: str) -> str:
+        """What one of Tidemark's commands prints."""
+        word, *arguments = shlex.split(command)
+        assert word.endswith("tidemark")
+        assert main([*arguments, "--project-dir", str(lake.places.project)]) == 0
+        return capfd.readouterr().out
+
+    theirs = {"TIDEMARK_KAFKA_USER": USER, "TIDEMARK_KAFKA_PASSWORD": PASSWORD, "TIDEMARK_KAFKA_CA": broker.authority}
+    words = [one.partition("=")[0] for one in shlex.split(export)]
+    assert words == ["export", *theirs]
+    for name, value in theirs.items():
+        monkeypatch.setenv(name, str(value))
+    assert "5 records read: 5 landed" in run(land.replace("broker:9092", broker.secured))
+    assert re.search(rf"{topics[0]}\W+0\W+0", run(ask)), "no lag"
+
+    assert program("kcat")
+    for command in (folder, kcat.replace("broker:9092", broker.address)):
+        subprocess.run(command, shell=True, check=True)  # noqa: S602 - it is the README's own
+    assert "5 known already" in run("tidemark land events/")

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +20,11 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import upkeep
 from spark_jobs.cli import main
+from spark_jobs.declarations import captured_tables
+from spark_jobs.lock import holder_of
 from spark_jobs.places import Places
-from spark_jobs.schedule import Outcome, Task, run_every, run_once
-from tests.projects import empty_project, forget_tables
+from spark_jobs.schedule import Memory, Outcome, Task, run_every, run_once
+from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
 
 
@@ -164,3 +171,67 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs, monkeypatch:
     aside.rename(records / "_delta_log")
     assert log.exists()
     assert run_once(task).landed.landed == 1
+
+
+@contextmanager
+def process(runs: Runs, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own that runs in the project, with what it says; ended whatever comes."""
+    places = Places.of(runs.home / "project")
+    ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog")}
+    program = str(Path(sys.executable).with_name("tidemark"))
+    command = [program, "run", *arguments, "--project-dir", str(places.project)]
+    with subprocess.Popen(command, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as one:
+        try:
+            yield one
+        finally:
+            one.kill()
+
+
+def until_it_says(one: subprocess.Popen[str], words: str) -> None:
+    """Wait until a process has said something."""
+    assert one.stdout is not None
+    said = []
+    for line in one.stdout:
+        said.append(line)
+        if words in line:
+            return
+    raise AssertionError("".join(said))
+
+
+def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_run_is_right(runs: Runs) -> None:
+    runs.give("fifth.jsonl", 1)
+    summary = runs.home / "every.json"
+    places = Places.of(runs.home / "project")
+    last_success = Memory.of(places).last_success
+
+    with process(runs, str(runs.home / "records"), "--every", "1s", "--summary", str(summary)) as every:
+        until_it_says(every, "land …")
+        every.send_signal(signal.SIGTERM)
+        every.communicate(timeout=120)
+    said = json.loads(summary.read_text())
+    assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)
+    assert list(said["stages"]) == ["start Spark", "land"], "a step ends, and none begins"
+    assert holder_of(places) is None
+    assert said["last_success"] == last_success, "a run that was stopped is no good one"
+
+    with process(runs) as once:
+        until_it_says(once, "START sql")
+        [java] = [one for one in children(once.pid) if Path("/proc", one, "comm").read_text() == "java\n"]
+        once.send_signal(signal.SIGTERM)
+        told, _ = once.communicate(timeout=120)
+        assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
+    assert once.returncode == 143
+    assert "tidemark: stopped by SIGTERM; run again." in told
+    assert holder_of(places) is None
+
+    status, said, _ = runs(str(runs.home / "records"))
+    assert (status, said["skipped"]) == (0, ["land"])
+    [table] = captured_tables(places)
+    assert table.history is not None
+    ids = [row["id"] for row in rows_of(table.history.location)]
+    assert sorted(ids) == sorted({json.loads(one["key"])["id"] for one in runs.source.records})
+
+
+def children(process_id: int) -> list[str]:
+    """The processes that a process started."""
+    return Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 import pytest
 
 from spark_jobs.cli import tidemark
+from tests.servers import program
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLES = PROJECT / "examples/schedule"
@@ -57,22 +57,20 @@ def commands() -> Iterator[str]:
 def test_a_unit_has_settings_that_there_are(unit: Path, tmp_path: Path) -> None:
     found = settings(unit)
     assert {name: set(values) - _KNOWN[name] for name, values in found.items()} == {name: set() for name in found}
-    if analyze := shutil.which("systemd-analyze"):
-        for one in UNITS:
-            text = (
-                one.read_text().replace("/srv/tidemark/.venv/bin/tidemark", "/bin/true").replace("/srv/tidemark", "/")
-            )
-            (tmp_path / one.name).write_text(text)
-        said = subprocess.run([analyze, "verify", tmp_path / unit.name], capture_output=True, text=True, check=False)
-        assert [line for line in (said.stdout + said.stderr).splitlines() if unit.name in line] == []
+    for one in UNITS:
+        text = one.read_text().replace("/srv/tidemark/.venv/bin/tidemark", "/bin/true").replace("/srv/tidemark", "/")
+        (tmp_path / one.name).write_text(text)
+    verify = [program("systemd-analyze"), "verify", str(tmp_path / unit.name)]
+    said = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert [line for line in (said.stdout + said.stderr).splitlines() if unit.name in line] == []
 
 
 def test_every_example_runs_a_command_that_there_is() -> None:
     found = [shlex.split(command) for command in commands()]
 
     assert len(found) == 4
-    for program, name, *arguments in found:
-        assert program.endswith(".venv/bin/tidemark")
+    for place, name, *arguments in found:
+        assert place.endswith(".venv/bin/tidemark")
         command = tidemark.commands[name]
         assert isinstance(command, click.Command)
         with command.make_context(name, list(arguments)) as context:
@@ -80,3 +78,10 @@ def test_every_example_runs_a_command_that_there_is() -> None:
             assert context.params["topics"] in (None, r"(__debezium-heartbeat\.)?shop(\..*)?"), (
                 "quoted as its reader unquotes it"
             )
+
+
+def test_the_page_on_kafka_shows_every_option_of_a_landing() -> None:
+    [shown] = re.findall(r"^```\n(tidemark land .*?)^```$", (PROJECT / "docs/kafka.md").read_text(), re.M | re.S)
+    options = {name for one in tidemark.commands["land"].params for name in one.opts if name.startswith("--")}
+
+    assert set(re.findall(r"--[a-z-]+", shown)) == options - {"--project-dir", "--log-format", "--target"}
