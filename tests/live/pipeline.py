@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka import KafkaError, KafkaException
 from deltalake import DeltaTable
 
 from spark_jobs.places import Places
@@ -57,8 +58,17 @@ class Pipeline:
         for load in self.loads:
             self.worker.put(name_of(load), settings_of(load, self.versions[name_of(load)], self.worker, self.broker))
         postgres.note_start()
-        until(lambda: self.has_come(mariadb, "first"), lambda: f"{self.worker.state('mariadb')} {self.worker.said}")
+        postgres.mark(1, "first")
+        until(
+            lambda: all(self.has_come(load, "first") for load in self.loads),
+            lambda: f"{self.states} {self.worker.said}",
+        )
         self._write(mariadb)
+        self._let_truncate()
+
+    def _let_truncate(self) -> None:
+        for load in self.loads:
+            load.may_truncate.set()
 
     def _write(self, load: PostgresLoad | MariaDbLoad) -> None:
         for number in range(WRITERS):
@@ -68,10 +78,18 @@ class Pipeline:
 
     def has_come(self, load: PostgresLoad | MariaDbLoad, word: str) -> bool:
         """Whether a mark's row is in its topic."""
-        topic = f"{name_of(load)}.{load.in_source('marker')}"
+        return any(word.encode() in one for one in self._sent(f"{name_of(load)}.{load.in_source('marker')}"))
+
+    def _sent(self, topic: str) -> list[bytes]:
+        """The values of a topic's records; none where it is not there, or so new that nobody leads it."""
         if topic not in self.broker.admin.list_topics(timeout=30).topics:
-            return False
-        return any(word.encode() in (one.value() or b"") for one in self.broker.consumed(topic))
+            return []
+        try:
+            return [one.value() or b"" for one in self.broker.consumed(topic)]
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                raise
+            return []
 
     def go_on(self, changes: int) -> None:
         """Let the writers commit so many changes more on each database."""
@@ -148,7 +166,14 @@ class Pipeline:
     def snapshot(self) -> None:
         """Ask both connectors for incremental snapshots of every table that has a key."""
         for load in self.loads:
+            load.may_truncate.clear()
             load.signal(_SNAPSHOT, [name for name in TABLES if name not in ("line", "marker")])
+
+    def snapshotted(self) -> None:
+        """Wait until those have read all."""
+        until(lambda: all(map(self._is_snapshotted, self.versions)), lambda: f"no end of a snapshot: {self.states}",
+              PATIENCE * 5)  # fmt: skip
+        self._let_truncate()
 
     def end_load(self) -> None:
         """End the writers, and wait until the connectors have sent all that there is."""
@@ -161,7 +186,6 @@ class Pipeline:
         until(
             lambda: all(self.has_come(load, "last") for load in self.loads), lambda: f"{self.states} {self.worker.said}"
         )
-        until(lambda: all(map(self._is_snapshotted, self.versions)), lambda: f"no end of a snapshot: {self.states}")
         self.worker.stop()  # heartbeats would go on
 
     def account(self) -> tuple[dict[str, str], Path]:
@@ -181,7 +205,7 @@ class Pipeline:
         return {name: self.worker.state(name) for name in self.versions}
 
     def _is_snapshotted(self, name: str) -> bool:
-        told = [json.loads(one.value())["payload"] for one in self.broker.consumed(f"{name}.notifications")]
+        told = [json.loads(one)["payload"] for one in self._sent(f"{name}.notifications")]
         return any((one["aggregate_type"], one["type"]) == ("Incremental Snapshot", "COMPLETED") for one in told)
 
     def stop(self) -> None:

@@ -64,6 +64,7 @@ def live(pipeline: Pipeline, size: Size, build: Callable[[], None]) -> None:
     pipeline.go_on(size.step)
     pipeline.kill_connectors()
     pipeline.go_on(size.step)
+    pipeline.snapshotted()
     pipeline.lands()
     for number in range(size.rounds):
         if number:
