@@ -3,13 +3,14 @@
   costs as much for one feed as for a hundred: before a run it is asked of all feeds at once, and by a model only where
   that was not done.
 
-  A run reads what had landed when it began: a landing beside it could bring records of a shape that it hasn't seen.
+  Logs hold what had landed when a run began: a landing beside it could bring records of a shape that it hasn't seen.
 -#}
 
 
 {#-
   Before a run: ask for all of its changes models. `graph.tidemark` has the answers: `landed`, the last landing, `fields` by
-  feed, and `news`.
+  feed, and `news`. News are asked of models that have read one of the last landings: the files that others have to look
+  through are those of their feed alone.
 -#}
 {% macro ask_bronze() -%}
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}
@@ -19,37 +20,37 @@
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources -%}
         {%- set source = source_of(node) -%}
         {%- if source -%}
-            {%- set after = graph.tidemark.progress.get(node.unique_id, {'batch_id': -1}).batch_id -%}
-            {%- set connector = source_options(source.name).connector -%}
-            {%- do fields.update({source.feed: []}) -%}
-            {%- do asked.setdefault([after, connector] | string, {'after': after, 'connector': connector, 'feeds': []})
-                .feeds.append(source.feed) -%}
+            {%- if not source.documents -%}{%- do fields.update({source.feed: []}) -%}{%- endif -%}
+            {%- set known = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
+            {%- set after = known.get('batch_id', -1) -%}
+            {%- if after >= graph.tidemark.landed - 100 -%}
+                {%- do asked.setdefault(source_options(source.name).connector, {}).update({source.feed: after}) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if fields -%}
         {%- for row in run_query(fields_of(fields)) -%}{%- do fields[row[0]].append(row) -%}{%- endfor -%}
     {%- endif -%}
     {%- set news = {} -%}
-    {%- for one in asked.values() -%}
-        {%- for feed in one.feeds -%}
-            {%- do news.update({[feed, one.after, one.connector] | string: [none] + [0] * (3 + connectors() | length)}) -%}
+    {%- for connector, feeds in asked.items() -%}
+        {%- for feed, after in feeds.items() -%}
+            {%- do news.update({[feed, after, connector] | string: [none] + [0] * (3 + connectors() | length)}) -%}
         {%- endfor -%}
-        {%- set found = run_query(
-            'select feed, ' ~ news_counts(one.connector) ~ news_of(one.feeds, one.after) ~ ' group by feed'
-        ) -%}
-        {%- for row in found.rows -%}
-            {%- do news.update({[row[0], one.after, one.connector] | string: row.values()[1:]}) -%}
+        {%- for row in run_query('select feed, ' ~ news_counts(connector) ~ news_of(feeds) ~ ' group by feed').rows -%}
+            {%- do news.update({[row[0], feeds[row[0]], connector] | string: row.values()[1:]}) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- do graph.tidemark.update({'fields': fields, 'news': news}) -%}
 {%- endmacro %}
 
 
-{#- The source that a changes model reads, as {name, feed}; none of another model. -#}
+{#- The source that a changes model reads, as {name, feed, documents}; none of another model. -#}
 {% macro source_of(node) -%}
-    {%- set declared = ((node.config.meta or {}).get('tidemark') or {}).get('source') -%}
-    {%- for source in graph.sources.values() if declared and source.source_name ~ '.' ~ source.name == declared -%}
-        {{ return({'name': source.source_name, 'feed': feed_of(source.source_name, source.name)}) }}
+    {%- set declared = (node.config.meta or {}).get('tidemark') or {} -%}
+    {%- for source in graph.sources.values() if source.source_name ~ '.' ~ source.name == declared.get('source') -%}
+        {{ return({
+            'name': source.source_name, 'feed': feed_of(source.source_name, source.name), 'documents': declared.documents
+        }) }}
     {%- endfor -%}
     {{ return(none) }}
 {%- endmacro %}
@@ -92,21 +93,35 @@
 {% macro landed_news(feed, after, connector) -%}
     {{ return(
         graph.tidemark.news.get([feed, after, connector] | string)
-        or run_query('select ' ~ news_counts(connector) ~ news_of([feed], after))[0]
+        or run_query('select ' ~ news_counts(connector) ~ news_of({feed: after}))[0]
     ) }}
 {%- endmacro %}
 
 
-{#- The end of a query: the records of feeds that have landed since a landing. -#}
-{% macro news_of(feeds, after) %}
+{#-
+  The end of a query: the records of feeds that have landed since, and before the run.
+
+  Args:
+      feeds: feed → the last landing that is known of it
+-#}
+{% macro news_of(feeds) %}
     from {{ lakehouse_table('bronze', 'records') }}
-    where feed in ({{ text_list(feeds) }}) and batch_id > {{ after }} and batch_id <= {{ graph.tidemark.landed }}
+    where feed in ({{ text_list(feeds) }})
+        and batch_id > {{ feeds.values() | min }}
+        and batch_id <= {{ graph.tidemark.landed }}
+    {%- if feeds.values() | unique | list | length > 1 %}
+        and batch_id > map(
+            {%- for feed, after in feeds.items() -%}
+                {{ text_literal(feed) }}, {{ after }}{{ ', ' if not loop.last }}
+            {%- endfor -%}
+        )[feed]
+    {%- endif %}
 {%- endmacro %}
 
 
 {#-
-  Expression list: the last landing, and how many records wait for their commit, are reads, are there at all, and were written
-  by each known connector.
+  Expression list: the last landing, and how many records wait for their commit, are reads, are there at all, and were
+  written by each known connector.
 
   Args:
       connector: the one that is declared

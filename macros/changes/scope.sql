@@ -50,7 +50,8 @@
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
-    {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed) -%}
+    {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
+        ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
     {%- set found = landed_news(captured.feed, scope.after, captured.connector) -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
     {%- set connectors = counted_connectors(found, 4) + ([captured.connector] if captured.connector else []) -%}
@@ -58,7 +59,7 @@
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif found[0] is none -%}
-        {{ return(dict(scope, case='nothing', after=9223372036854775807)) }}
+        {{ return(dict(scope, case='nothing')) }}
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[])) }}
     {%- elif (follows_reads and scope.has_placeless)

@@ -14,7 +14,7 @@
 
       progress   model → what `progress_of` gives of it
       landed, fields, news   what bronze has for the run's changes models (`ask_bronze`)
-      untouched  log → whether its build in this run had nothing to do
+      untouched  the logs whose build in this run had nothing to do
       columns    log → the columns that its rows have (`undeclared_in`)
       made_in    log → the run that made it anew (`log_made_in`)
       found      what was asked of a log → what `history_scope` found
@@ -32,7 +32,7 @@
         'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'untouched': {}, 'columns': {}, 'made_in': {},
         'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}
     }}) -%}
-    {%- do ask_bronze() -%}
+    {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}
 {%- endmacro %}
 
 
@@ -95,6 +95,10 @@
     select
         *, {{ text_literal(invocation_id) }}, timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}'
     from (
-        select inline(from_json({{ text_literal(tojson(rows)) }}, 'array<struct<model: string, batch_id: bigint, state: string>>'))
+        select inline(from_json(
+            {{ text_literal(tojson(rows)) }},
+            'array<struct<model: string, batch_id: bigint, state: string>>',
+            map('mode', 'FAILFAST')
+        ))
     ) as moved
 {%- endmacro %}

@@ -75,8 +75,11 @@
     {%- if not is_building() or not feeds -%}
         {{ return(dict(scope, case='nothing' if flags.EMPTY else 'full')) }}
     {%- endif -%}
-    {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] or 0 -%}
-    {%- if landed == scope.seen and load_relation(this) is not none and not should_full_refresh()
+    {%- set landed = [graph.tidemark.landed, 0] | max -%}
+    {%- set logs = [] -%}
+    {%- for one in feeds -%}{%- do logs.append(model_node(one.changes).unique_id) -%}{%- endfor -%}
+    {%- if landed == scope.seen and not logs | reject('in', graph.tidemark.untouched) | list
+        and load_relation(this) is not none and not should_full_refresh()
         and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
         {{ return(scope) }}
     {%- endif -%}
@@ -151,6 +154,7 @@ boundaries as (
                 from_json({{ record_text('value') }}, '{{ boundary_ddl() }}') as parsed
             from {{ lakehouse_table('bronze', 'records') }}
             where {{ is_boundary(source_name, feeds) if feeds else 'false' }}
+                {{- ' and batch_id <= ' ~ graph.tidemark.landed if is_building() }}
         ) as records
     ) as told_by_records
 
