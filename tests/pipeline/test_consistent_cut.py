@@ -162,3 +162,31 @@ def test_records_without_boundaries_are_told_that_no_cut_can_be_made(
     said = " ".join(one.message for one in result.result if one.status == "error")
     assert "no record of topic cut3.transaction" in said
     assert "provide.transaction.metadata" in said
+
+
+def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
+    spark: SparkSession, places: Places, landings: list[Landing]
+) -> None:
+    records = map(json.loads, renamed(CAPTURES / SOURCES["cut1"], "cut1"))
+    last = max(
+        (one for one in records if transaction(one)), key=lambda one: int(payload(one["value"])["source"]["lsn"])
+    )
+    value = json.loads(last["value"])
+    image = value.get("payload", value)
+    place = image["source"]["lsn"] + 10**9
+    image["source"] |= {"lsn": place, "txId": 10**6, "sequence": json.dumps([str(place), str(place)])}
+    image["transaction"] |= {"id": f"{10**6}:{place}"}
+    last |= {"offset": last["offset"] + 10**6, "value": json.dumps(value)}
+    land(spark, places, "cut-half", json.dumps(last) + "\n", {"cut1"})
+
+    run_models(places, "--select", "cut1_transactions", accounting=True)
+    run_models(places, accounting=True)
+
+    shown = {
+        row["transaction_id"]
+        for table in captured_tables(places)
+        if table.history is not None and table.source_name == "cut1"
+        for row in rows_of(table.history.location)
+    }
+    assert landings[-1].shown["cut1"] <= shown
+    assert str(10**6) not in shown
