@@ -29,7 +29,7 @@
 
 {#-
   Leave the session's settings as the statements before this one have set them: dbt-spark would set all of them again
-  before each statement, one by one, which is a tenth of what a build of small tables takes.
+  before each statement, one by one. What a model's own hook sets stays, too.
 -#}
 {% macro keep_settings() -%}
     {%- set credentials = adapter.config.credentials -%}

@@ -142,7 +142,7 @@ class Pipeline:
                 os.killpg(self._landing.pid, by)
             else:
                 self._landing.send_signal(by)
-            self._landing.wait(120)
+            self._landing.wait(PATIENCE * 5)  # behind a batch, which after a build is of minutes
             self._landing = None
 
     def kill_connectors(self) -> None:
