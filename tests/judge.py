@@ -325,7 +325,11 @@ def disagreements(
             for key in held | account.intervals
         )
         found += [one for one in compared if one is not None]
-        living = {key for key, versions in held.items() if versions and versions[-1].valid_to is None}
-        rows = {account.key_of(line["row"]) for line in truth if line["table"] == table}
-        found += [_whole(table, key, "living, or not, against the truth") for key in living ^ rows]
+        living = {
+            key: versions[-1].state for key, versions in held.items() if versions and versions[-1].valid_to is None
+        }
+        rows = {account.key_of(line["row"]): line["row"] for line in truth if line["table"] == table}
+        found += [_whole(table, key, "living, or not, against the truth") for key in living.keys() ^ rows.keys()]
+        compared_rows = ((key, _differing(living[key], rows[key])) for key in living.keys() & rows.keys())
+        found += [Disagreement(table, key, columns, "against the truth") for key, columns in compared_rows if columns]
     return found

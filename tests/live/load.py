@@ -86,16 +86,28 @@ class Load:
         session = self.session()
         while not stop.wait(draw.uniform(0, 2 * pause)):
             drawn = draw.choices(kinds, weights, k=draw.choice((1, 1, 2, 5)))
-            steps = [kind(self, draw) for kind in drawn]
-            try:
-                done = self.transact(session, steps, is_kept=draw.random() > 0.1)
-            except (pg8000.native.DatabaseError, pymysql.Error) as error:
-                if not self.is_conflict(error):
-                    self.failures.append(f"{[one.sql[:200] for one in steps]}: {error}")
-                    return
-                done = 0
-            with self._counting:
-                self.changes += done
+            self._try(session, [kind(self, draw) for kind in drawn], is_kept=draw.random() > 0.1)
+            if self.failures:
+                return
+
+    def write_each(self) -> None:
+        """Commit at least one change of each kind: some are drawn so seldom that a short load may have none."""
+        draw, session = random.Random(self.seed), self.session()
+        for kind in _KINDS:
+            tries = (self._try(session, [kind(self, draw)]) or self.failures for _ in range(1000))
+            assert any(tries), f"{kind.__name__}: no change in 1,000 tries"
+
+    def _try(self, session: Any, steps: Sequence[Step], *, is_kept: bool = True) -> int:
+        """Run a transaction that another writer may be in the way of; how many changes were committed."""
+        try:
+            done = self.transact(session, steps, is_kept=is_kept)
+        except (pg8000.native.DatabaseError, pymysql.Error) as error:
+            if not self.is_conflict(error):
+                self.failures.append(f"{[one.sql[:200] for one in steps]}: {error}")
+            return 0
+        with self._counting:
+            self.changes += done
+        return done
 
     def session(self) -> Any:
         """A writer's connection."""
@@ -166,7 +178,8 @@ def _close(load: Load, draw: random.Random) -> Step:
 
 
 def _rekey(load: Load, draw: random.Random) -> Step:
-    return Step(f"update account set id = {draw.randrange(_FEW)} where id = {draw.randrange(_FEW)}", "account")
+    new, old = draw.sample(range(_FEW), 2)
+    return Step(f"update account set id = {new} where id = {old}", "account")
 
 
 def _stock(load: Load, draw: random.Random) -> Step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -142,7 +144,8 @@ class Pipeline:
                 os.killpg(self._landing.pid, by)
             else:
                 self._landing.send_signal(by)
-            self._landing.wait(PATIENCE * 5)  # behind a batch, which after a build is of minutes
+            status = self._landing.wait(PATIENCE * 5)  # behind a batch, which after a build is of minutes
+            assert status == (0 if by == signal.SIGTERM else -by), self.said
             self._landing = None
 
     def kill_connectors(self) -> None:
@@ -177,6 +180,8 @@ class Pipeline:
 
     def end_load(self) -> None:
         """End the writers, and wait until the connectors have sent all that there is."""
+        for load in self.loads:
+            load.write_each()
         self._stop.set()
         for writer in self._writers:
             writer.join()
@@ -187,6 +192,11 @@ class Pipeline:
             lambda: all(self.has_come(load, "last") for load in self.loads), lambda: f"{self.states} {self.worker.said}"
         )
         self.worker.stop()  # heartbeats would go on
+
+    def sent(self) -> Counter[tuple[str, int, int]]:
+        """Where each record is that the broker has: topic, partition, offset."""
+        topics = [name for name in self.broker.admin.list_topics(timeout=30).topics if re.fullmatch(TOPICS, name)]
+        return Counter((name, one.partition(), one.offset()) for name in topics for one in self.broker.consumed(name))
 
     def account(self) -> tuple[dict[str, str], Path]:
         """Write what the databases say of themselves, and end every server; name → folder, and where those are."""
