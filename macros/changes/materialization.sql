@@ -18,7 +18,11 @@
         {%- set staged = stage(compiled_code) -%}
         {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
         {%- set counts = write_new(staged, target, decision, bounds=account.bounds) -%}
-        {%- do unstage(staged) -%}
+        {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
+            {%- do hand_on_news(staged, decision) -%}
+        {%- else -%}
+            {%- do unstage(staged) -%}
+        {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
             settle(target, decision, account)
@@ -35,6 +39,19 @@
         target, sql, 'silver', [], decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id},
         ['batch_id', 'position', 'changed_at']
     ) -%}
+    {%- do graph.tidemark.fresh.pop(model.unique_id, none) -%}
+{%- endmacro %}
+
+
+{#-
+  Tell the histories that are built in the same run where the new part of the log is held: they needn't look for it. It is
+  a view of the files as they are now, whatever another writer does in their folder, and stays until the next run's.
+-#}
+{% macro hand_on_news(staged, decision) -%}
+    {%- do graph.tidemark.fresh.update({model.unique_id: {
+        'after': decision.after, 'batch_id': decision.batch_id, 'columns': decision.state.columns | map('first') | list,
+        'held': staged
+    }}) -%}
 {%- endmacro %}
 
 

@@ -169,7 +169,7 @@
         news.key,
         if(living.{{ id }} is null, null, struct({{ names_of(columns, 'living.') }})) as row
     from (
-        select distinct key from {{ decision.log }} as log
+        select distinct key from {{ decision.fresh }} as log
         where ({{ decision.news }}) and {{ is_change_of_key(decision.hazards) }}
     ) as news
     left join (

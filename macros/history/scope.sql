@@ -13,9 +13,10 @@
   Args:
       history: the name of the history that a current model reads
 
-  Returns: {case, after, batch_id, log, hazards, added, state, touched, carried, news, account, made_of, open}; `log` is the
-  log up to the cut, `account` how this run is accounted for, where it is, `made_of` the state in which a current model last
-  found its history, `open` how many versions the last build of a history left open, where it knew.
+  Returns: {case, after, batch_id, log, fresh, hazards, added, state, touched, carried, news, account, made_of, open}; `log`
+  is the log up to the cut, `fresh` a relation that has its news, `account` how this run is accounted for, where it is,
+  `made_of` the state in which a current model last found its history, `open` how many versions the last build of a history
+  left open, where it knew.
 -#}
 {% macro history_scope(layer, log, table, declared, history=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
@@ -27,7 +28,7 @@
         log=up_to(with_late_columns(log, built.get('late')), cut), scans=[]
     ) -%}
     {%- if not is_building() -%}
-        {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none)) }}
+        {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
@@ -42,14 +43,16 @@
         and (not stored or stored.is_base) -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- endif -%}
+    {%- set fresh = fresh_part(scope, table, known, built, last) -%}
+    {%- do scope.update({'fresh': fresh or scope.log}) -%}
     {%- set asked = [log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
     {%- set found = graph.tidemark.found.get(asked) if history else none -%}
     {%- if found is none -%}
         {%- set found = run_query(
             "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
             ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), count_if(' ~ is_hidden_again(scope, last.get('cut'))
-            ~ '), ' ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from ' ~ followed(log, scope, stored)
-            ~ ' where ' ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
+            ~ '), ' ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from '
+            ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
         )[0] -%}
         {#- An account is asked of news alone. -#}
         {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
@@ -76,6 +79,21 @@
         scope, case='keys', touched=touched_with_linked(scope) if is_linked else [],
         carried=keys_to_carry(scope, declared.granularity) if carries else none
     ))) }}
+{%- endmacro %}
+
+
+{#-
+  The news of a log where its build in this run still holds them, as it has written them: none where the log as a whole is
+  to be asked, as something beside them may be news, or their rows are not in the log's form.
+-#}
+{% macro fresh_part(scope, table, known, built, last) -%}
+    {%- set fresh = graph.tidemark.fresh.get(table.unique_id) -%}
+    {%- if fresh and scope.case == 'increment' and scope.after == fresh.after and scope.after == known.batch_id
+        and scope.cut is none and last.get('cut') is none and not built.get('late')
+        and fresh.columns == table.columns | map(attribute='name') | list -%}
+        {{ return(fresh.held) }}
+    {%- endif -%}
+    {{ return(none) }}
 {%- endmacro %}
 
 
@@ -158,7 +176,7 @@
     {%- if scope.touched -%}
         exists (select 1 from {{ scope.touched[-1] }} as touched where touched.key = {{ key_text(key) }})
     {%- else -%}
-        exists (select 1 from {{ scope.log }} as news where ({{ scope.news }}) and news.key <=> {{ key }})
+        exists (select 1 from {{ scope.fresh }} as news where ({{ scope.news }}) and news.key <=> {{ key }})
     {%- endif -%}
 {%- endmacro %}
 

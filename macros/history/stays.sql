@@ -29,7 +29,7 @@ own_changes as (
         topic,
         `partition`,
         `offset`
-    from {{ scope.log }} as log
+    from {{ scope.fresh if carried and not carried.refolded else scope.log }} as log
     where {{ is_change_of_key(hazards) }}
         {%- if scope.case == 'nothing' %}
         and false

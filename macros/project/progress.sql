@@ -15,6 +15,7 @@
       progress   model → what `progress_of` gives of it
       landed, fields, news   what bronze has for the run's changes models (`ask_bronze`)
       untouched  the logs whose build in this run had nothing to do
+      fresh      log → where its build in this run holds what it has added (`hand_on_news`)
       columns    log → the columns that its rows have (`undeclared_in`)
       made_in    log → the run that made it anew (`log_made_in`)
       found      what was asked of a log → what `history_scope` found
@@ -29,7 +30,7 @@
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
     {%- do graph.update({'tidemark': {
-        'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'untouched': {}, 'columns': {}, 'made_in': {},
+        'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
         'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}
     }}) -%}
     {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}

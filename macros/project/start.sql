@@ -32,8 +32,13 @@
   before each statement, one by one. What a model's own hook sets stays, too.
 -#}
 {% macro keep_settings() -%}
-    {%- set credentials = adapter.config.credentials -%}
-    {%- if credentials.method == 'session' -%}{%- do credentials.server_side_parameters.clear() -%}{%- endif -%}
+    {%- if has_one_session() -%}{%- do adapter.config.credentials.server_side_parameters.clear() -%}{%- endif -%}
+{%- endmacro %}
+
+
+{#- Whether all models of a run share one session of Spark, with its settings and temporary views. -#}
+{% macro has_one_session() -%}
+    {{ return(adapter.config.credentials.method == 'session') }}
 {%- endmacro %}
 
 
