@@ -1,7 +1,7 @@
 """Upkeep of the tables' layout: small files are joined, rows that are marked as gone are removed, old files too.
 
 What is done follows from Delta's logs alone, and costs what is small or gone, whatever else a table holds. Each step is
-one commit, or none, and changes no row: readers, builds (`is_left_as`) and a kill meet whole tables (G3, G4, G8).
+one commit, or none, and changes no row: readers, builds (`written_by`) and a kill meet whole tables (G3, G4, G8).
 """
 
 from __future__ import annotations

@@ -19,42 +19,32 @@
         and not (
             scope.get('account') and scope.hazards.whole_before and (scope.hazards.absent or scope.hazards.unavailable)
         )
-        and is_left_as(this, last.get('left_as'))
+        and last.get('left_as') and written_by(this) == last.left_as
     ) }}
 {%- endmacro %}
 
 
 {#-
-  What a Delta table was left as, by its last commit: it tells whether a run that was not written down has changed it.
+  Which run wrote a table last, by what `sign_commits` had it note in its commit: it tells whether a run that was not
+  written down, or anyone else, has changed the table. Commits that join its files (`tidemark upkeep`, or OPTIMIZE by hand)
+  change no row, and are looked past.
 
-  Returns: {id, at}, both as text
+  Returns: the id of the run; none where the last commit names none
 -#}
-{% macro table_state(relation) -%}
-    {%- set detail = run_query('describe detail ' ~ relation)[0] -%}
-    {{ return({'id': detail[1] | string, 'at': detail[6] | string}) }}
+{% macro written_by(relation) -%}
+    {%- for limit in [1, 10] -%}
+        {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ limit)
+            if commit['operation'] not in ['OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END'] -%}
+            {{ return(commit['userMetadata']) }}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(none) }}
 {%- endmacro %}
 
 
-{#-
-  Whether a table's rows are those that it was left with. Commits that join its files (`tidemark upkeep`, or OPTIMIZE by
-  hand) change none, and are looked past. A commit of this run is none of them, so that the commits are asked for only
-  behind an upkeep.
-
-  Args:
-      state: what `table_state` gave then; none where that isn't known
-      now: what it gives now, where that is known
--#}
-{% macro is_left_as(relation, state, now=none) -%}
-    {%- set now = now or table_state(relation) -%}
-    {%- if state is not mapping or now == state or now.id != state.id
-        or now.at[:19] > run_started_at.strftime('%Y-%m-%d %H:%M:%S') -%}
-        {{ return(now == state) }}
-    {%- endif -%}
-    {%- for commit in run_query('describe history ' ~ relation ~ ' limit 10')
-        if commit[4] not in ['OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END'] -%}
-        {{ return(commit[1] | string == state.at) }}
-    {%- endfor -%}
-    {{ return(false) }}
+{#- Have the commits that follow name this run. -#}
+{% macro sign_commits() -%}
+    {%- do run_statement('set `spark.databricks.delta.commitInfo.userMetadata` = `' ~ invocation_id ~ '`') -%}
 {%- endmacro %}
 
 

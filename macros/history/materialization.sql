@@ -30,9 +30,10 @@
     {%- set target = this.incorporate(type='table') -%}
     {%- set account = decision.get('account') if decision.case != 'nothing' else none -%}
     {%- set made_of = none if open or decision.case == 'nothing' else (
-        graph.tidemark.left.get(decision.history) or table_state(decision.history)
+        graph.tidemark.left.get(decision.history) or written_by(decision.history)
     ) -%}
     {{ run_hooks(pre_hooks) }}
+    {%- if decision.case != 'nothing' -%}{%- do sign_commits() -%}{%- endif -%}
     {%- if decision.case in ('keys', 'table') -%}
         {#- What goes on from stored versions reads them with all columns. -#}
         {%- do add_source_columns(target, decision) -%}
@@ -53,13 +54,16 @@
             pruned_by=pruned_by(declared, layer)
         ) -%}
         {%- if account -%}{%- do account_for(decision, declared, told, counts) -%}{%- endif -%}
-        {%- do say('built', decision, states_after(target, made_of)) -%}
+        {%- do say('built', decision, states_after(target, made_of, invocation_id)) -%}
     {%- else -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
-        {%- if not open and is_left_as(decision.history, decision.made_of, made_of) -%}
+        {%- set is_few = not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
+        {%- if not open and made_of and made_of == decision.made_of -%}
             {%- set changed = 0 -%}
-        {%- elif not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
-            {%- set changed = write_anew(target, columns, built) -%}
+        {%- elif is_few and living_told(decision) -%}
+            {%- set changed = write_anew(target, columns, rows_of_living(target, columns, living_told(decision), declared)) -%}
+        {%- elif is_few -%}
+            {%- set changed = write_anew(target, columns, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
             {%- set changed = append_versions(target, columns, built) -%}
         {%- elif is_in_order and counts.closed and are_few(target, declared, target, quoted(open[0])) -%}
@@ -81,7 +85,10 @@
         {%- if account and decision.case == 'keys' and not account.is_whole -%}
             {%- do hand_on(told, decision, quoted(open[0])) -%}
         {%- endif -%}
-        {%- do say(changed ~ ' rows changed', decision, states_after(target, made_of)) -%}
+        {%- set is_written = changed != 0 or decision.added -%}
+        {%- do say(changed ~ ' rows changed', decision, states_after(
+            target, made_of, invocation_id if is_written else decision.left_as
+        )) -%}
     {%- endif -%}
     {%- if told -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
@@ -90,12 +97,16 @@
 {%- endmacro %}
 
 
-{#- In which state the next run has to find the tables to go on from them: a history itself, or that of a current state. -#}
-{% macro states_after(target, made_of) -%}
+{#-
+  What the next run has to find to go on from the tables: who wrote a history last, or which history a current state is of.
+
+  Args:
+      left_as: the run whose commit is a history's last
+-#}
+{% macro states_after(target, made_of, left_as) -%}
     {%- if made_of -%}
         {{ return({'made_of': made_of}) }}
     {%- endif -%}
-    {%- set left_as = table_state(target) -%}
     {%- do graph.tidemark.left.update({target | string: left_as}) -%}
     {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target | string)}) }}
 {%- endmacro %}

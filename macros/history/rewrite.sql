@@ -69,10 +69,22 @@
 {%- endmacro %}
 
 
-{#- Write a table as its query says. Returns: what to say. -#}
+{#- Write a table as a query for its columns says. Returns: what to say. -#}
 {% macro write_anew(target, columns, sql) -%}
-    {%- do run_statement('insert overwrite ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ sql ~ ')') -%}
+    {%- do run_statement('insert overwrite ' ~ target ~ ' ' ~ sql) -%}
     {{ return('all') }}
+{%- endmacro %}
+
+
+{#- Query: a current state's rows, where those of keys with news are held: the others are as they were. -#}
+{% macro rows_of_living(target, columns, living, declared) -%}
+    select {{ names_of(columns, 'row.') }} from ({{ living }}) as told where row is not null
+    union all
+    select {{ names_of(columns) }}
+    from {{ target }} as stored
+    where not exists (
+        select 1 from ({{ living }}) as told where told.key <=> {{ key_of('stored', declaration_of(declared.changes)) }}
+    )
 {%- endmacro %}
 
 
@@ -151,18 +163,31 @@
 -#}
 {% macro hand_on(told, decision, open) -%}
     {%- do graph.tidemark.told.update({this | string: {
-        'log': decision.log, 'news': decision.news,
+        'log': decision.log, 'news': decision.news, 'left_as': decision.left_as,
         'living': 'select key, any_value(if(version.' ~ open ~ ', version, null), true) as row from parquet.'
             ~ quoted(staging(told[1:-1])) ~ ' group by key'
     }}) -%}
 {%- endmacro %}
 
 
-{#- Query: `key` and `row` of keys with news: what the history has handed on, where it was asked of the same news. -#}
-{% macro living_of_news(built, columns, decision, declared, id) -%}
+{#-
+  Query: `key` and `row` of all keys that a history's build in this run has told of, where it was asked of the same news and
+  went on from what this current state was made of.
+-#}
+{% macro living_told(decision) -%}
     {%- set told = graph.tidemark.told.get(decision.history) -%}
-    {%- if told and told.log == decision.log and told.news == decision.news -%}
+    {%- if told and decision.case == 'keys' and told.log == decision.log and told.news == decision.news
+        and told.left_as == decision.made_of -%}
         {{ return(told.living) }}
+    {%- endif -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#- Query: `key` and `row` of keys with news. -#}
+{% macro living_of_news(built, columns, decision, declared, id) -%}
+    {%- if living_told(decision) -%}
+        {{ return(living_told(decision)) }}
     {%- endif -%}
     {%- set table = declaration_of(declared.changes) -%}
     select

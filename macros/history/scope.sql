@@ -13,10 +13,10 @@
   Args:
       history: the name of the history that a current model reads
 
-  Returns: {case, after, batch_id, log, fresh, hazards, added, state, touched, carried, news, account, made_of, open}; `log`
+  Returns: {case, after, batch_id, log, fresh, hazards, added, state, touched, carried, news, account, left_as, made_of, open}; `log`
   is the log up to the cut, `fresh` a relation that has its news, `account` how this run is accounted for, where it is,
-  `made_of` the state in which a current model last found its history, `open` how many versions the last build of a history
-  left open, where it knew.
+  `left_as` the run that wrote a history last, `made_of` the one that had written its history when a current model read it,
+  `open` how many versions the last build of a history left open, where it knew.
 -#}
 {% macro history_scope(layer, log, table, declared, history=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
@@ -33,7 +33,7 @@
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
         scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
-        made_of=last.get('made_of'), open=last.get('open')
+        left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     ) -%}
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}

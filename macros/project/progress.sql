@@ -21,7 +21,7 @@
       found      what was asked of a log → what `history_scope` found
       told       history → where the rows of keys with news are held (`hand_on`)
       open       history → how many of its versions are open
-      left       table → the state that its last commit in this run left it in (`table_state`)
+      left       history → the run that wrote it last (`written_by`)
       said       model → what its build in this run wrote down (`say`)
 -#}
 {% macro read_progress() -%}
