@@ -491,28 +491,36 @@ def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) ->
 
 
 def test_a_record_that_can_not_be_read_is_tried_three_times_and_passed_over_when_asked(
-    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic, logs = "torn.public.t", Path(lake.places.lakehouse, "logs")
+    topic, logs, summary = "torn.public.t", Path(lake.places.lakehouse, "logs"), tmp_path / "run.json"
     broker.make(topic)
-    for number in range(3):
+    broker.produce(changes(topic, 0, 1))
+    lake.land(r"torn\..*", "torn")
+    for number in range(1, 5):
         broker.produce(changes(topic, number, number + 1))  # a batch of the broker's each
-    broker.tear(topic, b'"after": {"id": 1}')
+    broker.lose(topic, 2)
+    broker.tear(topic, b'"after": {"id": 3}')
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
-    command = ["land", "--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records",
-               "1", "--project-dir", str(lake.places.project)]  # fmt: skip
+    told = ["--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records", "1",
+            "--project-dir", str(lake.places.project)]  # fmt: skip
     before = set(logs.glob("*.log"))
 
-    assert main(command) == 3
+    assert main(["run", *told, "--summary", str(summary)]) == 3
     said = capsys.readouterr().err
-    assert re.search(rf"tidemark: .*{topic}-0 at offset 1 is invalid.* passed over by --starting", said), said
+    assert re.search(rf"tidemark: .*{topic}-0 at offset 3 is invalid.* passed over by --starting", said), said
     [logged] = set(logs.glob("*.log")) - before
     assert logged.read_text().count("a batch failed and is tried again") == 2
-    assert lake.offsets(topic, "torn") == [(0, 0)], "what is before it is landed"
+    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2)], "what is before it is landed"
+    run = json.loads(summary.read_text())
+    assert (run["status"], run["landed"]["landed"]) == (3, 1), "and so the summary says"
+    [gap] = [one for one in run["gaps"] if one["topic"] == topic]
+    assert (gap["from_offset"], gap["to_offset"], gap["reason"]) == (1, 2, "retention")
+    assert [one["records"] for one in run["lag"] if one["topic"] == topic] == [2]
 
-    assert main([*command, "--starting", json.dumps({topic: {"0": 2}})]) == 0
-    assert f"{topic}, partition 0: 1 records (offsets 1 to 1) were skipped" in capsys.readouterr().out
-    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2)]
+    assert main(["land", *told, "--starting", json.dumps({topic: {"0": 4}})]) == 0
+    assert f"{topic}, partition 0: 1 records (offsets 3 to 3) were skipped" in capsys.readouterr().out
+    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2), (0, 4)]
 
 
 def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
