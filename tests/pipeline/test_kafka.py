@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import StringIO
@@ -119,6 +119,27 @@ def eventually(is_so: Callable[[], bool]) -> bool:
     while not is_so() and time.monotonic() < deadline:
         time.sleep(0.1)
     return is_so()
+
+
+@contextmanager
+def meanwhile(lake: Lake, pattern: str, label: str, **more: Any) -> Iterator[list[Any]]:
+    """Land in a thread of its own; the list has what it came to, or its error, once it ends, at last with the block."""
+    ended: list[Any] = []
+
+    def land() -> None:
+        try:
+            ended.append(lake.land(pattern, label, **more))
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=land)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        lake.stop.set()
+        thread.join(PATIENCE)
+        lake.stop.clear()
 
 
 def test_a_topic_landed_from_kafka_and_from_files_has_each_record_once(
@@ -536,20 +557,11 @@ def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
 
 def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> None:
     topic, later = "on.public.t", "on.public.later"
-    ended: list[Any] = []
-
-    def land() -> None:
-        try:
-            ended.append(lake.land(r"on\..*", "on", every=0.3, patience=PATIENCE))
-        except Exception as error:
-            ended.append(error)
 
     def ids(name: str) -> list[int]:
         return sorted(json.loads(one["key"])["id"] for one in lake.rows("records", name, "on"))
 
-    thread = threading.Thread(target=land)
-    thread.start()
-    try:
+    with meanwhile(lake, r"on\..*", "on", every=0.3, patience=PATIENCE) as ended:
         time.sleep(1)
         broker.make(topic)
         broker.produce(changes(topic, 0, 5))
@@ -571,16 +583,37 @@ def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> N
         broker.make(topic)
         broker.produce(changes(topic, 100, 104))
         assert eventually(lambda: ids(topic) == [*range(8), *range(100, 104)]), "a topic is made anew"
-    finally:
-        lake.stop.set()
-        thread.join(PATIENCE)
-        lake.stop.clear()
     [streamed] = ended
     assert isinstance(streamed, Streamed), streamed
     assert streamed.is_stopped
     assert len(lake.offsets(topic, "on")) == 12, "each record once"
     assert lake.land(r"on\..*", "on").landed.read == 0
     assert list(Path(lake.places.lakehouse).glob("ops/_kafka/*/*")) == [], "a query's own checkpoint ends with it"
+
+
+def test_a_broker_that_stays_away_ends_landings_and_the_next_ones_are_right(lake: Lake, broker: Broker) -> None:
+    topic = "away.public.t"
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 60))
+    with meanwhile(lake, r"away\..*", "waits", every=0.3, patience=3.0) as waits:
+        assert eventually(lambda: len(lake.offsets(topic, "waits")) == 60)
+        with meanwhile(lake, r"away\..*", "once", most=2, patience=3.0) as once:
+            assert eventually(lambda: lake.offsets(topic, "once") != [])
+            broker.stop()
+            try:
+                assert eventually(lambda: waits != [] and once != [])
+            finally:
+                broker.start()
+    for [error] in (waits, once):
+        assert isinstance(error, Fault), error
+        assert (error.status, "(--patience 3)" in str(error)) == (3, True)
+    assert len(lake.offsets(topic, "once")) < 60, "it ended in the middle"
+
+    broker.produce(changes(topic, 60, 65))
+    for label in ("waits", "once"):
+        lake.land(r"away\..*", label)
+        assert lake.offsets(topic, label) == [(0, number) for number in range(65)]
+        assert lake.gaps(topic, label) == []
 
 
 def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
