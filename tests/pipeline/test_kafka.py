@@ -616,6 +616,29 @@ def test_a_broker_that_stays_away_ends_landings_and_the_next_ones_are_right(lake
         assert lake.gaps(topic, label) == []
 
 
+def test_what_retention_takes_from_a_landing_that_goes_on_is_a_gap(lake: Lake, broker: Broker, tmp_path: Path) -> None:
+    topic = "behind.public.t"
+    broker.make(topic)
+    for number in range(0, 200, 10):
+        broker.produce(changes(topic, number, number + 10))
+    file = tmp_path / "client.properties"
+    file.write_text("max.partition.fetch.bytes=1\n")  # or the client holds all of them at once
+    settings = {"TIDEMARK_KAFKA_FILE": str(file)}
+    with meanwhile(lake, r"behind\..*", "behind", settings=settings, every=0.2, most=10) as ended:
+        assert eventually(lambda: len(lake.offsets(topic, "behind")) >= 20)
+        broker.lose(topic, 155)
+        assert eventually(lambda: (0, 199) in lake.offsets(topic, "behind"))
+    [streamed] = ended
+    landed = [offset for _, offset in lake.offsets(topic, "behind")]
+    lost = sorted({*range(200)} - {*landed})
+    assert landed[-45:] == [*range(155, 200)]
+    assert lost == [*range(lost[0], 155)] != []
+    gaps = lake.gaps(topic, "behind")
+    assert [number for begin, end, *_ in gaps for number in range(begin, end)] == lost
+    assert [(end - begin, "retention") for begin, end, *_ in gaps] == [tuple(told) for _, _, *told in gaps]
+    assert sorted((one.from_offset, one.to_offset) for one in streamed.gaps) == [(one[0], one[1]) for one in gaps]
+
+
 def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
     topic = "proc.public.t"
     broker.make(topic)
