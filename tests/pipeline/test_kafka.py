@@ -639,24 +639,45 @@ def test_what_retention_takes_from_a_landing_that_goes_on_is_a_gap(lake: Lake, b
     assert sorted((one.from_offset, one.to_offset) for one in streamed.gaps) == [(one[0], one[1]) for one in gaps]
 
 
+def process(lake: Lake, broker: Broker, label: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process that lands the topics of a label's name, with fifty records in a batch at most."""
+    command = [str(Path(sys.executable).with_name("tidemark")), "land", "--kafka", broker.address, "--topics",
+               rf"{label}\..*", "--source-label", label, "--max-records", "50", *arguments, "--project-dir",
+               str(lake.places.project)]  # fmt: skip
+    environment = os.environ | lake.places.environment()
+    return subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_landing_that_was_to_end_and_is_told_to_stop_has_not_done_its_work(lake: Lake, broker: Broker) -> None:
+    topic, all_of_it = "term.public.t", 1500
+    broker.make(topic)
+    broker.produce(changes(topic, 0, all_of_it))
+    with process(lake, broker, "term") as one:
+        assert eventually(lambda: len(lake.offsets(topic, "term")) >= 50)
+        one.send_signal(signal.SIGTERM)
+        said, _ = one.communicate(timeout=PATIENCE)
+    landed = len(lake.offsets(topic, "term"))
+    assert (one.returncode, landed % 50, landed < all_of_it) == (143, 0, True), "behind its batch"
+    assert f"stopped: {all_of_it - landed} records wait" in said
+
+    streamed = lake.land(r"term\..*", "term")
+    assert (streamed.landed.read, streamed.is_stopped) == (all_of_it - landed, False)
+    assert lake.offsets(topic, "term") == [(0, number) for number in range(all_of_it)]
+
+
 def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
     topic = "proc.public.t"
     broker.make(topic)
     broker.produce(changes(topic, 0, 300))
-    environment = os.environ | lake.places.environment()
-    command = [str(Path(sys.executable).with_name("tidemark")), "land", "--kafka", broker.address, "--topics",
-               r"proc\..*", "--source-label", "proc", "--max-records", "50", "--continuous", "--every", "100ms",
-               "--project-dir", str(lake.places.project)]  # fmt: skip
+    on = ("--continuous", "--every", "100ms")
 
     def landed() -> int:
         return len(lake.offsets(topic, "proc"))
 
-    with subprocess.Popen(command, env=environment, start_new_session=True) as first:
+    with process(lake, broker, "proc", *on) as first:
         assert eventually(lambda: landed() >= 50)
         os.killpg(first.pid, signal.SIGKILL)
-    with subprocess.Popen(
-        command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True
-    ) as second:
+    with process(lake, broker, "proc", *on) as second:
         assert eventually(lambda: landed() == 300)
         broker.produce(changes(topic, 300, 310))
         assert eventually(lambda: landed() == 310)
