@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from spark_jobs import schedule
 from spark_jobs.cli import main
+from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
@@ -35,6 +37,9 @@ from spark_jobs.landing.kafka_client import Look, Settings
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import missing, write
+from spark_jobs.schedule import Outcome, Task, run_every
 from tests.broker import PASSWORD, STORE_PASSWORD, USER, Broker
 from tests.pipeline.test_readme import blocks, commands_of
 from tests.projects import PROJECT, empty_project, forget_tables, rows_of
@@ -721,3 +726,41 @@ def test_the_documents_commands_run(
     for command in (folder, kcat.replace("broker:9092", broker.address)):
         subprocess.run(command, shell=True, check=True)  # noqa: S602 - it is the README's own
     assert "5 known already" in run("tidemark land events/")
+
+
+def test_runs_follow_one_another_and_offsets_are_asked_for_once(
+    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, label = "every.public.t", "every"
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    # Of the other tests' landings one may become silent meanwhile, which is news.
+    monkeypatch.setattr(schedule, "_LANDING_IS_SILENT", timedelta(days=1))
+    places = Places.of(lake.places.project)
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 2))
+    lake.land(r"every\..*", label)
+    [table] = [one for one in seen_tables(lake.spark, places) if one.source == "every"]
+    write(places.project, missing(places.project, [table]))
+    broker.produce(changes(topic, 2, 6))
+    stop, seen, looks = threading.Event(), list[Outcome](), list[int]()
+
+    def tell(outcome: Outcome) -> None:
+        seen.append(outcome)
+        looks.append(DeltaTable(places.table("ops", "kafka_offsets")).version())
+        if len(seen) == 2:
+            broker.produce(changes(topic, 6, 9))
+        if len(seen) == 3:
+            stop.set()
+
+    topics = Topics(broker.address, r"every\..*", Settings.of({}), starting=json.dumps({topic: {"0": 3}}))
+    forget_tables(lake.spark)
+    assert run_every(Task(places, topics=topics, skips=True, source_label=label), 0.1, stop, tell) == 0
+    forget_tables(lake.spark)
+    assert [one.error for one in seen] == [None] * 3
+    assert [one.landed.read for one in seen] == [3, 0, 3], "later runs don't go back to the offsets"
+    assert [one.skipped for one in seen] == [[], ["build", "check"], []]
+    assert looks[0] < looks[1], "each look is stored, and none is news"
+    assert lake.gaps(topic, label) == [(2, 3, 1, "skipped")]
+    [history] = [one.history for one in captured_tables(places) if one.name == table.name]
+    assert history is not None
+    assert sorted(row["id"] for row in rows_of(history.location)) == [0, 1, 3, 4, 5, 6, 7, 8]
