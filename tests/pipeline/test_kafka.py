@@ -45,6 +45,7 @@ from tests.pipeline.test_readme import blocks, commands_of
 from tests.projects import PROJECT, empty_project, forget_tables, rows_of
 from tests.servers import program
 from tests.source import Column, Source, Table
+from tests.unit.test_schedule_examples import EXAMPLES
 
 PATIENCE = 120
 POISON = {"key": b"\xff\xfe", "value": b"{poison", "headers": [("trace", b"\x00\xff"), ("none", None)]}
@@ -726,6 +727,31 @@ def test_the_documents_commands_run(
     for command in (folder, kcat.replace("broker:9092", broker.address)):
         subprocess.run(command, shell=True, check=True)  # noqa: S602 - it is the README's own
     assert "5 known already" in run("tidemark land events/")
+
+
+def test_crons_line_runs(lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.make("shop.public.cron")
+    broker.produce(changes("shop.public.cron", 0, 3))
+    table = (EXAMPLES / "crontab").read_text()
+    [variable] = re.findall(r"^(\w+)=", table, re.MULTILINE)
+    file = tmp_path / "kafka.properties"
+    file.write_text(properties(broker, PASSWORD))
+    monkeypatch.setenv(variable, str(file))
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    [line] = re.findall(
+        r"^\*/5 \* \* \* \* cd /srv/tidemark && \.venv/bin/tidemark (.*) > /dev/null 2>> cron\.log$", table, re.M
+    )
+    for told, here in (("broker:9092", broker.secured), ("/usr/bin/mail -s tidemark data@example.org", "false")):
+        assert told in line
+        line = line.replace(told, here)
+    monkeypatch.chdir(lake.places.project)
+
+    forget_tables(lake.spark)
+    assert main(shlex.split(line)) == 0
+    forget_tables(lake.spark)
+    said = json.loads((lake.places.project / "run.json").read_text())
+    assert (said["status"], said["landed"]["landed"], said["skipped"]) == (0, 3, [])
+    assert said["upkeep"] is not None
 
 
 def test_runs_follow_one_another_and_offsets_are_asked_for_once(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,11 +22,12 @@ from pyspark.sql import SparkSession
 from spark_jobs import upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
-from spark_jobs.lock import holder_of
+from spark_jobs.lock import holder_of, writing
 from spark_jobs.places import Places
 from spark_jobs.schedule import Memory, Outcome, Task, run_every, run_once
 from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
+from tests.unit.test_schedule_examples import EXAMPLES, settings
 
 
 @dataclass
@@ -118,6 +120,31 @@ def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(
     for given in (["--upkeep-every", "24h"], []):
         status, said, _ = runs(records, *given)
         assert (status, said["skipped"], said["upkeep"]) == (0, ["land", "build", "check"], None)
+
+
+def test_the_units_command_runs_and_another_writer_is_no_failure_to_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, project = settings(EXAMPLES / "tidemark-run.service")["Service"], runs.home / "project"
+    command = service["ExecStart"]
+    for place in ("/srv/tidemark", "/var/lib/prometheus/node-exporter"):
+        assert place in command
+        command = command.replace(place, str(project))
+    [program, *arguments] = shlex.split(command)
+    assert program == f"{project}/.venv/bin/tidemark"
+    monkeypatch.chdir(project)
+
+    runs.give("unit.jsonl", 1)
+    assert main(["land", str(runs.home / "records")]) == 0
+    assert main(arguments) == 0
+    assert json.loads((project / "run.json").read_text())["skipped"] == ["land"]
+    assert "tidemark_run_status 0.0" in (project / "tidemark.prom").read_text()
+    status, said, _ = runs(str(runs.home / "records"))
+    assert (status, said["skipped"]) == (0, ["build", "check"]), "its runs count for others"
+
+    arguments[arguments.index("--wait") + 1] = "0"
+    with writing(Places.of(project), "another", "land", 0):
+        assert str(main(arguments)) == service["SuccessExitStatus"]
 
 
 def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
