@@ -21,6 +21,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from spark_jobs import __version__, steps
 from spark_jobs.damage import LAYERS
 from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
@@ -234,11 +237,7 @@ def _run(
         outcome.landed = steps.land(run, run.session(catalog=True), changed, task.source_label)
         memory.files[task.source_label] = known | fresh
     elif task.topics is not None:
-        spark = run.session(catalog=True)
-        outcome.streamed = steps.land_kafka(run, spark, task.topics, task.source_label, has_lock=True, stop=stop)
-        outcome.landed = outcome.streamed.landed
-        _look_at_topics(task, outcome)
-        if outcome.streamed.is_stopped:
+        if _land_topics(task, run, outcome, task.topics, stop).is_stopped:
             outcome.status = 0 if stop is not None else TERMINATED
             return False
     else:
@@ -303,6 +302,26 @@ def _is_due(seconds: float | None, last: str | None) -> bool:
 
 def _is_late(check_by: str | None) -> bool:
     return check_by is not None and datetime.now(UTC) > datetime.fromisoformat(check_by)
+
+
+def _land_topics(
+    task: Task, run: steps.Run, outcome: Outcome, topics: Topics, stop: threading.Event | None
+) -> Streamed:
+    """Land topics; the outcome has what a landing that fails did before, too."""
+    from spark_jobs.landing.kafka import Streamed
+
+    spark, streamed = run.session(catalog=True), Streamed()
+    try:
+        steps.land_kafka(run, spark, topics, task.source_label, has_lock=True, stop=stop, result=streamed)
+    except TidemarkError:
+        if streamed.is_begun:
+            outcome.streamed, outcome.landed = streamed, streamed.landed
+            with suppress(PySparkException, Py4JError):  # Spark may be why it failed
+                _look_at_topics(task, outcome)
+        raise
+    outcome.streamed, outcome.landed = streamed, streamed.landed
+    _look_at_topics(task, outcome)
+    return streamed
 
 
 def _look_at_topics(task: Task, outcome: Outcome) -> None:

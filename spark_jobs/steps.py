@@ -108,6 +108,7 @@ def land_kafka(
     *,
     has_lock: bool = False,
     stop: threading.Event | None = None,
+    result: Streamed | None = None,
 ) -> Streamed:
     """Land topics, until all is landed or the process is told to stop (SIGTERM, Ctrl-C).
 
@@ -122,6 +123,7 @@ def land_kafka(
         wait: Seconds to wait for another writer before a batch; None for as long as it writes.
         has_lock: Whether the run holds the lock already.
         stop: Set to end it, where the caller listens to signals itself.
+        result: What is filled in and given back, for who wants it of a landing that fails, too.
     """
     from spark_jobs.landing.kafka import land_topics
     from spark_jobs.landing.kafka_client import Stopped
@@ -144,7 +146,7 @@ def land_kafka(
                             raise
                 yield
 
-        streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping)
+        streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping, result)
     run.landed = streamed.landed
     log.info("landed %s", run.landed)
     return streamed

@@ -79,12 +79,16 @@ class Topics:
 
 @dataclass(slots=True)
 class Streamed:
-    """What became of a landing: its records, those that were lost before, and the topics that lose states."""
+    """What became of a landing: its records, those that were lost before, and the topics that lose states.
+
+    `is_begun` says that where it begins is stored.
+    """
 
     landed: Landed = field(default_factory=Landed)
     gaps: list[Gap] = field(default_factory=list)
     compacted: list[str] = field(default_factory=list)
     waiting: int = 0
+    is_begun: bool = False
     is_stopped: bool = False
 
 
@@ -164,7 +168,7 @@ class _Landing:
             self.ask_for_policies(look)
             kafka_offsets.take_back_gaps(self.spark, self.places, self.label, begin.again)
             self.keep(begin.gaps)
-        self.is_moved, self.has_begun = False, True
+        self.is_moved, self.has_begun, self.result.is_begun = False, True, True
 
     def ask_for_policies(self, look: Look) -> None:
         """Ask once for what the broker does with old records of each topic, and say where that loses states.
@@ -324,6 +328,7 @@ def land_topics(
     label: str,
     writing: Callable[[], AbstractContextManager[None]],
     stop: threading.Event,
+    result: Streamed | None = None,
 ) -> Streamed:
     """Land topics; what bronze holds already adds nothing.
 
@@ -335,6 +340,7 @@ def land_topics(
         label: The cluster's name in bronze (R1).
         writing: Holds the lakehouse while a batch is written, so that builds come between batches.
         stop: Set to end the landing behind the batch that it is at.
+        result: What is filled in and given back, for who wants it of a landing that fails, too.
 
     Raises:
         UsageError: An option or setting can't be.
@@ -347,7 +353,9 @@ def land_topics(
             topics.patience,
             stop.is_set,
         )
-        one = _Landing(spark, places, topics, run_id, label, writing, stop, broker)
+        one = _Landing(
+            spark, places, topics, run_id, label, writing, stop, broker, result=Streamed() if result is None else result
+        )
         try:
             one.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
             one.known, before = kafka_offsets.stored(spark, places, label)

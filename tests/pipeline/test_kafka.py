@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from spark_jobs import schedule
 from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.landing import kafka_offsets
@@ -35,11 +36,13 @@ from spark_jobs.landing.kafka_client import Look, Settings
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
+from spark_jobs.schedule import Outcome, Task, run_every
 from tests.broker import PASSWORD, STORE_PASSWORD, USER, Broker
 from tests.pipeline.test_readme import blocks, commands_of
 from tests.projects import PROJECT, empty_project, forget_tables, rows_of
 from tests.servers import program
 from tests.source import Column, Source, Table
+from tests.unit.test_schedule_examples import EXAMPLES
 
 PATIENCE = 120
 POISON = {"key": b"\xff\xfe", "value": b"{poison", "headers": [("trace", b"\x00\xff"), ("none", None)]}
@@ -119,6 +122,27 @@ def eventually(is_so: Callable[[], bool]) -> bool:
     while not is_so() and time.monotonic() < deadline:
         time.sleep(0.1)
     return is_so()
+
+
+@contextmanager
+def meanwhile(lake: Lake, pattern: str, label: str, **more: Any) -> Iterator[list[Any]]:
+    """Land in a thread of its own; the list has what it came to, or its error, once it ends, at last with the block."""
+    ended: list[Any] = []
+
+    def land() -> None:
+        try:
+            ended.append(lake.land(pattern, label, **more))
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=land)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        lake.stop.set()
+        thread.join(PATIENCE)
+        lake.stop.clear()
 
 
 def test_a_topic_landed_from_kafka_and_from_files_has_each_record_once(
@@ -491,28 +515,36 @@ def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) ->
 
 
 def test_a_record_that_can_not_be_read_is_tried_three_times_and_passed_over_when_asked(
-    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic, logs = "torn.public.t", Path(lake.places.lakehouse, "logs")
+    topic, logs, summary = "torn.public.t", Path(lake.places.lakehouse, "logs"), tmp_path / "run.json"
     broker.make(topic)
-    for number in range(3):
+    broker.produce(changes(topic, 0, 1))
+    lake.land(r"torn\..*", "torn")
+    for number in range(1, 5):
         broker.produce(changes(topic, number, number + 1))  # a batch of the broker's each
-    broker.tear(topic, b'"after": {"id": 1}')
+    broker.lose(topic, 2)
+    broker.tear(topic, b'"after": {"id": 3}')
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
-    command = ["land", "--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records",
-               "1", "--project-dir", str(lake.places.project)]  # fmt: skip
+    told = ["--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records", "1",
+            "--project-dir", str(lake.places.project)]  # fmt: skip
     before = set(logs.glob("*.log"))
 
-    assert main(command) == 3
+    assert main(["run", *told, "--summary", str(summary)]) == 3
     said = capsys.readouterr().err
-    assert re.search(rf"tidemark: .*{topic}-0 at offset 1 is invalid.* passed over by --starting", said), said
+    assert re.search(rf"tidemark: .*{topic}-0 at offset 3 is invalid.* passed over by --starting", said), said
     [logged] = set(logs.glob("*.log")) - before
     assert logged.read_text().count("a batch failed and is tried again") == 2
-    assert lake.offsets(topic, "torn") == [(0, 0)], "what is before it is landed"
+    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2)], "what is before it is landed"
+    run = json.loads(summary.read_text())
+    assert (run["status"], run["landed"]["landed"]) == (3, 1), "and so the summary says"
+    [gap] = [one for one in run["gaps"] if one["topic"] == topic]
+    assert (gap["from_offset"], gap["to_offset"], gap["reason"]) == (1, 2, "retention")
+    assert [one["records"] for one in run["lag"] if one["topic"] == topic] == [2]
 
-    assert main([*command, "--starting", json.dumps({topic: {"0": 2}})]) == 0
-    assert f"{topic}, partition 0: 1 records (offsets 1 to 1) were skipped" in capsys.readouterr().out
-    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2)]
+    assert main(["land", *told, "--starting", json.dumps({topic: {"0": 4}})]) == 0
+    assert f"{topic}, partition 0: 1 records (offsets 3 to 3) were skipped" in capsys.readouterr().out
+    assert lake.offsets(topic, "torn") == [(0, 0), (0, 2), (0, 4)]
 
 
 def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
@@ -528,20 +560,11 @@ def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
 
 def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> None:
     topic, later = "on.public.t", "on.public.later"
-    ended: list[Any] = []
-
-    def land() -> None:
-        try:
-            ended.append(lake.land(r"on\..*", "on", every=0.3, patience=PATIENCE))
-        except Exception as error:
-            ended.append(error)
 
     def ids(name: str) -> list[int]:
         return sorted(json.loads(one["key"])["id"] for one in lake.rows("records", name, "on"))
 
-    thread = threading.Thread(target=land)
-    thread.start()
-    try:
+    with meanwhile(lake, r"on\..*", "on", every=0.3, patience=PATIENCE) as ended:
         time.sleep(1)
         broker.make(topic)
         broker.produce(changes(topic, 0, 5))
@@ -563,10 +586,6 @@ def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> N
         broker.make(topic)
         broker.produce(changes(topic, 100, 104))
         assert eventually(lambda: ids(topic) == [*range(8), *range(100, 104)]), "a topic is made anew"
-    finally:
-        lake.stop.set()
-        thread.join(PATIENCE)
-        lake.stop.clear()
     [streamed] = ended
     assert isinstance(streamed, Streamed), streamed
     assert streamed.is_stopped
@@ -575,32 +594,91 @@ def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> N
     assert list(Path(lake.places.lakehouse).glob("ops/_kafka/*/*")) == [], "a query's own checkpoint ends with it"
 
 
-def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
-    topic = "proc.public.t"
+def test_a_broker_that_stays_away_ends_landings_and_the_next_ones_are_right(lake: Lake, broker: Broker) -> None:
+    topic = "away.public.t"
     broker.make(topic)
-    broker.produce(changes(topic, 0, 300))
-    environment = os.environ | lake.places.environment()
+    broker.produce(changes(topic, 0, 60))
+    with meanwhile(lake, r"away\..*", "waits", every=0.3, patience=3.0, starting="latest") as waits:
+        assert eventually(lambda: lake.rows("kafka_offsets", topic, "waits") != [])
+        with meanwhile(lake, r"away\..*", "once", most=2, patience=3.0) as once:
+            assert eventually(lambda: lake.offsets(topic, "once") != [])
+            broker.stop()
+            try:
+                assert eventually(lambda: waits != [] and once != [])
+            finally:
+                broker.start()
+    for [error] in (waits, once):
+        assert isinstance(error, Fault), error
+        assert (error.status, "(--patience 3)" in str(error)) == (3, True)
+    assert len(lake.offsets(topic, "once")) < 60, "it ended in the middle"
+
+    broker.produce(changes(topic, 60, 65))
+    for label, first in (("waits", 60), ("once", 0)):
+        lake.land(r"away\..*", label)
+        assert lake.offsets(topic, label) == [(0, number) for number in range(first, 65)]
+        assert lake.gaps(topic, label) == []
+
+
+def test_what_retention_takes_from_a_landing_that_goes_on_is_a_gap(lake: Lake, broker: Broker, tmp_path: Path) -> None:
+    topic = "behind.public.t"
+    broker.make(topic)
+    for number in range(0, 60, 10):
+        broker.produce(changes(topic, number, number + 10))
+    file = tmp_path / "client.properties"
+    file.write_text("max.partition.fetch.bytes=1\n")  # or the client holds all of them at once
+    settings = {"TIDEMARK_KAFKA_FILE": str(file)}
+    with meanwhile(lake, r"behind\..*", "behind", settings=settings, every=0.1, most=10) as ended:
+        assert eventually(lambda: lake.offsets(topic, "behind") != [])
+        broker.lose(topic, 55)
+        assert eventually(lambda: (0, 59) in lake.offsets(topic, "behind"))
+    [streamed] = ended
+    landed = [offset for _, offset in lake.offsets(topic, "behind")]
+    lost = sorted({*range(60)} - {*landed})
+    assert landed[-5:] == [*range(55, 60)]
+    assert lost == [*range(lost[0], 55)] != []
+    gaps = lake.gaps(topic, "behind")
+    assert [number for begin, end, *_ in gaps for number in range(begin, end)] == lost
+    assert gaps == [(begin, end, end - begin, "retention") for begin, end, *_ in gaps]
+    assert sorted((one.from_offset, one.to_offset) for one in streamed.gaps) == [one[:2] for one in gaps]
+
+
+def process(lake: Lake, broker: Broker, label: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process that lands the topics of a label's name, with fifty records in a batch at most."""
     command = [str(Path(sys.executable).with_name("tidemark")), "land", "--kafka", broker.address, "--topics",
-               r"proc\..*", "--source-label", "proc", "--max-records", "50", "--continuous", "--every", "100ms",
-               "--project-dir", str(lake.places.project)]  # fmt: skip
+               rf"{label}\..*", "--source-label", label, "--max-records", "50", *arguments, "--project-dir",
+               str(lake.places.project)]  # fmt: skip
+    environment = os.environ | lake.places.environment()
+    return subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
+    topic, on = "proc.public.t", ("--continuous", "--every", "100ms")
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 400))
 
     def landed() -> int:
         return len(lake.offsets(topic, "proc"))
 
-    with subprocess.Popen(command, env=environment, start_new_session=True) as first:
+    with process(lake, broker, "proc", *on) as first:
         assert eventually(lambda: landed() >= 50)
         os.killpg(first.pid, signal.SIGKILL)
-    with subprocess.Popen(
-        command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True
-    ) as second:
-        assert eventually(lambda: landed() == 300)
-        broker.produce(changes(topic, 300, 310))
-        assert eventually(lambda: landed() == 310)
+    before = landed()
+    with process(lake, broker, "proc") as to_the_end:
+        assert eventually(lambda: landed() >= before + 50)
+        to_the_end.send_signal(signal.SIGTERM)
+        said, _ = to_the_end.communicate(timeout=PATIENCE)
+    assert (to_the_end.returncode, landed() % 50) == (143, 0), "behind its batch"
+    assert f"stopped: {400 - landed()} records wait" in said
+    assert landed() < 400
+    with process(lake, broker, "proc", *on) as second:
+        assert eventually(lambda: landed() == 400)
+        broker.produce(changes(topic, 400, 410))
+        assert eventually(lambda: landed() == 410)
         second.send_signal(signal.SIGTERM)
         said, _ = second.communicate(timeout=PATIENCE)
     assert second.returncode == 0
     assert "stopped: 0 records wait" in said
-    assert lake.offsets(topic, "proc") == [(0, number) for number in range(310)]
+    assert lake.offsets(topic, "proc") == [(0, number) for number in range(410)]
     assert lake.gaps(topic, "proc") == []
 
 
@@ -636,3 +714,58 @@ def test_the_documents_commands_run(
     for command in (folder, kcat.replace("broker:9092", broker.address)):
         subprocess.run(command, shell=True, check=True)  # noqa: S602 - it is the README's own
     assert "5 known already" in run("tidemark land events/")
+
+
+def test_runs_follow_one_another_and_offsets_are_asked_for_once(
+    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = "every.public.t"
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    # Of the other tests' landings one may become silent meanwhile, which is news.
+    monkeypatch.setattr(schedule, "_LANDING_IS_SILENT", timedelta(days=1))
+    places = Places.of(lake.places.project)
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 5))
+    stop, seen, looks = threading.Event(), list[Outcome](), list[int]()
+
+    def tell(outcome: Outcome) -> None:
+        seen.append(outcome)
+        looks.append(DeltaTable(places.table("ops", "kafka_offsets")).version())
+        if len(seen) == 2:
+            broker.produce(changes(topic, 5, 7))
+        if len(seen) == 3:
+            stop.set()
+
+    topics = Topics(broker.address, r"every\..*", Settings.of({}), starting=json.dumps({topic: {"0": 2}}))
+    forget_tables(lake.spark)
+    assert run_every(Task(places, topics=topics, skips=True, source_label="every"), 0.1, stop, tell) == 0
+    forget_tables(lake.spark)
+    assert [one.error for one in seen] == [None] * 3
+    assert [one.landed.read for one in seen] == [3, 0, 2], "later runs don't go back to the offsets"
+    assert [one.skipped for one in seen] == [[], ["build", "check"], []]
+    assert [{"build", "check"} <= one.stages.keys() for one in seen] == [True, False, True]
+    assert looks[0] < looks[1], "each look is stored, and none is news"
+    assert lake.offsets(topic, "every") == [(0, number) for number in range(2, 7)]
+
+
+def test_crons_line_runs(lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.make("shop.public.cron")  # without records: behind the runs above nothing is to be built
+    table = (EXAMPLES / "crontab").read_text()
+    [variable] = re.findall(r"^(\w+)=", table, re.MULTILINE)
+    file = tmp_path / "kafka.properties"
+    file.write_text(properties(broker, PASSWORD))
+    monkeypatch.setenv(variable, str(file))
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
+    start = r"^\*/5 \* \* \* \* cd /srv/tidemark && \.venv/bin/tidemark "
+    [line] = re.findall(rf"{start}(.*) > /dev/null 2>> cron\.log$", table, re.MULTILINE)
+    for told, here in (("broker:9092", broker.secured), ("/usr/bin/mail -s tidemark data@example.org", "false")):
+        assert told in line
+        line = line.replace(told, here)
+    monkeypatch.chdir(lake.places.project)
+
+    forget_tables(lake.spark)
+    assert main(shlex.split(line)) == 0
+    forget_tables(lake.spark)
+    said = json.loads(Path("run.json").read_text())
+    assert (said["status"], said["landed"]["read"], "land" in said["stages"]) == (0, 0, True)
+    assert said["upkeep"] is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,11 +22,14 @@ from pyspark.sql import SparkSession
 from spark_jobs import upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
-from spark_jobs.lock import holder_of
+from spark_jobs.lock import holder_of, writing
 from spark_jobs.places import Places
 from spark_jobs.schedule import Memory, Outcome, Task, run_every, run_once
 from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
+from tests.unit.test_schedule_examples import EXAMPLES, settings
+
+SERVICE = settings(EXAMPLES / "tidemark-run.service")["Service"]
 
 
 @dataclass
@@ -57,6 +61,17 @@ class Runs:
             for one in family.samples
         }
         return status, json.loads(summary.read_text()), samples
+
+
+def units_command(runs: Runs) -> list[str]:
+    """The arguments of the command that systemd starts, with the project's folder for the places in it."""
+    command = SERVICE["ExecStart"]
+    for place in ("/srv/tidemark", "/var/lib/prometheus/node-exporter"):
+        assert place in command
+        command = command.replace(place, f"{runs.home}/project")
+    [program, *arguments] = shlex.split(command)
+    assert program == f"{runs.home}/project/.venv/bin/tidemark"
+    return arguments
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +133,14 @@ def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(
     for given in (["--upkeep-every", "24h"], []):
         status, said, _ = runs(records, *given)
         assert (status, said["skipped"], said["upkeep"]) == (0, ["land", "build", "check"], None)
+
+
+def test_another_writer_is_no_failure_to_systemd(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = units_command(runs)
+    arguments[arguments.index("--wait") + 1] = "0"
+    monkeypatch.chdir(runs.home / "project")
+    with writing(Places.of("."), "another", "land", 0):
+        assert str(main(arguments)) == SERVICE["SuccessExitStatus"]
 
 
 def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +221,9 @@ def until_it_says(one: subprocess.Popen[str], words: str) -> None:
     raise AssertionError("".join(said))
 
 
-def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_run_is_right(runs: Runs) -> None:
+def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_run_is_right(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs.give("fifth.jsonl", 1)
     summary = runs.home / "every.json"
     places = Places.of(runs.home / "project")
@@ -224,8 +249,10 @@ def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_r
     assert "tidemark: stopped by SIGTERM; run again." in told
     assert holder_of(places) is None
 
-    status, said, _ = runs(str(runs.home / "records"))
-    assert (status, said["skipped"]) == (0, ["land"])
+    monkeypatch.chdir(places.project)
+    assert main(units_command(runs)) == 0
+    assert json.loads(Path("run.json").read_text())["skipped"] == ["land"]
+    assert "tidemark_run_status 0.0" in Path("tidemark.prom").read_text()
     [table] = captured_tables(places)
     assert table.history is not None
     ids = [row["id"] for row in rows_of(table.history.location)]

@@ -21,7 +21,7 @@ UNITS = sorted([*EXAMPLES.glob("*.service"), *EXAMPLES.glob("*.timer")])
 _KNOWN = {
     "Unit": {"Description", "After", "Wants"},
     "Service": {"Type", "User", "WorkingDirectory", "EnvironmentFile", "ExecStart", "KillMode", "TimeoutStopSec",
-                "TimeoutStartSec", "Restart", "RestartPreventExitStatus", "RestartSec"},
+                "TimeoutStartSec", "SuccessExitStatus", "Restart", "RestartPreventExitStatus", "RestartSec"},
     "Timer": {"OnBootSec", "OnUnitInactiveSec"},
     "Install": {"WantedBy"},
 }  # fmt: skip
