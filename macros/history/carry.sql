@@ -42,9 +42,10 @@
 {%- endmacro %}
 
 
-{#- Have the commits that follow name this run. -#}
-{% macro sign_commits() -%}
-    {%- do run_statement('set `spark.databricks.delta.commitInfo.userMetadata` = `' ~ invocation_id ~ '`') -%}
+{#- Have the commits that follow on this connection name this run, or behind it none: a session may be anyone's. -#}
+{% macro sign_commits(is_over=false) -%}
+    {%- set setting = '`spark.databricks.delta.commitInfo.userMetadata`' -%}
+    {%- do run_statement('reset ' ~ setting if is_over else 'set ' ~ setting ~ ' = `' ~ invocation_id ~ '`') -%}
 {%- endmacro %}
 
 

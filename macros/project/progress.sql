@@ -70,6 +70,7 @@
 {#- After a run: write down, in one commit, how far each model came. Writes nothing where nothing moved (G3). -#}
 {% macro tidemark_end(results) -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'retry') -%}
+        {%- do sign_commits(is_over=true) -%}
         {%- set moved = {} -%}
         {%- for result in results
             if result.node.resource_type == 'model' and result.status == 'success'
