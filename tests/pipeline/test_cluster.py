@@ -8,6 +8,7 @@ same events in a local lakehouse.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -33,7 +34,7 @@ from spark_jobs.declarations import captured_tables
 from spark_jobs.lock import writing
 from spark_jobs.places import Places
 from tests.cluster import ACCESS, BUCKET, SECRET, Cluster, documented
-from tests.projects import empty_project, land, rows_of, run_models
+from tests.projects import PROJECT, empty_project, land, rows_of, run_models
 from tests.servers import until
 from tests.source import Column, Source, Table
 
@@ -233,7 +234,8 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
     before = sorted(one.name for one in log.iterdir())
 
     refused = story.tidemark("land", str(story.project), "--target", "thrift_dev")
-    built = story.tidemark("build", "--quiet", "--target", "thrift_dev")
+    places = {"inv__public__customers_changes+": f"{NAME}_changes+"}
+    built = story.cluster.command([*documented("thrift_dev", **places), "--quiet"], story.project)
 
     assert refused.returncode == 2
     assert "reads bronze and never writes it" in refused.stderr
@@ -304,7 +306,7 @@ def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: St
     story.cluster.thrift.stop()  # it keeps connections that are dead
     story.cluster.start_thrift()
 
-    back = story.tidemark("run")
+    back = story.cluster.command(documented("tidemark run"), story.project)
 
     assert away.returncode == 3, away.stdout[-3000:] + away.stderr
     assert "see that its database answers" in away.stderr
@@ -323,3 +325,9 @@ def test_a_thrift_server_that_is_away_is_named(story: Story) -> None:
 
     assert away.returncode == 3
     assert f"The Thrift Server of target thrift doesn't answer at 127.0.0.1:{story.cluster.thrift.port}" in away.stderr
+
+
+def test_the_page_names_the_environment_that_the_cluster_has(story: Story) -> None:
+    page = (PROJECT / "docs/cluster.md").read_text()
+
+    assert sorted(re.findall(r"^export (\w+)=", page, re.M)) == sorted(story.cluster.told)
