@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.session import FOR_SMALL_TABLES
-from tests.servers import DATABASE, PROJECT, SMALL, SPARK, Postgres, Server, java
+from tests.servers import PROJECT, SMALL, SPARK, Postgres, Server, java, program
 
 BUCKET = "lake"
 ACCESS, SECRET = "tide", "mark of the tests"
@@ -30,7 +31,7 @@ class ObjectStore(Server):
 
     def start(self, *, latency: int = 0) -> None:
         """Start it; with `latency`, every answer takes so many milliseconds longer."""
-        (self.folder / "data" / BUCKET).mkdir(parents=True, exist_ok=True)
+        (self.folder / "data").mkdir(exist_ok=True)
         slow = [f"s3proxy.latency-blobstore.*.latency={latency}"] if latency else []
         lines = [
             f"s3proxy.endpoint=http://127.0.0.1:{self.port}",
@@ -59,16 +60,21 @@ class ObjectStore(Server):
 
 
 class Spark(Server):
-    """A daemon of Spark's own: master, worker or Thrift Server, from pyspark's jars."""
+    """A daemon of Spark's own: master or worker."""
 
-    def launch(self, main: str, *arguments: str) -> None:
-        """Start a class of Spark's that stays."""
+    def launch(self, command: Sequence[str], *arguments: str) -> None:
+        """Start one by its documented command, as small as a test wants it."""
+        logs = f"-Dlog4j2.configurationFile={PROJECT}/conf/log4j2.properties"
         self.begin(
-            *java("256m", [SPARK / "jars/*"], f"-Dlog4j2.configurationFile={PROJECT}/conf/log4j2.properties", main,
-                  "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0", *arguments),
-            environ={**os.environ, "SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13",
-                     "SPARK_LOCAL_IP": "127.0.0.1"},
+            *command, "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0", *arguments,
+            environ={**os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
+                     "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": " ".join([*SMALL, logs])},
         )  # fmt: skip
+
+    def tasks(self, application: str) -> int:
+        """How many tasks the executors of an application have begun on this worker."""
+        logs = self.folder.glob(f"app-*-{application}/*/stderr")
+        return sum(log.read_text(errors="replace").count("Running task") for log in logs)
 
 
 @dataclass
@@ -78,6 +84,7 @@ class Cluster:
     folder: Path
     extra: Mapping[str, str] = field(default_factory=dict)
     servers: list[Server] = field(default_factory=list)
+    password: str = field(default_factory=lambda: secrets.token_hex(12))
 
     def __post_init__(self) -> None:
         """Lay out its servers."""
@@ -90,24 +97,33 @@ class Cluster:
         self.servers = [self.store, self.postgres, self.master, *self.workers, self.thrift]
 
     @property
-    def environment(self) -> dict[str, str]:
-        """What a command needs to work on it."""
+    def told(self) -> dict[str, str]:
+        """What docs/cluster.md has every process told."""
         return {
-            **os.environ,
-            **self.store.environment,
-            "TIDEMARK_METASTORE": f"jdbc:postgresql://127.0.0.1:{self.postgres.port}/{DATABASE}",
-            "TIDEMARK_METASTORE_USER": "owner",
-            "TIDEMARK_METASTORE_PASSWORD": self.postgres.password,
             "TIDEMARK_TARGET": "thrift",
             "TIDEMARK_LAKEHOUSE": f"s3a://{BUCKET}/lakehouse",
             "TIDEMARK_MASTER": f"spark://127.0.0.1:{self.master.port}",
-            "TIDEMARK_THRIFT_PORT": str(self.thrift.port),
+            "TIDEMARK_DRIVER_HOST": "127.0.0.1",
             "TIDEMARK_CORES": "2",
+            "TIDEMARK_THRIFT_HOST": "127.0.0.1",
+            "TIDEMARK_THRIFT_PORT": str(self.thrift.port),
+            "TIDEMARK_METASTORE": f"jdbc:postgresql://127.0.0.1:{self.postgres.port}/metastore",
+            "TIDEMARK_METASTORE_USER": "hive",
+            "TIDEMARK_METASTORE_PASSWORD": self.password,
+            **{name: value for name, value in self.store.environment.items() if name != "AWS_ALLOW_HTTP"},
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command needs to work on it, in little memory."""
+        return {
+            **os.environ,
+            **self.store.environment,
+            **self.told,
             "TIDEMARK_JAVA_OPTIONS": FOR_SMALL_TABLES,
             "TIDEMARK_EXECUTOR_JAVA_OPTIONS": " ".join(SMALL[:2]),
             "TIDEMARK_DRIVER_MEMORY": "1g",
             "TIDEMARK_EXECUTOR_MEMORY": "800m",
-            "TIDEMARK_DRIVER_HOST": "127.0.0.1",
             "SPARK_LOCAL_IP": "127.0.0.1",
             **self.extra,
         }
@@ -116,17 +132,19 @@ class Cluster:
         """Start everything."""
         self.store.start()
         self.postgres.start()
-        self.master.launch("org.apache.spark.deploy.master.Master")
+        self._prepare(documented("create_dir"))
+        owner = {"db.example.org": "127.0.0.1", "postgres": "owner"}
+        self._prepare(documented("^createuser", **owner), f"{self.password}\n" * 2)
+        self._prepare(documented("^createdb", **owner))
+        self.master.launch(documented("master.Master"))
         for worker in self.workers:
             self.start_worker(worker)
         self.start_thrift()
 
     def start_worker(self, worker: Spark) -> None:
         """Start one of the workers, with room for the Thrift Server or for another command."""
-        worker.launch(
-            "org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "2g", "--work-dir",
-            str(worker.folder), f"spark://127.0.0.1:{self.master.port}",
-        )  # fmt: skip
+        ours = {"8": "2", "16g": "2g", "spark://master:7077": self.told["TIDEMARK_MASTER"]}
+        worker.launch(documented("worker.Worker", **ours), "--work-dir", str(worker.folder))
 
     def start_thrift(self) -> None:
         """Start the Thrift Server, with the settings that `tidemark settings` prints."""
@@ -155,11 +173,27 @@ class Cluster:
         self, words: Sequence[str], project: Path = PROJECT, **environ: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command that acts on a project."""
-        return subprocess.run(
+        with self.begun(words, project, **environ) as process:
+            said, error = process.communicate()
+        return subprocess.CompletedProcess(words, process.returncode, said, error)
+
+    def begun(self, words: Sequence[str], project: Path = PROJECT, **environ: str) -> subprocess.Popen[str]:
+        """Begin a command that acts on a project; a signal to its group meets what it started, too."""
+        return subprocess.Popen(
             [*words, "--project-dir", str(project)],
             env=self.environment | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | environ,
-            cwd=PROJECT, capture_output=True, text=True, check=False,
+            cwd=PROJECT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+
+    def _prepare(self, words: Sequence[str], told: str = "") -> None:
+        """Run a command that sets up a server, and tell it what it asks for."""
+        as_owner = {"PGPORT": str(self.postgres.port), "PGPASSWORD": self.postgres.password}
+        # Without a terminal, PostgreSQL's commands ask their input for passwords.
+        done = subprocess.run(
+            words, env=self.environment | as_owner, start_new_session=True, input=told, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
 
     @property
     def settings(self) -> Path:
@@ -169,9 +203,20 @@ class Cluster:
 
 def documented(pattern: str, **places: str) -> list[str]:
     """The one command of docs/cluster.md that a pattern finds, as words, with its programs and places being ours."""
-    text = (PROJECT / "docs/cluster.md").read_text()
-    lines = [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
-    [line] = [one for one in lines if re.search(pattern, one)]
-    ours = {"spark-submit": [str(SPARK / "bin/spark-submit")], ".venv/bin/tidemark": TIDEMARK}
-    words = shlex.split(line.partition(" > ")[0])
-    return [new for word in words for new in ours.get(word, [places.get(word, word)])]
+    page = commands((PROJECT / "docs/cluster.md").read_text())
+    readme = (PROJECT / "README.md").read_text().partition("\n## On a cluster\n")[2].partition("\n## ")[0]
+    assert commands(readme), "no commands of README's"
+    assert set(commands(readme)) <= set(page), "README and docs/cluster.md have parted"
+    [line] = [one for one in page if re.search(pattern, one)]
+    ours = {
+        ".venv/bin/tidemark": TIDEMARK,
+        ".venv/bin/python": [sys.executable],
+        **{name: [str(SPARK / "bin" / name)] for name in ("spark-submit", "spark-class")},
+    }
+    words = [new for word in shlex.split(line.partition(" > ")[0]) for new in ours.get(word, [places.get(word, word)])]
+    return [program(words[0]), *words[1:]] if words[0].startswith("create") else words
+
+
+def commands(text: str) -> list[str]:
+    """The lines of a page's blocks of commands."""
+    return [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]

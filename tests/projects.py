@@ -71,10 +71,14 @@ def run_models(places: Places, *arguments: str, accounting: bool = False) -> Non
     assert result.success, result.exception or failed
 
 
-def rows_of(location: str, *columns: str) -> list[dict[str, Any]]:
-    """A table's rows, with all columns or these, by a reader that is not Spark."""
+def rows_of(location: str, *columns: str, options: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """A table's rows, with all columns or these, by a reader that is not Spark; `options` say who asks a store."""
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns) or "*"
-    query = QueryBuilder().register("gold", DeltaTable(location)).execute(f"select {names} from gold")
+    query = (
+        QueryBuilder()
+        .register("gold", DeltaTable(location, storage_options=options))
+        .execute(f"select {names} from gold")
+    )
     rows: list[dict[str, Any]] = pyarrow.table(query.read_all()).to_pylist()
     return rows
 

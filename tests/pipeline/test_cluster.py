@@ -1,19 +1,20 @@
 """The same project on a cluster: Spark's master, workers and Thrift Server, a metastore in PostgreSQL, tables on S3.
 
 All are processes on the loopback, started for these tests, which tell one story on one lakehouse: a batch is landed and
-built, then another while a worker dies, the store stalls and the metastore goes. What stands there is compared with the
-same events in a local lakehouse.
+built, then more from Kafka while a landing is killed, a worker dies, the store stops, and the metastore goes. What
+stands there is compared with the same events in a local lakehouse.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ import duckdb_extension_delta
 import duckdb_extension_httpfs
 import polars
 import pytest
-from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem, copy_files
 from pyhive import hive
 from pyspark.sql import SparkSession
@@ -32,8 +32,9 @@ from spark_jobs.damage import delta_tables
 from spark_jobs.declarations import captured_tables
 from spark_jobs.lock import writing
 from spark_jobs.places import Places
+from tests.broker import Broker
 from tests.cluster import ACCESS, BUCKET, SECRET, Cluster, documented
-from tests.projects import empty_project, land, rows_of, run_models
+from tests.projects import PROJECT, declare_history, empty_project, land, rows_of, run_models
 from tests.servers import until
 from tests.source import Column, Source, Table
 
@@ -49,18 +50,33 @@ class Story:
     cluster: Cluster
     local: Places
     project: Path
+    source: Source
     batches: list[str]
 
-    def landed(self, number: int) -> subprocess.CompletedProcess[str]:
-        """Land a batch on the cluster, by spark-submit."""
-        file = self.project.parent / f"clus-{number}.jsonl"
-        file.write_text(self.batches[number])
+    def landed(self, lines: str) -> subprocess.CompletedProcess[str]:
+        """Land a file of records on the cluster, by spark-submit."""
+        file = self.project.parent / "clus.jsonl"
+        file.write_text(lines)
         places = {"cluster.conf": str(self.cluster.settings), "events/": str(file)}
-        return self.cluster.command(documented("cli.py land", **places), self.project)
+        return self.cluster.command(documented("cli.py land events", **places), self.project)
+
+    def landing(self, broker: Broker, **environ: str) -> subprocess.Popen[str]:
+        """Begin to land the topic on the cluster, by spark-submit, in batches that end within the second part."""
+        places = {"cluster.conf": str(self.cluster.settings), "broker:9092": broker.address, r"shop\..*": r"clus\..*"}
+        words = documented("cli.py land --kafka", **places)
+        return self.cluster.begun([*words, "--max-records", str(2 * KEYS)], self.project, **environ)
+
+    def building(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        """Begin to build on the cluster."""
+        return self.cluster.begun([*documented("tidemark build$"), "--quiet", *arguments], self.project, **environ)
 
     def build(self, **environ: str) -> subprocess.CompletedProcess[str]:
         """Build on the cluster."""
         return self.cluster.command([*documented("tidemark build$"), "--quiet"], self.project, **environ)
+
+    def commits(self) -> int:
+        """How often the history was written."""
+        return len(list((self.kept / f"gold/{NAME}_history/_delta_log").glob("*.json")))
 
     def tidemark(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command on the cluster, in this project."""
@@ -75,6 +91,11 @@ class Story:
         """Where the store keeps what it holds of the lakehouse."""
         return self.cluster.store.folder / "data" / BUCKET / "lakehouse"
 
+    @property
+    def stored(self) -> Places:
+        """The lakehouse on the store, as a folder, which its server keeps it in."""
+        return replace(self.local, lakehouse=str(self.kept))
+
     def expected(self, kind: str) -> list[dict[str, Any]]:
         """The rows of the local lakehouse."""
         [table] = [one for one in captured_tables(self.local) if one.name == NAME]
@@ -88,7 +109,7 @@ class Story:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def events() -> list[str]:
+def events() -> tuple[Source, list[str]]:
     """Two batches: lives of orders with every kind of value that readers see otherwise."""
     source = Source("clus")
     table = Table(
@@ -117,7 +138,7 @@ def events() -> list[str]:
                 source.update(table, row, {"state": "päid 💶", "is_paid": True})
             else:
                 source.update(table, row, {"id": key + 1000})
-    return [source.lines(source.records[:first]), source.lines(source.records[first:])]
+    return source, [source.lines(source.records[:first]), source.lines(source.records[first:])]
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +147,38 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     home = tmp_path_factory.mktemp("clus")
     project = empty_project(home / "project")
     cluster = Cluster(home / "cluster")
-    story = Story(cluster, Places.of(project), project, events())
+    story = Story(cluster, Places.of(project), project, *events())
     try:
         cluster.start()
         land(spark, story.local, "clus-0-local", story.batches[0], {"clus"})
+        # So few are merged, as those of a large table are.
+        declare_history(project, NAME, {"rewritten_rows": 1})
         run_models(story.local, accounting=True)
-        for done in (story.landed(0), story.build()):
+        for done in (story.landed(story.batches[0]), story.build()):
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         yield story
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(story: Story) -> Iterator[Broker]:
+    """A broker that has all records of the story's own table."""
+    one = Broker(story.project.parent / "broker")
+    one.start()
+    one.make(f"clus.public.{NAME.rpartition('__')[2]}")
+    one.produce(
+        {
+            "topic": record["topic"],
+            "timestamp": record["timestamp"],
+            "key": record["key"].encode(),
+            "value": None if record["value"] is None else record["value"].encode(),
+            "headers": [(header["key"], header["value"].encode()) for header in record["headers"]],
+        }
+        for record in story.source.records
+    )
+    yield one
+    one.stop()
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -151,6 +194,100 @@ def plain(name: str, value: Any) -> Any:
     if isinstance(value, str) and value[:1] in ("[", "{"):
         value = json.loads(value)  # PyHive gives structures as JSON
     return dict(value) if name == "exact_values" else value
+
+
+def deliveries(places: Places) -> list[tuple[Any, ...]]:
+    """What bronze holds, by place and content."""
+    rows = rows_of(places.table("bronze", "records"), "topic", "partition", "offset", "content_hash")
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def lock(story: Story, name: str) -> dict[str, Any]:
+    """What the last holder of a lock says of itself."""
+    held = sorted((story.kept / "_locks").glob(f"{name}/[0-9]*"))
+    return dict(json.loads(held[-1].read_text())) if held else {}
+
+
+def test_a_second_writer_waits_and_a_landing_may_be_killed(
+    story: Story, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = len(deliveries(story.stored))
+    for name, value in story.cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    with writing(Places.of(story.project), "test", "someone"):
+        busy = story.build()
+        landing = story.landing(broker, TIDEMARK_LEASE_SECONDS="15")
+        until(lambda: lock(story, "kafka-*") or landing.poll() is not None, lambda: "no landing", 400)
+        time.sleep(3)
+        assert landing.poll() is None, landing.communicate()
+        assert len(deliveries(story.stored)) == before, "the first writer has not ended"
+    monkeypatch.undo()
+    assert busy.returncode == 4
+    assert "is being written by process" in busy.stderr
+
+    until(lambda: len(deliveries(story.stored)) > before or landing.poll() is not None, lambda: "nothing landed", 400)
+    os.killpg(landing.pid, signal.SIGKILL)
+
+    ended = landing.communicate()
+    assert landing.returncode == -signal.SIGKILL, ended
+    assert lock(story, "writer")["holder"]["pid"] != os.getpid(), "it was killed in the middle of writing"
+    assert len(deliveries(story.stored)) == before + KEYS, "of two batches one"
+
+
+def test_behind_it_a_worker_may_die_in_a_merge_and_the_store_stop_in_another(story: Story) -> None:
+    cluster, log = story.cluster, story.project / "logs/dbt.log"
+    said = len(log.read_text())
+    building = story.building("--wait", "120", TIDEMARK_LEASE_SECONDS="15")
+
+    def merges(table: str) -> None:
+        until(
+            lambda: f"merge into {table}" in log.read_text()[said:] or building.poll() is not None, log.read_text, 400
+        )
+        assert building.poll() is None, building.communicate()
+
+    merges(f"gold.{NAME}_history")
+    commits, begun = story.commits(), [worker.tasks("0000") for worker in cluster.workers]
+    [busy, *_] = until(
+        lambda: [worker for worker, known in zip(cluster.workers, begun, strict=True) if worker.tasks("0000") > known],
+        lambda: "no executor of the Thrift Server has work",
+    )
+    busy.stop(signal.SIGKILL)
+    assert story.commits() == commits, "the merge was not over"
+
+    merges(f"silver.{NAME}_current")
+    assert story.commits() == commits + 1, "what the dead worker had to do is done by the other"
+    store = cluster.store.process
+    assert store is not None
+    store.send_signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        _, error = building.communicate()
+        took = time.monotonic() - began
+    finally:
+        store.send_signal(signal.SIGCONT)
+        # The Thrift Server holds what the other worker has.
+        cluster.start_worker(busy)
+    assert building.returncode == 3, error
+    assert "The lock on the lakehouse is lost, so this process ends at once" in error
+    assert took < 15
+
+
+def test_the_next_run_is_right(story: Story, broker: Broker, spark: SparkSession) -> None:
+    land(spark, story.local, "clus-1-local", story.batches[1], {"clus"})
+    run_models(story.local, accounting=True)
+
+    topics = ["--kafka", broker.address, "--topics", r"clus\..*", "--wait", "120"]
+    done = story.cluster.command([*documented("tidemark run"), *topics], story.project)
+    broker.stop()
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert f"records read: {KEYS} landed" in done.stdout
+    assert deliveries(story.stored) == deliveries(story.local)
+    assert "report: s3a://lake/lakehouse/reports/" in done.stdout
+    assert json.loads((story.kept / "reports/latest/report.json").read_text())["status"] == "passed"
+    for kind in TABLES:
+        rows = story.through_thrift(f"select * from {TABLES[kind]}.{NAME}_{kind}")
+        assert sorted_rows(rows) == story.expected(kind)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -169,63 +306,17 @@ def test_every_reader_gives_what_the_local_lakehouse_has(story: Story, kind: str
     answers = {
         "DuckDB": by_duckdb,
         "Polars": polars.read_delta(f"s3://{place}", storage_options=options).to_dicts(),
-        "delta-rs": DeltaTable(f"s3://{place}", storage_options=options).to_pyarrow_table().to_pylist(),
+        "delta-rs": rows_of(f"s3://{place}", options=options),
         "PyHive": story.through_thrift(f"select * from {TABLES[kind]}.{NAME}_{kind}"),
     }
 
     expected = story.expected(kind)
 
-    assert len(expected) >= KEYS
+    assert len(expected) >= KEYS / 2
+    logs = (story.kept / f"gold/{NAME}_history/_delta_log").glob("*.json")
+    assert any('"deletionVector":{' in log.read_text() for log in logs), "marks of rows are what readers differ in"
     for reader_name, rows in answers.items():
         assert sorted_rows(rows) == expected, reader_name
-
-
-def test_a_second_writer_waits_and_a_worker_may_die_in_a_write(
-    story: Story, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in story.cluster.environment.items():
-        monkeypatch.setenv(name, value)
-    there = Places.of(story.project)
-    order: list[str] = []
-    with writing(there, "test", "someone"):
-        busy = story.build()
-        landing = threading.Thread(target=lambda: order.append(landed_with(story)))
-        landing.start()
-        time.sleep(5)
-        order.append("the first writer ends")
-    landing.join()
-    monkeypatch.undo()
-
-    assert busy.returncode == 4
-    assert "is being written by process" in busy.stderr
-    assert order == ["the first writer ends", "0"]
-
-    land(spark, story.local, "clus-1-local", story.batches[1], {"clus"})
-    run_models(story.local, accounting=True)
-    log = story.project / "logs/dbt.log"
-    said = len(log.read_text())
-    building = threading.Thread(target=lambda: order.append(str(story.build().returncode)))
-    building.start()
-    until(lambda: f"into gold.{NAME}_history" in log.read_text()[said:] or not building.is_alive(), log.read_text, 400)
-    assert building.is_alive()
-    story.cluster.workers[0].stop(signal.SIGKILL)
-    building.join()
-    # The Thrift Server holds what the other worker has.
-    story.cluster.start_worker(story.cluster.workers[0])
-
-    # What the dead worker had to do is done by the other, or by the next run.
-    if order[-1] != "0":
-        again = story.build()
-        assert again.returncode == 0, again.stdout[-3000:]
-    for kind in TABLES:
-        rows = story.through_thrift(f"select * from {TABLES[kind]}.{NAME}_{kind}")
-        assert sorted_rows(rows) == story.expected(kind)
-
-
-def landed_with(story: Story) -> str:
-    done = story.landed(1)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return str(done.returncode)
 
 
 def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Story) -> None:
@@ -233,7 +324,8 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
     before = sorted(one.name for one in log.iterdir())
 
     refused = story.tidemark("land", str(story.project), "--target", "thrift_dev")
-    built = story.tidemark("build", "--quiet", "--target", "thrift_dev")
+    places = {"inv__public__customers_changes+": f"{NAME}_changes+"}
+    built = story.cluster.command([*documented("thrift_dev", **places), "--quiet"], story.project)
 
     assert refused.returncode == 2
     assert "reads bronze and never writes it" in refused.stderr
@@ -304,14 +396,11 @@ def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: St
     story.cluster.thrift.stop()  # it keeps connections that are dead
     story.cluster.start_thrift()
 
-    back = story.tidemark("run")
+    back = story.build()
 
     assert away.returncode == 3, away.stdout[-3000:] + away.stderr
     assert "see that its database answers" in away.stderr
     assert back.returncode == 0, back.stdout[-3000:] + back.stderr
-    assert "report: s3a://lake/lakehouse/reports/" in back.stdout
-    said = json.loads((story.kept / "reports/latest/report.json").read_text())
-    assert said["status"] == "passed"
     rows = story.through_thrift(f"select * from gold.{NAME}_history")
     assert sorted_rows(rows) == story.expected("history")
 
@@ -323,3 +412,9 @@ def test_a_thrift_server_that_is_away_is_named(story: Story) -> None:
 
     assert away.returncode == 3
     assert f"The Thrift Server of target thrift doesn't answer at 127.0.0.1:{story.cluster.thrift.port}" in away.stderr
+
+
+def test_the_page_names_the_environment_that_the_cluster_has(story: Story) -> None:
+    page = (PROJECT / "docs/cluster.md").read_text()
+
+    assert sorted(re.findall(r"^export (\w+)=", page, re.M)) == sorted(story.cluster.told)
