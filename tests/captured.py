@@ -140,7 +140,9 @@ def versions_of(table: CapturedTable) -> list[PlainVersion]:
     ]
 
 
-def judged(lakehouse: Lakehouse, prefix: str) -> list[Disagreement]:
+def judged(
+    lakehouse: Lakehouse, prefix: str, judge: Callable[..., list[Disagreement]] = disagreements
+) -> list[Disagreement]:
     """What a capture's database doesn't confirm of its tables."""
     tables = {
         lakehouse.names[table.name]: table
@@ -148,7 +150,7 @@ def judged(lakehouse: Lakehouse, prefix: str) -> list[Disagreement]:
         if table.source_name == prefix and table.history is not None
     }
     assert tables
-    return disagreements(
+    return judge(
         lakehouse.folder / lakehouse.captures[prefix],
         {name: versions_of(table) for name, table in tables.items()},
         {name: table.key for name, table in tables.items()},
