@@ -286,6 +286,27 @@ def catalog(project_dir: str, log_format: str, wait: float) -> None:
 
 
 @tidemark.command()
+@_writer
+def upgrade(project_dir: str, log_format: str, wait: float) -> None:
+    """Bring the lakehouse of an older version to this one's layout.
+
+    Bronze and what is in the tables stay; what a build has to make anew the next one makes.
+    """
+    from spark_jobs import steps
+    from spark_jobs.lock import LAYOUT, OLDEST, writing
+
+    run = steps.Run(Places.of(project_dir), "upgrade", oldest=OLDEST)
+    run.begin(log_format)
+    with writing(run.places, run.run_id, "upgrade", wait):
+        had = steps.upgrade(run, run.session())
+    click.echo(
+        f"The lakehouse has layout {LAYOUT}, this version's: nothing to do."
+        if had is None
+        else f"The lakehouse had layout {had} and has {LAYOUT} now. Run `tidemark build`."
+    )
+
+
+@tidemark.command()
 @click.option(
     "--keep",
     type=_Duration(or_nothing=True),

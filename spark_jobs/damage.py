@@ -130,7 +130,7 @@ def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, 
 
 
 def models_of(table: CapturedTable) -> Iterator[Model]:
-    """The models of a captured table that hold rows, each after those that it is built from."""
+    """The models of a captured table, each after those that it is built from."""
     yield from (one for one in (table.changes, table.history, table.current, table.accounting) if one is not None)
 
 

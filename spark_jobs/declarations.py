@@ -15,7 +15,7 @@ from spark_jobs.places import Places
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One table built by dbt: its relation in the catalog and its location in the lakehouse."""
+    """One table built by dbt: its relation in the catalog, and its location in the lakehouse; a view has none."""
 
     name: str
     relation: str
@@ -27,9 +27,9 @@ class CapturedTable:
     """One captured table: what it is in the source, and the models that dbt builds for it.
 
     `columns` are dicts of `name`, `type`, `field`, `sensitive` and `encoding`, as `macros/changes` reads them;
-    `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` are None
-    for a table without a key (R18) or whose models were removed, `transactions` where its source is not declared
-    `consistent` (G7). `silent_after_minutes` is what its source declares, None where it doesn't.
+    `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` (a view)
+    are None for a table without a key (R18) or whose models were removed, `transactions` where its source is not
+    declared `consistent` (G7). `silent_after_minutes` is what its source declares, None where it doesn't.
     """
 
     name: str

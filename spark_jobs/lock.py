@@ -27,20 +27,26 @@ from spark_jobs.files import Files
 from spark_jobs.logs import log
 from spark_jobs.places import Places
 
-LAYOUT = 2
+LAYOUT = 3
+# The oldest that `tidemark upgrade` takes on.
+OLDEST = 2
 MARKER = "tidemark.json"
 
 
-def open_lakehouse(places: Places) -> Path:
+def open_lakehouse(places: Places, oldest: int = LAYOUT) -> Path:
     """Make the lakehouse, or check that its layout is one that this version knows; the folder of its logs.
 
     Logs of a lakehouse on an object store, which can't append, are in the project's `logs/tidemark`.
+
+    Args:
+        places: Where the lakehouse is.
+        oldest: The oldest layout that will do.
 
     Raises:
         UsageError: The lakehouse has a layout of another version.
         Fault: The folder can't be made or written.
     """
-    check_layout(places)
+    check_layout(places, oldest)
     if not places.is_folder:
         files = Files.of(places)
         if files.read(MARKER) is None:
@@ -60,28 +66,40 @@ def open_lakehouse(places: Places) -> Path:
     return folder / "logs"
 
 
-def check_layout(places: Places) -> None:
+def check_layout(places: Places, oldest: int = LAYOUT) -> None:
     """Refuse a lakehouse with a layout that this version doesn't know; one that isn't there yet has none.
 
     Raises:
         UsageError: The layout is of another version.
         Fault: The marker can't be read.
     """
+    layout = layout_of(places)
+    if layout is None or oldest <= layout <= LAYOUT:
+        return
+    raise UsageError(
+        f"The lakehouse {places.lakehouse} has layout {layout}; this version of Tidemark knows layout {LAYOUT}."
+        + (
+            " `tidemark upgrade` brings it there."
+            if OLDEST <= layout < LAYOUT
+            else " Use the version that made it, or land into another folder."
+        )
+    )
+
+
+def layout_of(places: Places) -> int | None:
+    """The layout of a lakehouse; None where there is none yet.
+
+    Raises:
+        Fault: The marker can't be read.
+    """
     marker = f"{places.lakehouse}/{MARKER}"
     try:
         text = Files.of(places).read(MARKER)
-        if text is None:
-            return
-        layout = json.loads(text)["layout"]
+        return None if text is None else int(json.loads(text)["layout"])
     except OSError as error:
         raise Fault(f"{marker} can't be read ({error.strerror}). Give this user the right to.") from error
     except (ValueError, LookupError, TypeError) as error:
         raise Fault(f'{marker} is damaged: it should say {{"layout": {LAYOUT}}}.') from error
-    if layout != LAYOUT:
-        raise UsageError(
-            f"The lakehouse {places.lakehouse} has layout {layout}; this version of Tidemark knows layout {LAYOUT}."
-            " Use the version that made it, or land into another folder."
-        )
 
 
 @contextmanager

@@ -10,12 +10,14 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.errors import UsageError
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting import accounting
 from spark_jobs.texts import on_one_line
 
 # Every row of a table is as wide as its widest: one value of 50 MB would make gigabytes of spaces.
@@ -31,7 +33,7 @@ def show_tables(
     locations = {name: places.table("bronze", name) for name in bronze.TABLES}
     locations |= {name: places.table("ops", name) for name in OPS}
     for table in tables:
-        for model in (table.changes, table.current, table.history, table.accounting):
+        for model in (table.changes, table.current, table.history):
             if model is not None:
                 locations[model.name] = model.location
     locations |= {one.model.name: one.model.location for one in beside}
@@ -40,6 +42,15 @@ def show_tables(
             spark.sql(f"select * from {table_at(location)}").createOrReplaceTempView(name)
         else:
             spark.catalog.dropTempView(name)  # a session may have looked at another lakehouse before
+    for table in tables:
+        if table.accounting is None or table.history is None:
+            continue
+        spark.catalog.dropTempView(table.accounting.name)
+        if bronze.is_table(spark, places.table("ops", "progress")):
+            of_history = F.col("history") == table.history.name
+            accounting.stored(spark, places).where(of_history).drop("history").createOrReplaceTempView(
+                table.accounting.name
+            )
 
 
 def rows_of(spark: SparkSession, statement: str) -> list[Row]:

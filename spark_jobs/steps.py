@@ -27,7 +27,7 @@ from spark_jobs import bronze
 from spark_jobs.damage import BOOKS, damages, delta_tables, explained, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
-from spark_jobs.lock import check_layout, open_lakehouse, writing
+from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import first_cause
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Run:
-    """One run of a command: its id, its places, and what its stages took."""
+    """One run of a command: its id, its places, what its stages took, and the oldest layout that it takes."""
 
     places: Places
     command: str
@@ -49,6 +49,7 @@ class Run:
     stages: dict[str, float] = field(default_factory=dict)
     landed: Landed | None = None
     run_id: str = ""
+    oldest: int = LAYOUT
 
     def __post_init__(self) -> None:
         """Name the run after its start: ids sort as runs do."""
@@ -56,7 +57,7 @@ class Run:
 
     def begin(self, log_format: str) -> Path | None:
         """Open the lakehouse and the run's log."""
-        path = start(open_lakehouse(self.places), self.run_id, log_format == "json")
+        path = start(open_lakehouse(self.places, self.oldest), self.run_id, log_format == "json")
         log.info("%s started", self.command)
         return path
 
@@ -77,7 +78,7 @@ class Run:
 
         Where dbt asks a Thrift Server, that one holds the metastore, and no session here needs it.
         """
-        check_layout(self.places)
+        check_layout(self.places, self.oldest)
         catalog = catalog and self.places.is_local
         if SparkSession.getActiveSession() is not None:
             return build_session(self.places, catalog=catalog)
@@ -271,6 +272,24 @@ def fill_catalog(run: Run) -> int:
         said = result.exception or next((one.message for one in result.result or []), "")
         raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(said)}")
     return len(found)
+
+
+def upgrade(run: Run, spark: SparkSession) -> int | None:
+    """Bring the lakehouse to this version's layout; the one that it had, None where there was nothing to do.
+
+    Raises:
+        Fault: A table can't be read or written.
+    """
+    from spark_jobs.upgrade import upgrade
+
+    with run.stage("upgrade"):
+        try:
+            return upgrade(spark, run.places)
+        except (PySparkException, Py4JError) as error:
+            raise (
+                explained(spark, run.places, str(error))
+                or Fault(f"Spark could not upgrade: {first_cause(str(error))}. It can be begun again.")
+            ) from error
 
 
 def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], None]) -> list[Upkept]:

@@ -42,8 +42,10 @@ def forget_tables(spark: SparkSession) -> None:
     """Take every table out of the session's catalog, so that another lakehouse can have tables of the same names."""
     for layer in ("bronze", "silver", "gold", "ops"):
         if spark.catalog.databaseExists(layer):
+            views = {view["viewName"] for view in spark.sql(f"show views in {layer}").collect()}
             for table in spark.sql(f"show tables in {layer}").where("not isTemporary").collect():
-                spark.sql(f"drop table {layer}.{quoted(table['tableName'])}")
+                kind = "view" if table["tableName"] in views else "table"
+                spark.sql(f"drop {kind} {layer}.{quoted(table['tableName'])}")
 
 
 def land(spark: SparkSession, places: Places, name: str, lines: str, sources: Container[str]) -> None:
@@ -83,12 +85,22 @@ def rows_of(location: str, *columns: str, options: dict[str, str] | None = None)
     return rows
 
 
+def account_of(table: CapturedTable) -> list[dict[str, Any]]:
+    """What builds have counted of a table's changes (G6): (kind, name, records, sample_keys); nothing if none has."""
+    if table.history is None or table.accounting is None:
+        return []
+    progress = rows_of(f"{table.accounting.location.rpartition('/')[0]}/progress", "model", "account")
+    [account] = [row["account"] for row in progress if row["model"].rpartition(".")[2] == table.history.name] or [None]
+    return account or []
+
+
 def accounts_of(tables: Iterable[CapturedTable]) -> dict[str, list[tuple[str, str, int]]]:
     """Table → its dispositions and signs, each with how many records."""
+    accounts = {table.name: account_of(table) for table in tables}
     return {
-        table.name: sorted((row["kind"], row["name"], row["records"]) for row in rows_of(table.accounting.location))
-        for table in tables
-        if table.accounting is not None and DeltaTable.is_deltatable(table.accounting.location)
+        name: sorted((row["kind"], row["name"], row["records"]) for row in account)
+        for name, account in accounts.items()
+        if account
     }
 
 

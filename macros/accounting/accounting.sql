@@ -2,9 +2,9 @@
   What became of each change of one table (G6), and what the contract asks to be counted: a row per disposition, and a
   row per sign with the first keys that it met.
 
-  It is a by-product of the table's history: where both are part of a run, the fold that builds the one tells the other
-  what became of the changes that it met, and the account is what it was and what those add. This model then has
-  nothing left to do. On its own, it counts what the history has read.
+  It is a by-product of the table's history: the fold that builds the one tells what became of the changes that it met,
+  and the account is what it was and what those add. It is written down with the history's progress, in one commit for
+  all tables of a run, and this model is a view of that.
 
   Args:
       history: the name of the table's history model
@@ -13,16 +13,15 @@
     {%- do check_options('accounting', dict(kwargs, history=history)) -%}
     {%- do config(materialized='accounting', meta={'tidemark': {'accounts': history}}) -%}
     {%- do read(history) -%}
-    {%- if is_building() and model_node(history).unique_id in selected_resources -%}
-{{ decision({'case': 'nothing'}) }}
-select 'counted with the history' as kind
-    {%- elif execute -%}
+    {%- if execute and model.resource_type == 'unit_test' -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
         {%- set log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
-        {%- set scope = accounting_scope(history, log, table, declared) -%}
-{{ decision(scope) }}
+        {%- set scope = {
+            'case': 'full', 'log': log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none, 'batch_id': none, 'news': 'true'
+        } -%}
+        {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
 with
 
 {{ fold_steps(table, scope, declared.granularity, tracked, declared.snapshot_deletes, declared.column_names) }},
@@ -36,36 +35,22 @@ told as (
 {{ account_steps('told', scope, log) }}
 
 select * from account
+    {%- elif execute -%}
+{{ stored_account(history) }}
     {%- endif -%}
 {%- endmacro %}
 
 
-{#-
-  What this model has to count on its own: nothing, where it has counted what the history has; else all of that.
--#}
-{% macro accounting_scope(history, log, table, declared) -%}
-    {%- set scope = {
-        'case': 'nothing' if flags.EMPTY else 'full', 'log': log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none,
-        'batch_id': none, 'news': 'true'
-    } -%}
-    {%- if not is_building() -%}
-        {{ return(dict(scope, account=whole_account(scope, declared))) }}
-    {%- endif -%}
-    {%- set history_id = model_node(history).unique_id -%}
-    {%- set last = progress_of([history_id]).get(history_id, {'batch_id': -1}) -%}
-    {%- set built = log_as_built(table.unique_id) -%}
-    {%- if not should_full_refresh() and load_relation(this) is not none
-        and stored_account(this).counts == as_counted(last, last.batch_id) -%}
-        {{ return(dict(scope, case='nothing', account=whole_account(scope, declared))) }}
-    {%- endif -%}
-    {%- set read = '(select * from ' ~ with_late_columns(log, built.get('late')) ~ ' where batch_id <= ' ~ last.batch_id ~ ')' -%}
-    {%- set scope = dict(
-        scope, log=up_to(read, last.get('cut')), scans=scans_of(declared.changes), cut=last.get('cut'),
-        hazards=built.hazards if built.batch_id >= last.batch_id and built.batch_id >= 0 else every_hazard()
-    ) -%}
-    {{ return(dict(
-        scope, account=dict(whole_account(scope, declared), counts=as_counted(last, last.batch_id), **set_aside(read, scope.cut))
-    )) }}
+{#- Query: the account of a history, as its last build wrote it down. -#}
+{% macro stored_account(history) -%}
+    select
+        told.kind,
+        told.name,
+        told.records,
+        told.sample_keys
+    from {{ progress_relation() }}
+    lateral view inline(account) told as kind, name, records, sample_keys
+    where model = {{ text_literal(model_node(history).unique_id) }}
 {%- endmacro %}
 
 
@@ -76,28 +61,6 @@ select * from account
         {{ return(node) }}
     {%- endfor -%}
     {{ return(none) }}
-{%- endmacro %}
-
-
-{#- What a history has counted when it has read up to a landing: an account of anything else is no base to go on from. -#}
-{% macro as_counted(state, batch_id) -%}
-    {{ return(local_md5(tojson([
-        batch_id, state.get('declared'), state.get('columns'), state.get('log_made_in'), state.get('cut'), state.get('scans')
-    ]))) }}
-{%- endmacro %}
-
-
-{#-
-  What is written down with an account, in the commit that makes it: {counts, last_end, last_transaction}. What it counts,
-  and of the last change that ended versions of other keys than its own (a truncate, the end of a snapshot) the position
-  and the transaction: what is older may change what that did.
--#}
-{% macro stored_account(relation) -%}
-    {%- set found = {'counts': none, 'last_end': none, 'last_transaction': none} -%}
-    {%- for row in run_query('show tblproperties ' ~ relation) if row[0].startswith('tidemark.') -%}
-        {%- do found.update({row[0][9:]: row[1]}) -%}
-    {%- endfor -%}
-    {{ return(found) }}
 {%- endmacro %}
 
 
@@ -120,30 +83,25 @@ select * from account
 
 
 {#-
-  The account that a history's build keeps up: its model, where that is a part of this run too. It is a base to go on from
-  where it counts what the history has; a run that was killed may have written one down and not the other (G4).
+  The account that a history's build keeps up, where its model has been a part of a run. It is a base to go on from where
+  one was kept before.
 
-  Returns: {name, relation, is_base, counts, after, tops, last_end, last_transaction}, or none
+  Returns: {is_base, after, tops, last_end, last_transaction}, or none
       tops: the last places of partitions before the news, as `account_of_log` has them; none where they are not known
+      last_end, last_transaction: of the last change that ended versions of other keys than its own (a truncate, the end
+          of a snapshot) the position and the transaction: what is older may change what that did
 -#}
 {% macro account_to_go_on_from(scope, last, known) -%}
     {%- set node = accounting_of(model.name) -%}
-    {%- if node is none or node.unique_id not in selected_resources -%}
+    {%- set stored = last.get('account') -%}
+    {%- if node is none or (not stored and node.unique_id not in selected_resources) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set relation = api.Relation.create(schema=node.schema, identifier=node.alias) -%}
-    {%- set stored = {
-        'name': node.name, 'relation': relation | string, 'is_base': false, 'after': scope.after, 'tops': none,
-        'last_end': none, 'last_transaction': none
-    } -%}
-    {%- if scope.case == 'increment' and load_relation(relation) is not none -%}
-        {%- do stored.update(stored_account(relation)) -%}
-        {%- do stored.update({
-            'is_base': stored.counts == as_counted(last, scope.after),
-            'tops': known.get('tops') if known.batch_id == scope.after else none
-        }) -%}
-    {%- endif -%}
-    {{ return(stored) }}
+    {%- set is_base = stored is mapping and scope.case == 'increment' -%}
+    {{ return(dict(
+        stored or {'last_end': none, 'last_transaction': none}, is_base=is_base, after=scope.after,
+        tops=known.get('tops') if is_base and known.batch_id == scope.after else none
+    )) }}
 {%- endmacro %}
 
 
@@ -219,13 +177,10 @@ select * from account
 
 
 {#- How a run that reads the whole log is accounted for. -#}
-{% macro account_of_all(scope, stored, found, declared, log) -%}
-    {%- set account = dict(
-        whole_account(scope, declared), name=stored.name, relation=stored.relation, before=none,
-        counts=as_counted(scope.state, scope.batch_id), **(
-            as_set_aside([found[15], found[16], found[17]]) if scope.case == 'full' else set_aside(log, scope.cut)
-        )
-    ) -%}
+{% macro account_of_all(scope, found, declared, log) -%}
+    {%- set account = dict(whole_account(scope, declared), before=none, **(
+        as_set_aside([found[15], found[16], found[17]]) if scope.case == 'full' else set_aside(log, scope.cut)
+    )) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
 {%- endmacro %}
@@ -240,8 +195,7 @@ select * from account
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
-        order=order, counts=as_counted(scope.state, scope.batch_id),
-        **dict(as_set_aside([found[15], found[16], 0]), held_back=held_back | int)
+        order=order, **dict(as_set_aside([found[15], found[16], 0]), held_back=held_back | int)
     )) }}
 {%- endmacro %}
 
@@ -374,40 +328,22 @@ account as (
 
 
 {#-
-  Query: an account that news have shown no signs to, which is the common case: numbers alone, that need no look at keys.
+  What news add to an account that they have shown no signs to, which is the common case: numbers alone, that need no look at
+  keys.
 
   Args:
       counts: what `counts_of_told` gave
 
-  Returns: none where there are signs, or where changes can meet several keys
+  Returns: disposition → how many changes; none where there are signs, or where changes can meet several keys
 -#}
-{% macro account_without_signs(account, counts) -%}
+{% macro added_without_signs(account, counts) -%}
     {%- if account.is_whole or account.shared or account.before or account.order != 'none' or counts.with_signs -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set added = {
+    {{ return({
         'opened': counts.opened, 'closed_only': counts.closed_only, 'collapsed': counts.collapsed,
         'no_op': counts.no_op + account.no_op, 'quarantined': account.quarantined, 'held_back': account.held_back
-    } -%}
-    {%- set sql -%}
-        select
-            kind,
-            name,
-            sum(records) as records,
-            max(sample_keys) as sample_keys
-        from (
-            select /*+ coalesce(1) */ *
-            from (
-                select kind, name, records, sample_keys from {{ account.relation }} where name != 'held_back'
-                {%- for name, records in added.items() if records %}
-                union all
-                select 'disposition', '{{ name }}', cast({{ records }} as bigint), cast(array() as array<string>)
-                {%- endfor %}
-            ) as parts
-        ) as added
-        group by kind, name
-    {%- endset -%}
-    {{ return(sql) }}
+    }) }}
 {%- endmacro %}
 
 
@@ -465,19 +401,6 @@ account as (
 {%- endmacro %}
 
 
-{#- Write an account down, in one commit with what it counts. -#}
-{% macro write_account(target, sql, account, description) -%}
-    {%- set properties = {'tidemark.counts': account.counts} -%}
-    {%- if account.last_end is not none -%}
-        {%- do properties.update({'tidemark.last_end': account.last_end}) -%}
-        {%- if account.last_transaction is not none -%}
-            {%- do properties.update({'tidemark.last_transaction': account.last_transaction}) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {%- do create_as(target, sql, 'ops', [], properties=properties, description=description) -%}
-{%- endmacro %}
-
-
 {#- The last change of a log that can end versions of other keys than its own, as {last_end, last_transaction}. -#}
 {% macro last_end(scope) -%}
     {%- if scope.hazards.truncates or scope.hazards.reads -%}
@@ -491,16 +414,56 @@ account as (
 {%- endmacro %}
 
 
-{#- Builds an account on its own, where its history did not, and leaves it alone otherwise (G3). -#}
+{#-
+  Expression: an account with what news have added to it. What is held back is counted anew each time.
+
+  Args:
+      account: the stored one, an array
+      added: disposition → how many changes, a map
+-#}
+{% macro account_with_added(account, added) -%}
+    {%- set before = "filter(" ~ account ~ ", counted -> counted.name != 'held_back')" -%}
+    concat(
+        transform(
+            {{ before }},
+            counted -> named_struct(
+                'kind', counted.kind,
+                'name', counted.name,
+                'records', counted.records + if(counted.kind = 'disposition', coalesce({{ added }}[counted.name], 0), 0),
+                'sample_keys', counted.sample_keys
+            )
+        ),
+        transform(
+            filter(
+                map_entries({{ added }}),
+                entry -> entry.value > 0
+                    and not exists({{ before }}, counted -> counted.kind = 'disposition' and counted.name = entry.key)
+            ),
+            entry -> named_struct(
+                'kind', 'disposition',
+                'name', entry.key,
+                'records', entry.value,
+                'sample_keys', cast(array() as array<string>)
+            )
+        )
+    )
+{%- endmacro %}
+
+
+{#- Makes the view of an account, once. -#}
 {% materialization accounting, adapter='spark' %}
-    {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target = this.incorporate(type='view') -%}
+    {%- set known = load_relation(this) -%}
     {{ run_hooks(pre_hooks) }}
-    {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, this.schema) -%}
+    {%- if known is none or known.type != 'view' or should_full_refresh() -%}
+        {%- call statement('main') %}
+        create or replace view {{ target }}
+        comment {{ text_literal(model.description) }}
+        as
+        {{ stored_account(config.get('meta').tidemark.accounts) }}
+        {% endcall -%}
     {%- else -%}
-        {%- do write_account(target, compiled_code, dict(decision.account, **last_end(decision)), model.description) -%}
-        {%- do store_raw_result(name='main', message='counted', code=none, rows_affected=none) -%}
+        {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}

@@ -53,8 +53,10 @@
             target, built, layer, open, decision.state.columns | map('first') | list,
             pruned_by=pruned_by(declared, layer)
         ) -%}
-        {%- if account -%}{%- do account_for(decision, declared, told, counts) -%}{%- endif -%}
-        {%- do say('built', decision, states_after(target, made_of, invocation_id)) -%}
+        {%- do say(
+            'built', decision, states_after(target, made_of, invocation_id),
+            account_for(decision, declared, told, counts) if account else none
+        ) -%}
     {%- else -%}
         {%- set columns = adapter.get_columns_in_relation(target) -%}
         {%- set is_few = not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
@@ -76,7 +78,6 @@
         {%- else -%}
             {%- set changed = merge_difference(target, columns, built, decision, declared, id, open, is_in_order) -%}
         {%- endif -%}
-        {%- if account -%}{%- do account_for(decision, declared, told, counts) -%}{%- endif -%}
         {%- if is_in_order -%}
             {%- set before = graph.tidemark.open[target | string] -%}
             {%- set is_known = account and before is not none -%}
@@ -86,9 +87,11 @@
             {%- do hand_on(told, decision, quoted(open[0])) -%}
         {%- endif -%}
         {%- set is_written = changed != 0 or decision.added -%}
-        {%- do say(changed ~ ' rows changed', decision, states_after(
-            target, made_of, invocation_id if is_written else decision.left_as
-        )) -%}
+        {%- do say(
+            changed ~ ' rows changed', decision,
+            states_after(target, made_of, invocation_id if is_written else decision.left_as),
+            account_for(decision, declared, told, counts) if account else none
+        ) -%}
     {%- endif -%}
     {%- if told -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
@@ -142,23 +145,30 @@
 {%- endmacro %}
 
 
-{#- Write down what became of the changes that a fold met: a history's build tells the accounting of it (G6). -#}
+{#-
+  What became of the changes that a fold met: a history's build tells the accounting of it (G6).
+
+  Returns: what `say` takes: {kept, added, staged}
+      kept: what the next build has to know of the account
+      added: disposition → how many more changes; none where the account as a whole was held
+      staged: where it is held, then
+-#}
 {% macro account_for(decision, declared, told, counts) -%}
     {%- set account = decision.account -%}
-    {%- set node = model_node(account.name) -%}
-    {%- set sql = account_without_signs(account, counts) -%}
-    {%- set with_signs -%}
-        with
-
-        {{ account_steps(
-            told, decision, relation_of(declared.changes), account.before, none if account.is_whole else account.relation
-        ) }}
-
-        select * from account
-    {%- endset -%}
-    {%- do write_account(
-        api.Relation.create(schema=node.schema, identifier=node.alias, type='table'), sql or with_signs, account, node.description
-    ) -%}
+    {%- set added = added_without_signs(account, counts) -%}
+    {%- if added is none -%}
+        {%- set stored = '(' ~ stored_account(model.name) ~ ') as stored' -%}
+        {%- do hold(
+            'with ' ~ account_steps(
+                told, decision, relation_of(declared.changes), account.before, none if account.is_whole else stored
+            ) ~ ' select * from account',
+            'account_' ~ model.name
+        ) -%}
+    {%- endif -%}
+    {{ return({
+        'kept': {'last_end': account.last_end, 'last_transaction': account.last_transaction}, 'added': added,
+        'staged': staging('account_' ~ model.name) if added is none else none
+    }) }}
 {%- endmacro %}
 
 

@@ -67,7 +67,7 @@
         or found[4] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
-        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, stored, found, declared, log)}) -%}{%- endif -%}
+        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, found, declared, log)}) -%}{%- endif -%}
         {{ return(as_far_as(history, progress, whole)) }}
     {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}

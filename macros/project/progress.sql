@@ -7,6 +7,18 @@
 {%- endmacro %}
 
 
+{#- The same table as the catalog knows it, for views: they outlive a move of the lakehouse. -#}
+{% macro progress_relation() -%}
+    {{ api.Relation.create(schema=layer_schema('ops'), identifier='progress') }}
+{%- endmacro %}
+
+
+{#- The type of an account, as the progress of a history has it: a row per disposition of changes and per sign (G6). -#}
+{% macro account_type() -%}
+    array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>
+{%- endmacro %}
+
+
 {#-
   Before a run: read how far each model came. It is the same until the run ends, and read once for all of its models. dbt
   has no place for that but its graph, which is one object for a whole run. What a table's models leave there, those behind
@@ -59,11 +71,18 @@
 {%- endmacro %}
 
 
-{#- Tell dbt, and through it the progress table, what a model did and what it has to know the next time. -#}
-{% macro say(message, decision, more={}) -%}
+{#-
+  Tell dbt, and through it the progress table, what a model did and what it has to know the next time.
+
+  Args:
+      account: of a history that is accounted for, what `account_for` gave
+-#}
+{% macro say(message, decision, more={}, account=none) -%}
     {%- set state = dict(decision.state, batch_id=decision.batch_id, **more) -%}
+    {%- if account -%}{%- do state.update({'account': account.kept}) -%}{%- endif -%}
     {%- do graph.tidemark.said.update({model.unique_id: state}) -%}
-    {%- do store_raw_result(name='main', message=message, code=tojson(state), rows_affected=none) -%}
+    {%- set told = dict(state=state, added=account.added, staged=account.staged) if account else {'state': state} -%}
+    {%- do store_raw_result(name='main', message=message, code=tojson(told), rows_affected=none) -%}
 {%- endmacro %}
 
 
@@ -75,32 +94,68 @@
         {%- for result in results
             if result.node.resource_type == 'model' and result.status == 'success'
             and (result.adapter_response or {}).get('code') -%}
-            {%- do moved.update({result.node.unique_id: result.adapter_response['code']}) -%}
+            {%- do moved.update({result.node.unique_id: fromjson(result.adapter_response['code'])}) -%}
         {%- endfor -%}
-        {%- if moved -%}
-            {%- do run_query(
-                'insert overwrite ' ~ progress_table() ~ ' select * from ' ~ progress_table()
-                ~ ' where not array_contains(' ~ text_array(moved | list) ~ ', model) union all '
-                ~ progress_rows(moved)
-            ) -%}
-        {%- endif -%}
+        {%- if moved -%}{%- do run_query(write_progress(moved)) -%}{%- endif -%}
     {%- endif -%}
 {%- endmacro %}
 
 
-{#- Query: what models have said, as rows. They come in one text: a query of many parts takes long to plan. -#}
-{% macro progress_rows(moved) -%}
+{#-
+  Statement: what models have said takes the place of what they said before. It comes in one text: a query of many parts takes
+  long to plan. Accounts with sample keys come from where they are held, and stand in no text.
+-#}
+{% macro write_progress(moved) -%}
     {%- set rows = [] -%}
-    {%- for id, state in moved.items() -%}
-        {%- do rows.append({'model': id, 'batch_id': fromjson(state).batch_id, 'state': state}) -%}
+    {%- set held = {} -%}
+    {%- for id, told in moved.items() -%}
+        {%- do rows.append({
+            'model': id, 'batch_id': told.state.batch_id, 'state': tojson(told.state), 'added': told.get('added')
+        }) -%}
+        {%- if told.get('staged') -%}{%- do held.update({id: told.staged}) -%}{%- endif -%}
     {%- endfor -%}
-    select
-        *, {{ text_literal(invocation_id) }}, timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}'
-    from (
+    insert overwrite {{ progress_table() }}
+    with moved as (
+
         select inline(from_json(
             {{ text_literal(tojson(rows)) }},
-            'array<struct<model: string, batch_id: bigint, state: string>>',
+            'array<struct<model: string, batch_id: bigint, state: string, added: map<string, bigint>>>',
             map('mode', 'FAILFAST')
         ))
-    ) as moved
+
+    )
+    {%- if held %},
+
+    held as (
+
+        select model, collect_list(struct(kind, name, records, sample_keys)) as account
+        from (
+            {%- for id, location in held.items() %}
+            select {{ text_literal(id) }} as model, * from parquet.{{ quoted(location) }}
+            {{- ' union all' if not loop.last }}
+            {%- endfor %}
+        ) as counted
+        group by model
+
+    )
+    {%- endif %}
+
+    select model, batch_id, state, run_id, recorded_at, account
+    from {{ progress_table() }}
+    where not array_contains({{ text_array(moved | list) }}, model)
+    union all
+    select
+        moved.model,
+        moved.batch_id,
+        moved.state,
+        {{ text_literal(invocation_id) }},
+        timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}',
+        {{ 'coalesce(held.account, ' if held }}
+        {{- account_with_added('known.account', 'moved.added') }}
+        {{- ', if(get_json_object(moved.state, "$.account") is null, null, cast(array() as ' ~ account_type() ~ ')))' if held }}
+    from moved
+    left join {{ progress_table() }} as known on moved.model = known.model
+    {%- if held %}
+    left join held on moved.model = held.model
+    {%- endif %}
 {%- endmacro %}

@@ -19,8 +19,13 @@
             'create table if not exists ' ~ progress_table()
             ~ " (model string comment 'Unique id of the dbt model',"
             ~ " batch_id bigint comment 'The last landing it holds',"
-            ~ " state string comment 'What its next run compares with, as JSON', run_id string, recorded_at timestamp)"
+            ~ " state string comment 'What its next run compares with, as JSON', run_id string, recorded_at timestamp,"
+            ~ " account " ~ account_type() ~ " comment 'What became of the changes of a history (G6)')"
             ~ ' using delta'
+        ) -%}
+        {%- do run_query(
+            'create table if not exists ' ~ progress_relation() ~ ' using delta location '
+            ~ text_literal(lakehouse('ops') ~ '/progress')
         ) -%}
         {%- if flags.WHICH in ('run', 'build', 'retry') -%}{%- do read_progress() -%}{%- endif -%}
     {%- endif -%}

@@ -6,9 +6,8 @@
       columns: the names of its columns, as far as they are a source's own
       pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
           every reader of the table's log, and every writer
-      description: of the table; the model's own where it is not given
 -#}
-{% macro create_as(target, sql, layer, partitions, columns=[], properties={}, pruned_by=[], description=none) -%}
+{% macro create_as(target, sql, layer, partitions, columns=[], properties={}, pruned_by=[]) -%}
     {%- set properties = dict(mapping_properties(columns), **properties) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
@@ -23,7 +22,7 @@
         {%- if properties %}
         tblproperties ({{ property_list(properties) }})
         {%- endif %}
-        comment {{ text_literal(model.description if description is none else description) }}
+        comment {{ text_literal(model.description) }}
         as
         {{ sql }}
     {% endcall -%}
@@ -94,14 +93,19 @@
 -#}
 {% macro stage(sql, purpose='staged') -%}
     {%- set name = purpose ~ '_' ~ model.name -%}
-    {%- set location = staging(name) -%}
-    {%- do run_statement('insert overwrite directory ' ~ text_literal(location)
-        ~ " using parquet options ('compression' = 'lz4_raw', 'parquet.enable.dictionary' = 'false') " ~ sql
-    ) -%}
+    {%- do hold(sql, name) -%}
     {%- do run_statement(
-        'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path ' ~ text_literal(location) ~ ')'
+        'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path ' ~ text_literal(staging(name)) ~ ')'
     ) -%}
     {{ return(quoted(name)) }}
+{%- endmacro %}
+
+
+{#- Write rows where `staging` says, for whom reads them from there. -#}
+{% macro hold(sql, name) -%}
+    {%- do run_statement('insert overwrite directory ' ~ text_literal(staging(name))
+        ~ " using parquet options ('compression' = 'lz4_raw', 'parquet.enable.dictionary' = 'false') " ~ sql
+    ) -%}
 {%- endmacro %}
 
 

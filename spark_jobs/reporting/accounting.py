@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -131,18 +130,20 @@ def _others(landed: Counter[str]) -> dict[str, int]:
     return {name: landed[name] for name in ("tombstones", "other_kinds", "quarantined")}
 
 
-def counted(spark: SparkSession, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
+def stored(spark: SparkSession, places: Places) -> DataFrame:
+    """What became of changes, as builds have written it down: (history, kind, name, records, sample_keys)."""
+    return spark.table(table_at(places.table("ops", "progress"))).select(
+        F.substring_index("model", ".", -1).alias("history"), F.inline("account")
+    )
+
+
+def counted(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
     """Table → its dispositions and signs (kind, name, records, sample_keys), as the build has counted them."""
-    there = [
-        spark.table(table_at(table.accounting.location)).select(
-            F.lit(table.name).alias("table"), "kind", "name", "records", "sample_keys"
-        )
-        for table in tables
-        if table.accounting is not None and bronze.is_table(spark, table.accounting.location)
-    ]
+    named = {table.history.name: table.name for table in tables if table.accounting is not None and table.history}
     found: dict[str, list[Row]] = {}
-    for row in reduce(DataFrame.unionByName, there).collect() if there else []:
-        found.setdefault(row["table"], []).append(row)
+    if bronze.is_table(spark, places.table("ops", "progress")):
+        for row in stored(spark, places).where(F.col("history").isin(*named)).collect():
+            found.setdefault(named[row["history"]], []).append(row)
     return found
 
 

@@ -71,7 +71,7 @@ def check(
         through = accounting.built_through(spark, places, tables, measured)
         found = bronze_contents.contents(spark, places, through)
         held = quarantine.held(spark, places, tables, _shown_topics(tables, found), sample_rows=sample_rows)
-        counted = accounting.counted(spark, tables)
+        counted = accounting.counted(spark, places, tables)
         for name, rows in signs_of_key_shapes(spark, places, tables).items():
             counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, found, held, measured, counted)

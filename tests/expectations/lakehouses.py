@@ -31,7 +31,10 @@ CHANGE = (
     " landed_at timestamp, problem string"
 )
 
-ACCOUNTING = "kind string, name string, records bigint, sample_keys array<string>"
+PROGRESS = (
+    "model string, batch_id bigint,"
+    " account array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>"
+)
 
 
 def at(minute: float | None) -> datetime | None:
@@ -171,7 +174,7 @@ class Story:
             {"kind": "disposition", "name": name, "records": count, "sample_keys": []}
             for name, count in (self.outcomes or {}).items()
         ]
-        write_table(spark, table.accounting, ACCOUNTING, [*outcomes, *self.signs])
+        write_account(spark, places, table, [*outcomes, *self.signs])
         suites = places.project / "expectations" / "suites"
         suites.mkdir(parents=True, exist_ok=True)
         (suites / f"{self.name}.py").write_text(suite_source(table), encoding="utf-8")
@@ -198,6 +201,21 @@ def write_table(spark: SparkSession, model: Model | None, columns: str, rows: Se
     """Write a table anew in one commit; nothing where the story has no such model."""
     if model is not None:
         _write(spark, model.location, columns, rows)
+
+
+def write_account(
+    spark: SparkSession, places: Places, table: CapturedTable, account: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write down what builds have counted of a table's changes; nothing where the story has no accounting."""
+    if table.accounting is None or table.history is None:
+        return
+    location = places.table("ops", "progress")
+    model = f"model.tidemark.{table.history.name}"
+    if bronze.is_table(spark, location):
+        spark.sql(f"delete from delta.`{location}` where model = '{model}'")
+    rows = [tuple(one.get(name) for name in ("kind", "name", "records", "sample_keys")) for one in account]
+    frame = spark.createDataFrame([(model, 1, rows)], PROGRESS)
+    frame.coalesce(1).write.format("delta").mode("append").save(location)
 
 
 def _write(spark: SparkSession, location: str, columns: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.run import RunSummary
-from tests.expectations.lakehouses import ACCOUNTING, Story, write_bronze, write_table
+from tests.expectations.lakehouses import Story, write_account, write_bronze
 
 PRIVATE = "ada@example.org"
 
@@ -74,7 +74,7 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     lakehouse.build()
     good = lakehouse.check("run-1")
     outcomes = [{"kind": "disposition", "name": "opened", "records": 2, "sample_keys": []}]
-    write_table(spark, lakehouse.tables[0].accounting, ACCOUNTING, outcomes)
+    write_account(spark, lakehouse.places, lakehouse.tables[0], outcomes)
     return Checked(good, lakehouse.check("run-2"), home / "lakehouse" / "reports")
 
 

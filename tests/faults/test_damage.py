@@ -17,15 +17,16 @@ from pyspark.sql import SparkSession
 from spark_jobs import steps
 from spark_jobs.cli import main
 from spark_jobs.damage import damages
+from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, TidemarkError, UsageError
 from spark_jobs.places import Places
-from tests.projects import empty_project, forget_tables, land, run_models
+from tests.projects import account_of, empty_project, forget_tables, land, run_models
 from tests.source import Column, Source, Table
 
 NAME = "harm__public__orders"
 # Beyond what the catalog's files need.
 LARGEST = 12_000_000
-MODELS = [f"silver/{NAME}_changes", f"gold/{NAME}_history", f"silver/{NAME}_current", f"ops/{NAME}_accounting"]
+MODELS = [f"silver/{NAME}_changes", f"gold/{NAME}_history", f"silver/{NAME}_current"]
 
 
 class Harmed:
@@ -47,11 +48,10 @@ class Harmed:
         return Path(self.places.lakehouse) / table
 
     def told(self) -> dict[str, list[str]]:
-        """The rows of every model."""
-        return {
-            table: sorted(map(repr, DeltaTable(str(self.folder(table))).to_pyarrow_table().to_pylist()))
-            for table in MODELS
-        }
+        """The rows of every model, and of the account."""
+        rows = {table: DeltaTable(str(self.folder(table))).to_pyarrow_table().to_pylist() for table in MODELS}
+        [rows["account"]] = [account_of(table) for table in captured_tables(self.places)]
+        return {table: sorted(map(repr, of_table)) for table, of_table in rows.items()}
 
 
 def lines(first: int, count: int, padding: str = "") -> str:
@@ -106,7 +106,7 @@ def log_lost(folder: Path) -> None:
 
 def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
     right = harmed.told()
-    for table, harm in zip(MODELS, (files_lost, commit_torn, log_lost, files_lost), strict=True):
+    for table, harm in zip(MODELS, (files_lost, commit_torn, log_lost), strict=True):
         harm(harmed.folder(table))
 
     named = {f"{one.layer}/{one.name}" for one in damages(harmed.spark, harmed.places)}
@@ -156,6 +156,37 @@ def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> Non
 
     run_models(harmed.places, accounting=True)
 
+    assert harmed.told() == right
+
+
+def test_a_lakehouse_of_the_layout_before_is_upgraded(
+    harmed: Harmed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Layout 2: an account was a table of its own, and progress had no column of it."""
+    right = harmed.told()
+    progress, account = harmed.folder("ops/progress"), harmed.folder(f"ops/{NAME}_accounting")
+    harmed.spark.sql(f"drop view if exists ops.{NAME}_accounting")
+    harmed.spark.sql(
+        f"create table ops.{NAME}_accounting using delta location '{account}'"
+        " tblproperties ('tidemark.counts' = 'all') as select 'disposition' as kind"
+    )
+    harmed.spark.sql(f"alter table delta.`{progress}` set tblproperties ('delta.columnMapping.mode' = 'name')")
+    harmed.spark.sql(f"alter table delta.`{progress}` drop column account")
+    harmed.folder("tidemark.json").write_text('{"layout": 2}')
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
+    directory = ["--project-dir", str(harmed.places.project)]
+
+    refused = main(["check", *directory])
+    upgraded = main(["upgrade", *directory])
+    again = main(["upgrade", *directory])
+    said = capsys.readouterr()
+    run_models(harmed.places, accounting=True)
+
+    assert (refused, upgraded, again) == (UsageError.status, 0, 0)
+    assert "`tidemark upgrade` brings it there" in said.err
+    assert "had layout 2 and has 3 now" in said.out
+    assert "nothing to do" in said.out
+    assert not account.exists()
     assert harmed.told() == right
 
 

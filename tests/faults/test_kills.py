@@ -26,6 +26,7 @@ from tests import oracle
 from tests.faults.victim import SOURCE, Victim, later
 from tests.generated.lakehouse import current_is_open, told_by_gold, told_by_oracle
 from tests.generated.machine import as_record
+from tests.projects import account_of
 
 TABLE = f"{SOURCE}__public__orders"
 
@@ -69,7 +70,6 @@ KINDS = [
     Kill("history: committed", BUILD, f"gold/{TABLE}_history/_delta_log/*.json"),
     Kill("current: rows written", BUILD, f"silver/{TABLE}_current/*.parquet"),
     Kill("current: committed", BUILD, f"silver/{TABLE}_current/_delta_log/*.json"),
-    Kill("accounting: committed", BUILD, f"ops/{TABLE}_accounting/_delta_log/*.json"),
     Kill("building, any time", BUILD, f"silver/{TABLE}_changes/_delta_log/*.json", 12),
     Kill("building, any time", BUILD, ".lock", 25),
     Kill("check: accounts stored", CHECK, "ops/accounting/_delta_log/*.json", last=True),
@@ -177,9 +177,7 @@ def tables_are_right(victim: Victim) -> bool:
     [table] = captured_tables(victim.places)
     changes = [record["offset"] for record in victim.source.records if record["value"]]
     history = oracle.build(map(as_record, victim.source.records), {"public.orders": oracle.TableOptions(key=("id",))})
-    account = {
-        row["name"]: row["records"] for row in victim.rows("ops", f"{TABLE}_accounting") if row["kind"] != "sign"
-    }
+    account = {row["name"]: row["records"] for row in account_of(table) if row["kind"] != "sign"}
     return (
         Counter(row["offset"] for row in victim.rows("silver", f"{TABLE}_changes")) == Counter(changes)
         and told_by_gold(table) == told_by_oracle(history["public.orders"])

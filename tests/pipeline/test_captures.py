@@ -190,7 +190,7 @@ def told(built: Built, spark: SparkSession) -> Told:
     places = built.lakehouse.places
     lost = {built.table(fact.capture, fact.table).name for fact in FACTS}
     tables = [table for table in built.lakehouse.tables if table.name in lost or name_of(table) == "products"]
-    run_models(places, "--select", *models_of(tables, "accounting"), accounting=True)
+    run_models(places, "--select", *models_of(tables, "history", "accounting"), accounting=True)
     check(spark, places, tables, RunSummary("captures", "tidemark check", datetime.now(UTC)))
     return Told(json.loads((Path(places.lakehouse) / "reports" / "latest" / "report.json").read_text()))
 

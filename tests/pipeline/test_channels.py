@@ -23,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import Declared, declared_tables, run_dbt
+from spark_jobs.declarations import Declared, captured_tables, declared_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
@@ -34,7 +34,7 @@ from spark_jobs.reporting.schema_changes import SchemaChange, because, because_o
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_channels, write
 from tests.forms import wire
-from tests.projects import declare_history, empty_project, rows_of
+from tests.projects import account_of, declare_history, empty_project, rows_of
 from tests.registry import StandIn, serving
 
 Record: TypeAlias = dict[str, Any]
@@ -569,7 +569,8 @@ def test_snapshots_by_table(built: Built) -> None:
 def test_a_notification_tells_that_a_snapshot_was_complete(built: Built, prefix: str) -> None:
     """R16: late (`ch_r`) or not, and not where fewer reads are here than the scan read."""
     versions = sorted(built.rows(f"{prefix}__public__t_history", "gold"), key=lambda one: one["id"])
-    signs = {one["name"]: one["sample_keys"] for one in built.rows(f"{prefix}__public__t_accounting", "ops")}
+    [table] = [one for one in captured_tables(built.places) if one.name == f"{prefix}__public__t"]
+    signs = {one["name"]: one["sample_keys"] for one in account_of(table)}
 
     assert [(one["id"], one["closed_by"], seconds(one["valid_to"])) for one in versions] == [
         (1, None, None), (2, "snapshot", 21), (3, None, None),

@@ -21,7 +21,7 @@ from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
 from tests import oracle
-from tests.projects import empty_project, land, renamed, rows_of, run_models
+from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 SYNTHETIC = ("oracle", "sqlserver", "db2")
@@ -190,9 +190,7 @@ class Built:
 
     def counted(self, source: str) -> dict[str, int]:
         """A source's accounting: disposition or sign → records."""
-        accounting = self.tables[source].accounting
-        assert accounting is not None
-        return {row["name"]: row["records"] for row in rows_of(accounting.location)}
+        return {row["name"]: row["records"] for row in account_of(self.tables[source])}
 
 
 @pytest.fixture(scope="module")

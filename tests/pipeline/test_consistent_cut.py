@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
 from tests.generated.lakehouse import current_is_open
-from tests.projects import accounts_of, empty_project, land, renamed, rows_of, run_models
+from tests.projects import account_of, accounts_of, empty_project, land, renamed, rows_of, run_models
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 SOURCES = {"cut1": "postgres-2.5.4-restart", "cut2": "mariadb-2.5.4-restart"}
@@ -106,8 +106,7 @@ def landings(spark: SparkSession, places: Places) -> list[Landing]:
 
 
 def held_back(table: CapturedTable) -> int:
-    assert table.accounting is not None
-    return sum(row["records"] for row in rows_of(table.accounting.location) if row["name"] == "held_back")
+    return sum(row["records"] for row in account_of(table) if row["name"] == "held_back")
 
 
 # Observed 1, 6, 9
@@ -128,7 +127,7 @@ def test_what_was_held_back_comes_with_a_later_run(landings: list[Landing], sour
 def test_the_account_of_each_cut_adds_up_to_that_of_all(landings: list[Landing], places: Places) -> None:
     grown = accounts_of(captured_tables(places))
 
-    run_models(places, "--full-refresh", "--select", "config.materialized:accounting", accounting=True)
+    run_models(places, "--full-refresh", "--select", "config.materialized:history", accounting=True)
 
     assert grown == accounts_of(captured_tables(places))
 

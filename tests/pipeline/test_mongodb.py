@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
-from tests.projects import PROJECT, empty_project, land, microseconds, renamed, rows_of, run_models
+from tests.projects import PROJECT, account_of, empty_project, land, microseconds, renamed, rows_of, run_models
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 Row = dict[str, Any]
@@ -566,9 +566,7 @@ def test_a_pre_image_is_a_state_where_the_source_says_so(built: Built) -> None:
         ('"a"', 1, "before", "update"), ('"a"', 2, "update", "update"), ('"a"', 4, "update", "update"),
         ('"a"', 5, "update", "delete"), ('"b"', 9, "before", "delete"),
     ]  # fmt: skip
-    accounting = built.tables["mg_whole"].accounting
-    assert accounting is not None
-    signs = {row["name"]: row["records"] for row in rows_of(accounting.location) if row["kind"] == "sign"}
+    signs = {row["name"]: row["records"] for row in account_of(built.tables["mg_whole"]) if row["kind"] == "sign"}
     assert signs["broken_chains"] == 1
 
 

@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
 from tests.generated.lakehouse import current_is_open
-from tests.projects import accounts_of, declare_history, empty_project, land, microseconds, rows_of, run_models
+from tests.projects import (
+    account_of,
+    accounts_of,
+    declare_history,
+    empty_project,
+    land,
+    microseconds,
+    rows_of,
+    run_models,
+)
 from tests.tape import COLUMNS, Tape, tapes
 
 TAPES = tapes(Path(__file__).parents[1] / "tapes")
@@ -73,9 +81,7 @@ def signs(built: list[CapturedTable]) -> set[tuple[str, str]]:
     """Each sign that the accounting has, with the key that met it."""
     found = set()
     for table in built:
-        if table.accounting is not None and DeltaTable.is_deltatable(table.accounting.location):
-            rows = rows_of(table.accounting.location)
-            found |= {(row["name"], json.loads(key)["id"]) for row in rows for key in row["sample_keys"]}
+        found |= {(row["name"], json.loads(key)["id"]) for row in account_of(table) for key in row["sample_keys"]}
     return found
 
 
@@ -91,7 +97,7 @@ def test_the_accounts_of_batches_add_up_to_that_of_all(
 ) -> None:
     grown = accounts_of(built)
 
-    run_models(places, "--full-refresh", "--select", *(f"{name}_accounting" for name in grown), accounting=True)
+    run_models(places, "--full-refresh", "--select", *(f"{name}_history" for name in grown), accounting=True)
 
     assert signs
     assert grown == accounts_of(built)

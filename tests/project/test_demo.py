@@ -276,7 +276,7 @@ def duck(demo: Demo) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
     for table in demo.tables:
-        for model in (table.changes, table.current, table.history, table.accounting):
+        for model in (table.changes, table.current, table.history):
             if model is not None:
                 connection.register(model.name, DeltaTable(model.location).to_pyarrow_table())
     return connection
