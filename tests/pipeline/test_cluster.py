@@ -24,6 +24,7 @@ import duckdb_extension_delta
 import duckdb_extension_httpfs
 import polars
 import pytest
+from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem, copy_files
 from pyhive import hive
 from pyspark.sql import SparkSession
@@ -369,7 +370,7 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
     assert sorted(one.name for one in log.iterdir()) == before
 
 
-def test_a_local_lakehouse_that_moved_to_the_store_is_read_through_the_shared_catalog(story: Story) -> None:
+def test_a_local_lakehouse_that_moved_to_the_store_is_read_and_built_through_the_shared_catalog(story: Story) -> None:
     store = story.cluster.store.environment["AWS_ENDPOINT_URL"]
     files = S3FileSystem(access_key=ACCESS, secret_key=SECRET, endpoint_override=store, region="us-east-1")
     copy_files(story.local.lakehouse, f"{BUCKET}/moved", destination_filesystem=files)
@@ -390,6 +391,13 @@ def test_a_local_lakehouse_that_moved_to_the_store_is_read_through_the_shared_ca
     assert {(one["layer"], one["name"]): one["there"] for one in story.through_thrift(" union all ".join(counts))} == {
         (layer, name): len(rows_of(story.local.table(layer, name))) for layer, name in tables
     }
+
+    moved = replace(story.local, lakehouse=str(story.kept.with_name("moved")))
+    before = {one: DeltaTable(moved.table(*one)).version() for one in tables}
+    built = story.build(TIDEMARK_LAKEHOUSE=f"s3a://{BUCKET}/moved")
+
+    assert built.returncode == 0, built
+    assert {one: DeltaTable(moved.table(*one)).version() for one in tables} == before
     for kind, layer in TABLES.items():
         assert sorted_rows(story.through_thrift(f"select * from {layer}.{NAME}_{kind}")) == story.expected(kind)
 
