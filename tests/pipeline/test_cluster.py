@@ -355,6 +355,24 @@ def test_real_captures_have_the_gold_that_the_local_lakehouse_has(story: Story, 
     assert {prefix: judged(lakehouse, prefix) for prefix in captures} == {one: [] for one in captures}
 
 
+def test_a_slow_store_gives_right_answers(story: Story) -> None:
+    store = story.cluster.store
+    store.stop()
+    store.start(latency=300)
+    try:
+        began = time.monotonic()
+        rows = story.through_thrift(f"select * from gold.{NAME}_history")
+        took = time.monotonic() - began
+        by_delta_rs = rows_of(f"s3://{story.at('current')}", options=store.environment)
+    finally:
+        store.stop()
+        store.start()
+
+    assert took > 0.3
+    assert sorted_rows(rows) == story.expected("history")
+    assert sorted_rows(by_delta_rs) == story.expected("current")
+
+
 def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Story) -> None:
     log = story.kept / "bronze/records/_delta_log"
     before = sorted(one.name for one in log.iterdir())
