@@ -69,20 +69,20 @@ def ordered(
     lakehouse.land("ordered", lines)
     for table in seen_tables(spark, lakehouse.places):
         if table.source in captures and is_wanted(table):
-            _declare(project, table, captures[table.source])
+            write(project, declared(table, captures[table.source]))
             lakehouse.names[table.name] = table.full_name
     return lakehouse
 
 
-def _declare(project: Path, table: SeenTable, capture: str) -> None:
-    """Write the models of a table, with what people have to declare."""
+def declared(table: SeenTable, capture: str) -> dict[str, str]:
+    """Path → text, of the models of a table, with what people have to declare."""
     types = dict(TYPES) if name_of(table) in KEYS else {}
     if any(part in capture for part in IN_BASE64):
         types[ENCODED[0]] = ENCODED[1]
     columns = tuple(replace(column, type=types.get(column.name, column.type)) for column in table.columns)
     files = files_of(replace(table, key=KEYS.get(name_of(table), table.key), columns=columns))
     plain, told = "'{}': '{}'".format(*ENCODED), "'{}': {{'type': '{}', 'encoding': '{}'}}".format(*ENCODED)
-    write(project, {path: text.replace(plain, told) for path, text in files.items()})
+    return {path: text.replace(plain, told) for path, text in files.items()}
 
 
 def name_of(table: SeenTable | CapturedTable) -> str:

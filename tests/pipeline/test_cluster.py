@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import duckdb_extension_delta
 import duckdb_extension_httpfs
 import polars
 import pytest
+from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem, copy_files
 from pyhive import hive
 from pyspark.sql import SparkSession
@@ -32,15 +33,20 @@ from spark_jobs.damage import delta_tables
 from spark_jobs.declarations import captured_tables
 from spark_jobs.lock import writing
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import write
 from tests.broker import Broker
+from tests.captured import CAPTURES, Lakehouse, declared, judged, name_of
 from tests.cluster import ACCESS, BUCKET, SECRET, Cluster, documented
-from tests.projects import PROJECT, declare_history, empty_project, land, rows_of, run_models
+from tests.projects import PROJECT, declare_history, empty_project, land, renamed, rows_of, run_models
 from tests.servers import until
 from tests.source import Column, Source, Table
 
 NAME = "clus__public__orders"
 TABLES = {"history": "gold", "current": "silver"}
 KEYS = 30
+# Of a real capture of each database one table.
+CAPTURED = {"pg": ("postgres-2.5.4-core-full", "customers"), "maria": ("mariadb-2.5.4-schema", "products")}
 
 
 @dataclass
@@ -52,6 +58,7 @@ class Story:
     project: Path
     source: Source
     batches: list[str]
+    names: dict[str, str] = field(default_factory=dict)
 
     def landed(self, lines: str) -> subprocess.CompletedProcess[str]:
         """Land a file of records on the cluster, by spark-submit."""
@@ -141,20 +148,33 @@ def events() -> tuple[Source, list[str]]:
     return source, [source.lines(source.records[:first]), source.lines(source.records[first:])]
 
 
+def declare_captured(spark: SparkSession, story: Story) -> None:
+    """Write the models of the captures' tables: what a history takes, and no tests of it."""
+    for table in seen_tables(spark, story.local):
+        capture, name = CAPTURED.get(table.source, ("", ""))
+        if name_of(table) == name:
+            story.names[table.name] = table.full_name
+            files = declared(table, capture)
+            wanted = re.compile(r"models/bronze/|_(changes|history|accounting)\.sql$")
+            write(story.project, {path: text for path, text in files.items() if wanted.search(path)})
+
+
 @pytest.fixture(scope="module")
 def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """The first batch, landed and built in both lakehouses by the same project."""
+    """The first batch and the captures, landed and built in both lakehouses by the same project."""
     home = tmp_path_factory.mktemp("clus")
     project = empty_project(home / "project")
     cluster = Cluster(home / "cluster")
     story = Story(cluster, Places.of(project), project, *events())
+    real = "".join(line for prefix, (name, _) in CAPTURED.items() for line in renamed(CAPTURES / name, prefix))
     try:
         cluster.start()
-        land(spark, story.local, "clus-0-local", story.batches[0], {"clus"})
+        land(spark, story.local, "clus-0-local", story.batches[0] + real, {"clus"})
         # So few are merged, as those of a large table are.
         declare_history(project, NAME, {"rewritten_rows": 1})
+        declare_captured(spark, story)
         run_models(story.local, accounting=True)
-        for done in (story.landed(story.batches[0]), story.build()):
+        for done in (story.landed(story.batches[0] + real), story.build()):
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         yield story
     finally:
@@ -319,6 +339,40 @@ def test_every_reader_gives_what_the_local_lakehouse_has(story: Story, kind: str
         assert sorted_rows(rows) == expected, reader_name
 
 
+def test_real_captures_have_the_gold_that_the_local_lakehouse_has(story: Story, spark: SparkSession) -> None:
+    both = zip(captured_tables(story.local), captured_tables(story.stored), strict=True)
+    pairs = [(one, other) for one, other in both if one.source_name in CAPTURED]
+    assert len(pairs) == len(CAPTURED)
+    for one, other in pairs:
+        assert one.history is not None
+        assert other.history is not None
+        rows = rows_of(other.history.location)
+        assert len(rows) > 20
+        assert sorted_rows(rows) == sorted_rows(rows_of(one.history.location)), one.name
+
+    captures = {prefix: name for prefix, (name, _) in CAPTURED.items()}
+    lakehouse = Lakehouse(spark, story.stored, captures, CAPTURES, story.names)
+    assert {prefix: judged(lakehouse, prefix) for prefix in captures} == {one: [] for one in captures}
+
+
+def test_a_slow_store_gives_right_answers(story: Story) -> None:
+    store = story.cluster.store
+    store.stop()
+    store.start(latency=300)
+    try:
+        began = time.monotonic()
+        rows = story.through_thrift(f"select * from gold.{NAME}_history")
+        took = time.monotonic() - began
+        by_delta_rs = rows_of(f"s3://{story.at('current')}", options=store.environment)
+    finally:
+        store.stop()
+        store.start()
+
+    assert took > 0.3
+    assert sorted_rows(rows) == story.expected("history")
+    assert sorted_rows(by_delta_rs) == story.expected("current")
+
+
 def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Story) -> None:
     log = story.kept / "bronze/records/_delta_log"
     before = sorted(one.name for one in log.iterdir())
@@ -334,7 +388,7 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
     assert sorted(one.name for one in log.iterdir()) == before
 
 
-def test_a_local_lakehouse_that_moved_to_the_store_is_read_through_the_shared_catalog(story: Story) -> None:
+def test_a_local_lakehouse_that_moved_to_the_store_is_read_and_built_through_the_shared_catalog(story: Story) -> None:
     store = story.cluster.store.environment["AWS_ENDPOINT_URL"]
     files = S3FileSystem(access_key=ACCESS, secret_key=SECRET, endpoint_override=store, region="us-east-1")
     copy_files(story.local.lakehouse, f"{BUCKET}/moved", destination_filesystem=files)
@@ -355,6 +409,13 @@ def test_a_local_lakehouse_that_moved_to_the_store_is_read_through_the_shared_ca
     assert {(one["layer"], one["name"]): one["there"] for one in story.through_thrift(" union all ".join(counts))} == {
         (layer, name): len(rows_of(story.local.table(layer, name))) for layer, name in tables
     }
+
+    moved = replace(story.local, lakehouse=str(story.kept.with_name("moved")))
+    before = {one: DeltaTable(moved.table(*one)).version() for one in tables}
+    built = story.build(TIDEMARK_LAKEHOUSE=f"s3a://{BUCKET}/moved")
+
+    assert built.returncode == 0, built
+    assert {one: DeltaTable(moved.table(*one)).version() for one in tables} == before
     for kind, layer in TABLES.items():
         assert sorted_rows(story.through_thrift(f"select * from {layer}.{NAME}_{kind}")) == story.expected(kind)
 
