@@ -213,7 +213,9 @@ def _cancel(load: Load, draw: random.Random) -> Step:
 
 
 def _scratch(load: Load, draw: random.Random) -> Step:
-    rows = ", ".join(f"({id_}, 'w{draw.randrange(9)}')" for id_ in draw.sample(range(30), 4))
+    # More ids than are ever there at once, and others than `_words` has: some of four can always be inserted.
+    ids = draw.sample(range(10**9, 10**9 + 10**5), 4)
+    rows = ", ".join(f"({id_}, 'w{draw.randrange(9)}')" for id_ in ids)
     return Step(f"{load.dialect.insert} into scratch values {rows} {load.dialect.unless_there}", "scratch")
 
 
