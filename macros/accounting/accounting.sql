@@ -4,7 +4,7 @@
 
   It is a by-product of the table's history: the fold that builds the one tells what became of the changes that it met,
   and the account is what it was and what those add. It is written down with the history's progress, in one commit for
-  all tables of a run, and this model is a view of that.
+  all tables of a run when that ends, and this model is a view of that.
 
   Args:
       history: the name of the table's history model
@@ -51,6 +51,31 @@ select * from account
     from {{ progress_relation() }}
     lateral view inline(account) told as kind, name, records, sample_keys
     where model = {{ text_literal(model_node(history).unique_id) }}
+{%- endmacro %}
+
+
+{#-
+  Relation: an account as it is now. In a run that has built its history that is what will be written down when the run ends.
+
+  Args:
+      account: the relation of an accounting model, or of anything like it
+-#}
+{% macro account_now(account) -%}
+    {%- for node in graph.nodes.values()
+        if execute and node.resource_type == 'model' and node.schema == account.schema and node.alias == account.identifier -%}
+        {%- set history = ((node.config.meta or {}).get('tidemark') or {}).get('accounts') -%}
+        {%- set told = (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none -%}
+        {%- if told and told.staged -%}
+            {{ return('parquet.' ~ quoted(told.staged)) }}
+        {%- elif told -%}
+            {%- set added = "from_json(" ~ text_literal(tojson(told.added)) ~ ", 'map<string, bigint>')" -%}
+            {{ return(
+                '(select inline(' ~ account_with_added('account', added) ~ ') from ' ~ progress_relation()
+                ~ ' where model = ' ~ text_literal(model_node(history).unique_id) ~ ')'
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(account) }}
 {%- endmacro %}
 
 

@@ -35,6 +35,7 @@
       open       history → how many of its versions are open
       left       history → the run that wrote it last (`written_by`)
       said       model → what its build in this run wrote down (`say`)
+      accounts   history → what its build in this run told of its account (`account_for`)
 -#}
 {% macro read_progress() -%}
     {%- set found = {} -%}
@@ -43,7 +44,7 @@
     {%- endfor -%}
     {%- do graph.update({'tidemark': {
         'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
-        'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}
+        'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}, 'accounts': {}
     }}) -%}
     {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}
 {%- endmacro %}
@@ -79,7 +80,10 @@
 -#}
 {% macro say(message, decision, more={}, account=none) -%}
     {%- set state = dict(decision.state, batch_id=decision.batch_id, **more) -%}
-    {%- if account -%}{%- do state.update({'account': account.kept}) -%}{%- endif -%}
+    {%- if account -%}
+        {%- do state.update({'account': account.kept}) -%}
+        {%- do graph.tidemark.accounts.update({model.unique_id: account}) -%}
+    {%- endif -%}
     {%- do graph.tidemark.said.update({model.unique_id: state}) -%}
     {%- set told = dict(state=state, added=account.added, staged=account.staged) if account else {'state': state} -%}
     {%- do store_raw_result(name='main', message=message, code=tojson(told), rows_affected=none) -%}

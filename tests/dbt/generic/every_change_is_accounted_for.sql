@@ -10,7 +10,7 @@ account as (
     select
         coalesce(sum(records), 0) as accounted_for,
         coalesce(sum(records) filter (where name = 'opened'), 0) as opened
-    from {{ model }}
+    from {{ account_now(model) }} as counted
     where kind = 'disposition'
 
 ),
