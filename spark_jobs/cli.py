@@ -297,7 +297,7 @@ def upgrade(project_dir: str, log_format: str, wait: float) -> None:
 
     run = steps.Run(Places.of(project_dir), "upgrade", oldest=OLDEST)
     run.begin(log_format)
-    with writing(run.places, run.run_id, "upgrade", wait):
+    with writing(run.places, run.run_id, "upgrade", wait, OLDEST):
         had = steps.upgrade(run, run.session())
     click.echo(
         f"The lakehouse has layout {LAYOUT}, this version's: nothing to do."

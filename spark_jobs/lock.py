@@ -103,7 +103,7 @@ def layout_of(places: Places) -> int | None:
 
 
 @contextmanager
-def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Iterator[None]:
+def writing(places: Places, run_id: str, command: str, wait: float = 0, oldest: int = LAYOUT) -> Iterator[None]:
     """Hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy.
 
     An environment that only reads bronze has a lock of its own.
@@ -121,11 +121,11 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0) -> Itera
         )
 
     if not places.is_folder:
-        open_lakehouse(places)
+        open_lakehouse(places, oldest)
         with leased(places.lakehouse, name, said, wait, busy):
             yield
         return
-    descriptor = _lock_file(places, f".{places.prefix}lock")
+    descriptor = _lock_file(places, f".{places.prefix}lock", oldest)
     deadline = time.monotonic() + wait
     try:
         while not _taken(descriptor):
@@ -176,8 +176,8 @@ def holder_of(places: Places) -> dict[str, Any] | None:
     return None
 
 
-def _lock_file(places: Places, name: str) -> int:
-    open_lakehouse(places)
+def _lock_file(places: Places, name: str, oldest: int = LAYOUT) -> int:
+    open_lakehouse(places, oldest)
     try:
         return os.open(Path(places.lakehouse) / name, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:

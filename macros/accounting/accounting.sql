@@ -61,8 +61,8 @@ select * from account
       account: the relation of an accounting model, or of anything like it
 -#}
 {% macro account_now(account) -%}
-    {%- for node in graph.nodes.values()
-        if execute and node.resource_type == 'model' and node.schema == account.schema and node.alias == account.identifier -%}
+    {%- for node in (graph.nodes.values() if execute else [])
+        if node.resource_type == 'model' and node.schema == account.schema and node.alias == account.identifier -%}
         {%- set history = ((node.config.meta or {}).get('tidemark') or {}).get('accounts') -%}
         {%- set told = (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none -%}
         {%- if told and told.staged -%}
@@ -480,6 +480,10 @@ account as (
     {%- set target = this.incorporate(type='view') -%}
     {%- set known = load_relation(this) -%}
     {{ run_hooks(pre_hooks) }}
+    {%- if known is not none and known.type != 'view' -%}
+        {#- In a lakehouse of an older layout it was a table. -#}
+        {%- do run_statement('drop table if exists ' ~ this) -%}
+    {%- endif -%}
     {%- if known is none or known.type != 'view' or should_full_refresh() -%}
         {%- call statement('main') %}
         create or replace view {{ target }}

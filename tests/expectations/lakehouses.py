@@ -32,7 +32,7 @@ CHANGE = (
 )
 
 PROGRESS = (
-    "model string, batch_id bigint,"
+    "model string, batch_id bigint, state string,"
     " account array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>"
 )
 
@@ -214,7 +214,7 @@ def write_account(
     if bronze.is_table(spark, location):
         spark.sql(f"delete from delta.`{location}` where model = '{model}'")
     rows = [tuple(one.get(name) for name in ("kind", "name", "records", "sample_keys")) for one in account]
-    frame = spark.createDataFrame([(model, 1, rows)], PROGRESS)
+    frame = spark.createDataFrame([(model, 1, "{}", rows)], PROGRESS)
     frame.coalesce(1).write.format("delta").mode("append").save(location)
 
 
