@@ -36,10 +36,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
     os.environ["TIDEMARK_LAKEHOUSE"] = str(home / "lakehouse")
     os.environ["TIDEMARK_CATALOG"] = str(home / "catalog")
     os.environ["SPARK_SUBMIT_OPTS"] = network.java_options
-    os.environ["TIDEMARK_JAVA_OPTIONS"] = FOR_SMALL_TABLES
+    # It lives long enough for code to be worth compiling twice; commands that tests start don't.
+    once, *others = FOR_SMALL_TABLES.split()
+    assert once == "-XX:TieredStopAtLevel=1"
+    os.environ["TIDEMARK_JAVA_OPTIONS"] = " ".join(others)
     # `make test` has two such sessions at once, with servers, clusters and runs to kill beside them.
     os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "6g")
     session = build_session(Places.of(PROJECT), catalog=True)
+    os.environ["TIDEMARK_JAVA_OPTIONS"] = FOR_SMALL_TABLES
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()
