@@ -42,7 +42,7 @@ def forget_tables(spark: SparkSession) -> None:
     """Take every table out of the session's catalog, so that another lakehouse can have tables of the same names."""
     for layer in ("bronze", "silver", "gold", "ops"):
         if spark.catalog.databaseExists(layer):
-            views = {view["viewName"] for view in spark.sql(f"show views in {layer}").collect()}
+            views = {one["viewName"] for one in spark.sql(f"show views in {layer}").where("not isTemporary").collect()}
             for table in spark.sql(f"show tables in {layer}").where("not isTemporary").collect():
                 kind = "view" if table["tableName"] in views else "table"
                 spark.sql(f"drop {kind} {layer}.{quoted(table['tableName'])}")
