@@ -18,6 +18,7 @@ import pytest
 
 from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
 from spark_jobs.cli import main
+from spark_jobs.lock import LAYOUT
 from tests.jobs.conftest import BAD, GOOD, CommandLine, Said
 from tests.jobs.lines import envelope, line
 from tests.projects import PROJECT
@@ -148,7 +149,7 @@ def test_a_layout_of_another_version(
 
     said = tidemark(*[file if word == "FILE" else word for word in command])
 
-    is_one_sentence(said, 2, "layout 99", "knows layout 2")
+    is_one_sentence(said, 2, "layout 99", f"knows layout {LAYOUT}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tidemark.json"], "left as it was"
 
 
