@@ -36,7 +36,8 @@ _OTHER_VALUES = {
 }
 # The page tells these in words.
 _IN_WORDS = ("topic.prefix", "database.server.id", "database.include.list",
-             "schema.history.internal.kafka.bootstrap.servers", "schema.history.internal.kafka.topic")  # fmt: skip
+             "schema.history.internal.kafka.bootstrap.servers", "schema.history.internal.kafka.topic",
+             "schema.history.internal", "schema.history.internal.file.filename")  # fmt: skip
 _AS_ABOVE = ("provide.transaction.metadata", "skipped.operations", "heartbeat.interval.ms", "signal.data.collection",
              "notification.enabled.channels", "notification.sink.topic.name")  # fmt: skip
 
