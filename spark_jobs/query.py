@@ -42,15 +42,15 @@ def show_tables(
             spark.sql(f"select * from {table_at(location)}").createOrReplaceTempView(name)
         else:
             spark.catalog.dropTempView(name)  # a session may have looked at another lakehouse before
+    accounts = accounting.stored(spark, places)
     for table in tables:
         if table.accounting is None or table.history is None:
             continue
-        spark.catalog.dropTempView(table.accounting.name)
-        if bronze.is_table(spark, places.table("ops", "progress")):
-            of_history = F.col("history") == table.history.name
-            accounting.stored(spark, places).where(of_history).drop("history").createOrReplaceTempView(
-                table.accounting.name
-            )
+        if accounts is not None:
+            of_table = accounts.where(F.col("history") == table.history.name).drop("history")
+            of_table.createOrReplaceTempView(table.accounting.name)
+        else:
+            spark.catalog.dropTempView(table.accounting.name)
 
 
 def rows_of(spark: SparkSession, statement: str) -> list[Row]:

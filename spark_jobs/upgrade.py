@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.files import Files
-from spark_jobs.lock import LAYOUT, MARKER, OLDEST, layout_of
+from spark_jobs.lock import LAYOUT, MARKER, layout_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -21,9 +21,9 @@ from spark_jobs.places import Places
 def upgrade(spark: SparkSession, places: Places) -> int | None:
     """Bring a lakehouse to this version's layout; the one that it had, None where there was nothing to do."""
     found = layout_of(places)
-    if found in (None, LAYOUT):
+    if found is None or found == LAYOUT:
         return None
-    for layout in range(found or OLDEST, LAYOUT):
+    for layout in range(found, LAYOUT):
         _STEPS[layout](spark, places)
         Files.of(places).write(MARKER, json.dumps({"layout": layout + 1}) + "\n")
     return found

@@ -41,15 +41,20 @@ select * from account
 {%- endmacro %}
 
 
-{#- Query: the account of a history, as its last build wrote it down. -#}
-{% macro stored_account(history) -%}
+{#-
+  Query: the account of a history, as its last build wrote it down.
+
+  Args:
+      account: what of that is wanted, as an array; all of it
+-#}
+{% macro stored_account(history, account='account') -%}
     select
         told.kind,
         told.name,
         told.records,
         told.sample_keys
     from {{ progress_relation() }}
-    lateral view inline(account) told as kind, name, records, sample_keys
+    lateral view inline({{ account }}) told as kind, name, records, sample_keys
     where model = {{ text_literal(model_node(history).unique_id) }}
 {%- endmacro %}
 
@@ -69,10 +74,7 @@ select * from account
             {{ return('parquet.' ~ quoted(told.staged)) }}
         {%- elif told -%}
             {%- set added = "from_json(" ~ text_literal(tojson(told.added)) ~ ", 'map<string, bigint>')" -%}
-            {{ return(
-                '(select inline(' ~ account_with_added('account', added) ~ ') from ' ~ progress_relation()
-                ~ ' where model = ' ~ text_literal(model_node(history).unique_id) ~ ')'
-            ) }}
+            {{ return('(' ~ stored_account(history, account_with_added('account', added)) ~ ')') }}
         {%- endif -%}
     {%- endfor -%}
     {{ return(account) }}

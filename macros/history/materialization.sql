@@ -156,18 +156,19 @@
 {% macro account_for(decision, declared, told, counts) -%}
     {%- set account = decision.account -%}
     {%- set added = added_without_signs(account, counts) -%}
+    {%- set held = 'account_' ~ model.name -%}
     {%- if added is none -%}
         {%- set stored = '(' ~ stored_account(model.name) ~ ') as stored' -%}
         {%- do hold(
             'with ' ~ account_steps(
                 told, decision, relation_of(declared.changes), account.before, none if account.is_whole else stored
             ) ~ ' select * from account',
-            'account_' ~ model.name
+            held
         ) -%}
     {%- endif -%}
     {{ return({
         'kept': {'last_end': account.last_end, 'last_transaction': account.last_transaction}, 'added': added,
-        'staged': staging('account_' ~ model.name) if added is none else none
+        'staged': staging(held) if added is none else none
     }) }}
 {%- endmacro %}
 

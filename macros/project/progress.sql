@@ -132,14 +132,11 @@
 
     held as (
 
-        select model, collect_list(struct(kind, name, records, sample_keys)) as account
-        from (
-            {%- for id, location in held.items() %}
-            select {{ text_literal(id) }} as model, * from parquet.{{ quoted(location) }}
-            {{- ' union all' if not loop.last }}
-            {%- endfor %}
-        ) as counted
-        group by model
+        {%- for id, location in held.items() %}
+        select {{ text_literal(id) }} as model, collect_list(struct(kind, name, records, sample_keys)) as account
+        from parquet.{{ quoted(location) }}
+        {{- ' union all' if not loop.last }}
+        {%- endfor %}
 
     )
     {%- endif %}
@@ -154,9 +151,7 @@
         moved.state,
         {{ text_literal(invocation_id) }},
         timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}',
-        {{ 'coalesce(held.account, ' if held }}
-        {{- account_with_added('known.account', 'moved.added') }}
-        {{- ', if(get_json_object(moved.state, "$.account") is null, null, cast(array() as ' ~ account_type() ~ ')))' if held }}
+        {{ 'coalesce(held.account, ' if held }}{{ account_with_added('known.account', 'moved.added') }}{{ ')' if held }}
     from moved
     left join {{ progress_table() }} as known on moved.model = known.model
     {%- if held %}

@@ -130,9 +130,12 @@ def _others(landed: Counter[str]) -> dict[str, int]:
     return {name: landed[name] for name in ("tombstones", "other_kinds", "quarantined")}
 
 
-def stored(spark: SparkSession, places: Places) -> DataFrame:
+def stored(spark: SparkSession, places: Places) -> DataFrame | None:
     """What became of changes, as builds have written it down: (history, kind, name, records, sample_keys)."""
-    return spark.table(table_at(places.table("ops", "progress"))).select(
+    location = places.table("ops", "progress")
+    if not bronze.is_table(spark, location):
+        return None
+    return spark.table(table_at(location)).select(
         F.substring_index("model", ".", -1).alias("history"), F.inline("account")
     )
 
@@ -141,8 +144,8 @@ def counted(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]
     """Table → its dispositions and signs (kind, name, records, sample_keys), as the build has counted them."""
     named = {table.history.name: table.name for table in tables if table.accounting is not None and table.history}
     found: dict[str, list[Row]] = {}
-    if bronze.is_table(spark, places.table("ops", "progress")):
-        for row in stored(spark, places).where(F.col("history").isin(*named)).collect():
+    if (accounts := stored(spark, places)) is not None:
+        for row in accounts.where(F.col("history").isin(*named)).collect():
             found.setdefault(named[row["history"]], []).append(row)
     return found
 
