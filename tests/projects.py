@@ -65,6 +65,13 @@ def declare_history(project: Path, name: str, options: Mapping[str, Any]) -> Non
     history.write_text(f"{{{{ history('{name}_changes'{arguments}) }}}}\n")
 
 
+def declare_changes(changes: Path, options: Mapping[str, Any]) -> None:
+    """Give a changes model that was written for a table options more; those that it has stay."""
+    text = changes.read_text()
+    more = "".join(f"    {option}={value!r},\n    " for option, value in options.items() if f" {option}=" not in text)
+    changes.write_text(text.removesuffix(")\n}}\n") + more + ")\n}}\n")
+
+
 def run_models(places: Places, *arguments: str, accounting: bool = False) -> None:
     """Build changes, current and history, and their accounting where asked for, and expect that it ends well."""
     selected = [] if accounting else ["--exclude", "tag:layer:ops"]

@@ -196,10 +196,10 @@
 
 {#- Query: the counted deliveries of changes, with the logs and places that borders give them. -#}
 {% macro placed_in_logs(filled, captured, scope) -%}
-    with {{ place_steps(captured, scope, filled) }}
+    with {{ delivery_steps(captured, scope, filled) }}, {{ place_steps(scope, 'deliveries') }}
     select
-        source_label, topic, `partition`, `offset`, server, processed_at_ms, topic_life, log_number,
-        timestamp_micros(changed_at_us) as changed_at,
+        source_label, topic, `partition`, `offset`, server, unix_millis(processed_at) as processed_at_ms, topic_life,
+        log_number, changed_at,
         {{ followed_position() if scope.has_placeless else 'told_position' }} as position
     from placed
 {%- endmacro %}

@@ -11,13 +11,14 @@
       before_is_whole: whether `before` holds the whole row (R19); as the source's options say, or by connector
       source_fields: fields of the source block that the log has, too, as texts in its column `source_fields`: what a
           connector tells of a change that no rule reads, such as Oracle's `user_name`
+      sorted_records: up to how many records are placed among each other by moving and sorting them whole
 
   Returns: a query. Its first line is a comment that tells the materialization what was decided.
 -#}
-{% macro changes(source_name, table, columns, key=none, before_is_whole=none, documents=false, source_fields=[]) -%}
+{% macro changes(source_name, table, columns, key=none, before_is_whole=none, documents=false, source_fields=[], sorted_records=100000) -%}
     {%- do check_options('changes', dict(
         kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole,
-        documents=documents, source_fields=source_fields
+        documents=documents, source_fields=source_fields, sorted_records=sorted_records
     )) -%}
     {%- if 'query' in source_fields -%}
         {{ exceptions.raise_compiler_error(
@@ -37,8 +38,14 @@
     {%- if scope.case == 'nothing' and is_building() -%}
         {{ return(as_it_is(scope)) }}
     {%- endif %}
+    {#- Which deliveries repeat others, and which reads stand before which changes, a few narrow columns tell: nearly always
+        nothing, and then no row has to be moved. They are asked of deliveries that are held; where those are few, to
+        move them all is done sooner. -#}
+    {%- do scope.update({
+        'is_held': is_building() and scope.case in ('full', 'some') and (scope.records or 0) > sorted_records
+    }) %}
 {{ decision(scope) }}
-{{ log_query(captured, scope) }}
+{{ delivered_query(captured, scope) if scope.is_held else log_query(captured, scope) }}
 {%- endmacro %}
 
 
@@ -78,18 +85,53 @@ with
 {{ read_steps(captured, scope) }},
 
 {% endif -%}
-{{ place_steps(captured, scope, filled or 'filled') }}
+{{ delivery_steps(captured, scope, filled or 'filled') }},
 
+{{ place_steps(scope, 'deliveries') }}
+
+{{ as_log(captured, scope) }}
+{%- endmacro %}
+
+
+{#- Query: the deliveries of a captured table's changes, from the records that a scope names, without their places. -#}
+{% macro delivered_query(captured, scope) -%}
+with
+
+{{ read_steps(captured, scope) }},
+
+{{ delivery_steps(captured, scope, 'filled') }}
+
+select * from deliveries
+{%- endmacro %}
+
+
+{#-
+  Query: the changes among deliveries that are held.
+
+  Args:
+      told: what `told_by_deliveries` has found in them
+-#}
+{% macro placed_query(captured, scope, held, told) -%}
+with
+
+{{ place_steps(scope, held, told) }}
+
+{{ as_log(captured, scope) }}
+{%- endmacro %}
+
+
+{#- The end of a query: the step `placed` as the log has it. -#}
+{% macro as_log(captured, scope) -%}
 select
     change_id,
     op,
-    key_struct as key,
+    key,
     {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
     log_number,
     server,
-    {{ transaction_id(scope.connectors) }} as transaction_id,
-    timestamp_micros(changed_at_us) as changed_at,
-    timestamp_millis(processed_at_ms) as processed_at,
+    transaction_id,
+    changed_at,
+    processed_at,
     op = 'r' as is_read,
     {{ snapshot_marker() }} as snapshot,
     topic,
@@ -105,7 +147,7 @@ select
     exact_values,
     is_before_whole,
     problem,
-    if(op in ('c', 'u', 'r'), after, null) as after,
+    after,
     before
     {%- if captured.documents %},
     document
@@ -267,8 +309,8 @@ filled as (
 {%- endmacro %}
 
 
-{#- Steps up to `placed`: of the deliveries of a change the one that counts (R3), and where it stands (R4, R5). -#}
-{% macro place_steps(captured, scope, filled) -%}
+{#- Steps up to `deliveries`: in which log of the source each record is (R5), and the change that it delivers (R3). -#}
+{% macro delivery_steps(captured, scope, filled) -%}
     {%- set key = captured.key -%}
 in_logs as (
 
@@ -287,7 +329,6 @@ numbered as (
 deliveries as (
 
     select
-        *,
         {%- set change -%}
             named_struct(
                 'feed', feed,
@@ -295,23 +336,64 @@ deliveries as (
                 'ordinal', {{ '0' if key else 'ordinal' }}
             )
         {%- endset %}
-        sha2({{ exact_json(change) }}, 256) as change_id
+        sha2({{ exact_json(change) }}, 256) as change_id,
+        op,
+        key_struct as key,
+        topic_life,
+        log_number,
+        server,
+        {{ transaction_id(scope.connectors) }} as transaction_id,
+        timestamp_micros(changed_at_us) as changed_at,
+        timestamp_millis(processed_at_ms) as processed_at,
+        connector,
+        source,
+        snapshot_lsn,
+        topic,
+        `partition`,
+        `offset`,
+        source_label,
+        content_hash,
+        batch_id,
+        landed_at,
+        previous_key,
+        next_key,
+        unavailable_columns,
+        absent_columns,
+        exact_values,
+        is_before_whole,
+        problem,
+        if(op in ('c', 'u', 'r'), after, null) as after,
+        before
+        {%- if captured.documents %},
+        document
+        {%- endif %}
     from {{ 'in_logs' if key else 'numbered' }}
 
-),
+)
+{%- endmacro %}
 
-ranked as (
 
-    select
-        *,
-        {{ delivery_of('change_id') }} as delivery
-    from deliveries
+{#-
+  Steps up to `placed`: of the deliveries of a change the one that counts (R3), and where it stands (R4, R5).
 
-),
-
+  Args:
+      told: what `told_by_deliveries` has found, where it was asked
+-#}
+{% macro place_steps(scope, deliveries, told=none) -%}
 counted as (
 
-    select * from ranked where delivery = 1
+    {% if told and not told.repeats -%}
+    select * from {{ deliveries }}
+    {%- else -%}
+    select * except (delivery)
+    from (
+        select
+            *,
+            {{ delivery_of('change_id') }} as delivery
+        from {{ deliveries }}
+    ) as ranked
+    where delivery = 1
+    {%- endif %}
 
 ),
 
@@ -325,7 +407,7 @@ tops as (
 {% endif -%}
 behind as (
 
-    {{ behind_snapshots('counted', scope) }}
+    {{ behind_snapshots('counted', scope, told.reads if told else none) }}
 
 ),
 
@@ -337,6 +419,19 @@ placed as (
     from behind
 
 )
+{%- endmacro %}
+
+
+{#-
+  What held deliveries tell of how they can be placed.
+
+  Returns: {repeats, reads}
+      repeats: whether a change was delivered twice; now and then also where two only seem to be one
+      reads: as `snapshot_reads` has them; none where they aren't asked for, or are too many to be told
+-#}
+{% macro told_by_deliveries(held, scope) -%}
+    {%- set counts = run_query('select count(*), count(distinct xxhash64(change_id)) from ' ~ held)[0] -%}
+    {{ return({'repeats': counts[0] > counts[1], 'reads': snapshot_reads(held, scope)}) }}
 {%- endmacro %}
 
 

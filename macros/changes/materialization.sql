@@ -10,12 +10,18 @@
         {%- do leave_as_is(target, 'silver') -%}
         {%- if not flags.EMPTY -%}{%- do graph.tidemark.untouched.update({model.unique_id: true}) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_log(target, compiled_code, decision) -%}
+        {%- if decision.is_held -%}
+            {%- set delivered = stage(compiled_code, 'delivered') -%}
+            {%- do create_log(target, placed_changes(delivered, decision, told_by_deliveries(delivered, decision)), decision) -%}
+            {%- do unstage(delivered, is_large=true) -%}
+        {%- else -%}
+            {%- do create_log(target, compiled_code, decision) -%}
+        {%- endif -%}
         {%- set told = settle(target, decision, account_of_log(target, [])) -%}
         {%- do say('built', decision, told) -%}
     {%- else -%}
         {%- do add_row_fields(target, decision.added) -%}
-        {%- set staged = stage(compiled_code) -%}
+        {%- set staged = staged_changes(compiled_code, decision) -%}
         {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
         {%- set counts = write_new(staged, target, decision, bounds=account.bounds) -%}
         {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
@@ -31,6 +37,34 @@
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}
 {% endmaterialization %}
+
+
+{#- The changes of a batch, held: as they are where no window was needed to place them, and else once more. -#}
+{% macro staged_changes(sql, decision) -%}
+    {%- if not decision.is_held -%}{{ return(stage(sql)) }}{%- endif -%}
+    {%- set delivered = stage(sql, 'delivered') -%}
+    {%- set told = told_by_deliveries(delivered, decision) -%}
+    {%- set placed = placed_changes(delivered, decision, told) -%}
+    {%- if told.repeats or decision.has_placeless or (rests_on_reads(decision) and told.reads is none) -%}
+        {%- set staged = stage(placed) -%}
+        {%- do unstage(delivered) -%}
+        {{ return(staged) }}
+    {%- endif -%}
+    {%- set staged = quoted('staged_' ~ model.name) -%}
+    {%- do run_statement('create or replace temporary view ' ~ staged ~ ' as ' ~ placed) -%}
+    {{ return(staged) }}
+{%- endmacro %}
+
+
+{% macro placed_changes(delivered, decision, told) -%}
+    {{ return(placed_query(captured_here(), decision, delivered, told)) }}
+{%- endmacro %}
+
+
+{#- What is known of the captured table whose model is built. -#}
+{% macro captured_here() -%}
+    {{ return(captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark)) }}
+{%- endmacro %}
 
 
 {#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
@@ -73,7 +107,7 @@
         {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
     {%- endif -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless -%}
-        {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
+        {%- set captured = captured_here() -%}
         {%- set scope = dict(
             decision, after=-1, follows_reads=true, tops=[], connectors=none, has_placeless=has_placeless
         ) -%}

@@ -50,18 +50,38 @@
   Query: changes with S of R4 as `snapshot_lsn`, the greatest lsn of the snapshot reads before them by offset in their
   partition: the last one's, but where a restart has repeated an older snapshot behind it. Reads of the same landing
   count, and those before it, of which the step `tops` knows.
+
+  Args:
+      reads: the reads of the landing, as `snapshot_reads` has found them; without, the changes themselves are looked through
 -#}
-{% macro behind_snapshots(changes, scope) -%}
+{% macro behind_snapshots(changes, scope, reads=none) -%}
+    {%- set counts_reads = rests_on_reads(scope) -%}
     {%- if scope.connectors is not none and 'postgresql' not in scope.connectors -%}
     select * from {{ changes }}
     {%- else -%}
     select
         changes.* except (snapshot_lsn),
         greatest(
-            {{ highest_read_in_landing() if scope.follows_reads else 'cast(null as bigint)' }},
+            {% if not counts_reads -%}
+            cast(null as bigint)
+            {%- elif reads is none -%}
+            max({{ lsn_of_read() }}) over (
+                partition by changes.source_label, changes.topic, changes.`partition`, changes.log_number
+                order by changes.`offset` rows between unbounded preceding and 1 preceding
+            )
+            {%- else -%}
+            array_max(filter(earlier.reads, read -> read.first_offset < changes.`offset`).lsn)
+            {%- endif %},
             {{ 'top.snapshot_place' if scope.tops else 'cast(null as bigint)' }}
         ) as snapshot_lsn
     from {{ changes }} as changes
+    {%- if counts_reads and reads is not none %}
+    left join ({{ reads_as_rows(reads) }}) as earlier
+        on changes.source_label = earlier.source_label
+        and changes.topic = earlier.topic
+        and changes.`partition` = earlier.`partition`
+        and changes.log_number = earlier.log_number
+    {%- endif %}
     {%- if scope.tops %}
     left join tops as top
         on changes.source_label = top.source_label
@@ -73,11 +93,50 @@
 {%- endmacro %}
 
 
-{% macro highest_read_in_landing() -%}
-    max(if(op = 'r' and {{ snapshot_marker() }} != 'incremental', try_cast(source.lsn as bigint), null)) over (
-        partition by changes.source_label, changes.topic, changes.`partition`, changes.log_number
-        order by changes.`offset` rows between unbounded preceding and 1 preceding
-    )
+{#- Whether a landing has reads and changes whose places can rest on them. -#}
+{% macro rests_on_reads(scope) -%}
+    {{ return(scope.follows_reads and (scope.connectors is none or 'postgresql' in scope.connectors)) }}
+{%- endmacro %}
+
+
+{#- Expression: the place of a read of a snapshot that is no incremental one, as its event tells it. -#}
+{% macro lsn_of_read() -%}
+    if(op = 'r' and {{ snapshot_marker() }} != 'incremental', try_cast(source.lsn as bigint), null)
+{%- endmacro %}
+
+
+{#-
+  Where the snapshots of a landing stand, mostly one: [label, topic, partition, log_number, lsn, first offset] of the
+  reads of each; none where no change rests on them, or where they are too many to be told.
+-#}
+{% macro snapshot_reads(deliveries, scope) -%}
+    {%- if not rests_on_reads(scope) -%}{{ return(none) }}{%- endif -%}
+    {%- set found = run_query(
+        'select source_label, topic, `partition`, log_number, lsn, min(`offset`) from (select *, ' ~ lsn_of_read()
+        ~ ' as lsn from ' ~ deliveries ~ ') as deliveries where lsn is not null'
+        ~ ' group by source_label, topic, `partition`, log_number, lsn limit 1001'
+    ) -%}
+    {%- if found | length > 1000 -%}{{ return(none) }}{%- endif -%}
+    {%- set reads = [] -%}
+    {%- for row in found -%}
+        {%- do reads.append([row[0], row[1], row[2] | int, row[3] | int, row[4] | int, row[5] | int]) -%}
+    {%- endfor -%}
+    {{ return(reads) }}
+{%- endmacro %}
+
+
+{#- Query: the same as rows, one a partition's log, by way of one text. -#}
+{% macro reads_as_rows(reads) -%}
+    select
+        read[0] as source_label,
+        read[1] as topic,
+        cast(read[2] as int) as `partition`,
+        cast(read[3] as int) as log_number,
+        collect_list(struct(cast(read[4] as bigint) as lsn, cast(read[5] as bigint) as first_offset)) as reads
+    from (
+        select explode(from_json({{ text_literal(tojson(reads)) }}, 'array<array<string>>')) as read
+    ) as told
+    group by read[0], read[1], read[2], read[3]
 {%- endmacro %}
 
 

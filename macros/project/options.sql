@@ -35,6 +35,11 @@
                     ~ ' `topic`, `partition` and `offset` lead there from a version. Not `query`, which can hold what'
                     ~ ' columns hide.',
             },
+            'sorted_records': {
+                'takes': 'number', 'default': 100000,
+                'about': 'Up to how many records a build moves and sorts, to see which of them repeat others and what'
+                    ~ ' stands before what. Of more it asks for that first, which takes a little longer and is owed once.',
+            },
         },
         'column': {
             'type': {'takes': 'text', 'rule': 'R6', 'about': 'The Spark type.'},

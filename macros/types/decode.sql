@@ -197,7 +197,8 @@
     {%- elif is_integral(type) -%}
         {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number. -#}
         case
-            when {{ text }} rlike '^[-+]?[0-9]+([.]0*)?$' then try_cast(split_part({{ text }}, '.', 1) as {{ type }})
+            when {{ text }} rlike '^[-+]?[0-9]+$' then try_cast({{ text }} as {{ type }})
+            when {{ text }} rlike '^[-+]?[0-9]+[.]0*$' then try_cast(split_part({{ text }}, '.', 1) as {{ type }})
         end
     {%- elif is_floating(type) -%}
         {#- A number that the type has no room for would be cast to infinity. -#}

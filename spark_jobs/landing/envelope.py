@@ -137,6 +137,7 @@ def _routed(records: DataFrame) -> DataFrame:
     key_names = F.when(F.col("key_payload").isNotNull(), F.json_object_keys("key_payload")).otherwise(
         F.col("key_names")
     )
+    key_fields = F.when(F.size(key_names) > 1, F.array_distinct(key_names)).otherwise(key_names)
     return (
         parsed.withColumn("shape", shape)
         .withColumn("key_payload", key_payload)
@@ -155,7 +156,7 @@ def _routed(records: DataFrame) -> DataFrame:
             .alias("feed"),
             F.xxhash64("shape").alias("shape_id"),
             F.col("shape").isNotNull().alias("has_shape"),
-            F.when(F.col("shape").isNotNull(), F.to_json(F.array_distinct(key_names))).alias("key_fields"),
+            F.when(F.col("shape").isNotNull(), F.to_json(key_fields)).alias("key_fields"),
         )
     )
 
@@ -170,7 +171,7 @@ def shape() -> Column:
 def _shape(schema: Column | str, after: Column, connector: str) -> Column:
     # Each document can have fields of its own: they are no columns.
     fields = F.when(F.col(connector) == DOCUMENTS, F.array().cast("array<string>")).otherwise(F.json_object_keys(after))
-    return F.coalesce(schema, F.to_json(F.sort_array(F.array_distinct(fields))))
+    return F.coalesce(schema, F.to_json(F.sort_array(fields)))
 
 
 def _source_name() -> Column:

@@ -17,6 +17,7 @@ from tests.generated.machine import Kind, Script, as_record
 from tests.generated.script import BATCHES, Player, Step, table_named
 from tests.projects import (
     accounts_of,
+    declare_changes,
     declare_history,
     empty_project,
     forget_tables,
@@ -107,11 +108,7 @@ def _declare(places: Places, tables: Sequence[TapedTable]) -> None:
         if not (places.project / f"models/gold/history/{name}_history.sql").exists():
             continue
         declare_history(places.project, name, table.kind.history_options)
-        if table.kind.is_full:
-            changes = places.project / f"models/silver/changes/{name}_changes.sql"
-            text = changes.read_text()
-            if "before_is_whole" not in text:
-                changes.write_text(text.replace("key=['id'],", "key=['id'],\n        before_is_whole=true,"))
+        declare_changes(places.project / f"models/silver/changes/{name}_changes.sql", table.kind.changes_options)
 
 
 def _compared(

@@ -55,6 +55,16 @@ class Kind:
         return options
 
     @property
+    def changes_options(self) -> dict[str, Any]:
+        """The same of the changes model."""
+        options: dict[str, Any] = {}
+        if self.is_full:
+            options["before_is_whole"] = True
+        if self.is_large:
+            options["sorted_records"] = 1
+        return options
+
+    @property
     def oracle_options(self) -> oracle.TableOptions:
         """The same for the oracle."""
         return oracle.TableOptions(
