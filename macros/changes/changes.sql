@@ -39,11 +39,10 @@
         {{ return(as_it_is(scope)) }}
     {%- endif %}
     {#- Which deliveries repeat others, and which reads stand before which changes, a few narrow columns tell: nearly always
-        nothing, and then no row has to be moved. They are asked of deliveries that are held; where those are few, to
-        move them all is done sooner. -#}
-    {%- do scope.update({
-        'is_held': is_building() and scope.case in ('full', 'some') and (scope.records or 0) > sorted_records
-    }) %}
+        nothing, and then no row has to be moved. They are asked of deliveries that are held: this query gives those, and the
+        materialization places them. Where they are few, to move them all is done sooner. -#}
+    {%- set are_many = scope.records is none or scope.records > sorted_records -%}
+    {%- do scope.update({'is_held': is_building() and scope.case in ('full', 'some') and are_many}) %}
 {{ decision(scope) }}
 {{ delivered_query(captured, scope) if scope.is_held else log_query(captured, scope) }}
 {%- endmacro %}
@@ -425,13 +424,18 @@ placed as (
 {#-
   What held deliveries tell of how they can be placed.
 
-  Returns: {repeats, reads}
+  Returns: {repeats, reads, needs_window}
       repeats: whether a change was delivered twice; now and then also where two only seem to be one
-      reads: as `snapshot_reads` has them; none where they aren't asked for, or are too many to be told
+      reads: as `snapshot_reads` has them; none where they can't be told, as of changes that are delivered twice
+      needs_window: whether they are placed by looking at whole rows among each other
 -#}
 {% macro told_by_deliveries(held, scope) -%}
     {%- set counts = run_query('select count(*), count(distinct xxhash64(change_id)) from ' ~ held)[0] -%}
-    {{ return({'repeats': counts[0] > counts[1], 'reads': snapshot_reads(held, scope)}) }}
+    {%- set repeats = counts[0] > counts[1] -%}
+    {%- set reads = none if repeats else snapshot_reads(held, scope) -%}
+    {{ return({
+        'repeats': repeats, 'reads': reads, 'needs_window': repeats or reads is none or scope.has_placeless
+    }) }}
 {%- endmacro %}
 
 

@@ -28,6 +28,7 @@
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}
             {%- do unstage(staged) -%}
+            {%- if decision.is_held -%}{%- do unstage(quoted('delivered_' ~ model.name), is_large=true) -%}{%- endif -%}
         {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
@@ -45,11 +46,7 @@
     {%- set delivered = stage(sql, 'delivered') -%}
     {%- set told = told_by_deliveries(delivered, decision) -%}
     {%- set placed = placed_changes(delivered, decision, told) -%}
-    {%- if told.repeats or decision.has_placeless or (rests_on_reads(decision) and told.reads is none) -%}
-        {%- set staged = stage(placed) -%}
-        {%- do unstage(delivered) -%}
-        {{ return(staged) }}
-    {%- endif -%}
+    {%- if told.needs_window -%}{{ return(stage(placed)) }}{%- endif -%}
     {%- set staged = quoted('staged_' ~ model.name) -%}
     {%- do run_statement('create or replace temporary view ' ~ staged ~ ' as ' ~ placed) -%}
     {{ return(staged) }}

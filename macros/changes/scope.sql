@@ -61,10 +61,10 @@
     {%- elif found[0] is none -%}
         {{ return(dict(scope, case='nothing')) }}
     {%- elif not captured.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[])) }}
+        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[], records=none)) }}
     {%- elif (follows_reads and scope.has_placeless)
         or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope)) -%}
-        {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[])) }}
+        {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[], records=none)) }}
     {%- endif -%}
     {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads, connectors=connectors)) }}
 {%- endmacro %}

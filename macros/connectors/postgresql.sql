@@ -107,16 +107,19 @@
 
 {#-
   Where the snapshots of a landing stand, mostly one: [label, topic, partition, log_number, lsn, first offset] of the
-  reads of each; none where no change rests on them, or where they are too many to be told.
+  reads of each. Nothing where no change rests on them; none where they are too many to be told.
+
+  Args:
+      changes: a relation that has each change once: a delivery that doesn't count is no read
 -#}
-{% macro snapshot_reads(deliveries, scope) -%}
-    {%- if not rests_on_reads(scope) -%}{{ return(none) }}{%- endif -%}
+{% macro snapshot_reads(changes, scope) -%}
+    {%- if not rests_on_reads(scope) -%}{{ return([]) }}{%- endif -%}
     {%- set found = run_query(
         'select source_label, topic, `partition`, log_number, lsn, min(`offset`) from (select *, ' ~ lsn_of_read()
-        ~ ' as lsn from ' ~ deliveries ~ ') as deliveries where lsn is not null'
-        ~ ' group by source_label, topic, `partition`, log_number, lsn limit 1001'
+        ~ ' as lsn from ' ~ changes ~ ') as changes where lsn is not null'
+        ~ ' group by source_label, topic, `partition`, log_number, lsn limit 51'
     ) -%}
-    {%- if found | length > 1000 -%}{{ return(none) }}{%- endif -%}
+    {%- if found | length > 50 -%}{{ return(none) }}{%- endif -%}
     {%- set reads = [] -%}
     {%- for row in found -%}
         {%- do reads.append([row[0], row[1], row[2] | int, row[3] | int, row[4] | int, row[5] | int]) -%}

@@ -37,8 +37,8 @@
             },
             'sorted_records': {
                 'takes': 'number', 'default': 100000,
-                'about': 'Up to how many records a build moves and sorts, to see which of them repeat others and what'
-                    ~ ' stands before what. Of more it asks for that first, which takes a little longer and is owed once.',
+                'about': 'Up to how many records a build of a table with a key moves and sorts whole, to see which of them'
+                    ~ ' repeat others and what stands before what. Of more it asks for that first, and sorts if it must.',
             },
         },
         'column': {

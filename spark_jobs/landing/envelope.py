@@ -137,10 +137,11 @@ def _routed(records: DataFrame) -> DataFrame:
     key_names = F.when(F.col("key_payload").isNotNull(), F.json_object_keys("key_payload")).otherwise(
         F.col("key_names")
     )
-    key_fields = F.when(F.size(key_names) > 1, F.array_distinct(key_names)).otherwise(key_names)
+    key_fields = F.when(F.size("key_names") > 1, F.array_distinct("key_names")).otherwise(F.col("key_names"))
     return (
         parsed.withColumn("shape", shape)
         .withColumn("key_payload", key_payload)
+        .withColumn("key_names", key_names)
         .select(
             *known,
             "reason",
