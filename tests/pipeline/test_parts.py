@@ -32,24 +32,37 @@ class Orders:
 
     def send(self, *changes: tuple[str, dict[str, Any], dict[str, Any]]) -> None:
         """Land changes: each with its operation, its row and the headers that name keys."""
-        lines = []
-        for op, row, headers in changes:
-            self.sent += 1
-            place = 10 if op == "r" else self.sent * 10
-            source = {
-                "connector": "postgresql", "name": self.source, "db": "shop", "schema": "public", "table": "orders",
-                "ts_ms": 1_704_067_200_000 + place, "lsn": place, "txId": place,
-                "snapshot": "true" if op == "r" else "false", "sequence": f'["{place}","{place}"]',
-            }  # fmt: skip
-            image = {"before": {"id": row["id"]}, "after": None} if op == "d" else {"before": None, "after": row}
-            record = {
-                "topic": f"{self.source}.public.orders", "partition": 0, "offset": self.sent,
-                "key": json.dumps({"id": row["id"]}),
-                "value": json.dumps(image | {"source": source, "op": op, "ts_ms": place}),
-                "headers": [{"key": name, "value": json.dumps(key)} for name, key in headers.items()],
-            }  # fmt: skip
-            lines.append(json.dumps(record) + "\n")
-        land(self.spark, self.places, f"{self.source}-{self.sent}", "".join(lines), {self.source})
+        self.land(*[self.record(*change) for change in changes])
+
+    def land(self, *records: dict[str, Any]) -> None:
+        """Land records as one batch."""
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        land(self.spark, self.places, f"{self.source}-{self.sent}", lines, {self.source})
+
+    def record(
+        self,
+        op: str,
+        row: dict[str, Any],
+        headers: dict[str, Any] | None = None,
+        partition: int = 0,
+        place: int | None = None,
+        sequence: str | None = None,
+    ) -> dict[str, Any]:
+        """A change as the connector sends it, at the next offset; `place` is its own in the log."""
+        self.sent += 1
+        place = place or (10 if op == "r" else self.sent * 10)
+        source = {
+            "connector": "postgresql", "name": self.source, "db": "shop", "schema": "public", "table": "orders",
+            "ts_ms": 1_704_067_200_000 + place, "lsn": place, "txId": place,
+            "snapshot": "true" if op == "r" else "false", "sequence": sequence or f'["{place}","{place}"]',
+        }  # fmt: skip
+        image = {"before": {"id": row["id"]}, "after": None} if op == "d" else {"before": None, "after": row}
+        return {
+            "topic": f"{self.source}.public.orders", "partition": partition, "offset": self.sent,
+            "key": json.dumps({"id": row["id"]}),
+            "value": json.dumps(image | {"source": source, "op": op, "ts_ms": place}),
+            "headers": [{"key": name, "value": json.dumps(key)} for name, key in (headers or {}).items()],
+        }  # fmt: skip
 
     def declare(self, was: str, now: str, file: str = "models/silver/changes/{}_changes.sql") -> None:
         """Declare something otherwise."""
@@ -185,3 +198,24 @@ def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> None:
     orders.declare(f', "{lands}"', "", "dbt_project.yml")
     orders.build()
     assert orders.versions("state") == [("new",), ("paid",)]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times: int) -> None:
+    orders.land(
+        *[orders.record("r", {"id": 1, "state": "new"}, place=100, partition=number) for number in range(times)],
+        orders.record("c", {"id": 2, "state": "new"}, place=90, partition=1, sequence='[null,"90"]'),
+        orders.record("r", {"id": 3, "state": "new"}, place=80),
+        orders.record("c", {"id": 4, "state": "new"}, place=70, sequence='[null,"70"]'),
+    )
+    orders.declare("key=['id'],", "key=['id'],\n        sorted_records=1,")
+    orders.build()
+
+    assert orders.table.changes is not None
+    placed = {row["key"]["id"]: row["position"] for row in rows_of(orders.table.changes.location, "key", "position")}
+    assert placed == {
+        1: f"{100:020} {0:020}",
+        2: f"{90:020} {90:020}",  # the read of its partition repeats the one of the other
+        3: f"{80:020} {0:020}",
+        4: f"{100:020} {70:020}",
+    }
