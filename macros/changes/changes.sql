@@ -15,7 +15,9 @@
 
   Returns: a query. Its first line is a comment that tells the materialization what was decided.
 -#}
-{% macro changes(source_name, table, columns, key=none, before_is_whole=none, documents=false, source_fields=[], sorted_records=100000) -%}
+{% macro changes(
+    source_name, table, columns, key=none, before_is_whole=none, documents=false, source_fields=[], sorted_records=100000
+) -%}
     {%- do check_options('changes', dict(
         kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole,
         documents=documents, source_fields=source_fields, sorted_records=sorted_records
