@@ -90,7 +90,7 @@ with
 
 {{ place_steps(scope, 'deliveries') }}
 
-{{ as_log(captured, scope) }}
+{{ as_log(scope) }}
 {%- endmacro %}
 
 
@@ -112,54 +112,25 @@ select * from deliveries
   Args:
       told: what `told_by_deliveries` has found in them
 -#}
-{% macro placed_query(captured, scope, held, told) -%}
+{% macro placed_query(scope, held, told) -%}
 with
 
 {{ place_steps(scope, held, told) }}
 
-{{ as_log(captured, scope) }}
+{{ as_log(scope) }}
 {%- endmacro %}
 
 
-{#- The end of a query: the step `placed` as the log has it. -#}
-{% macro as_log(captured, scope) -%}
+{#- The end of a query: the step `placed` as the log has it, without what positions are made of. -#}
+{% macro as_log(scope) -%}
 select
     change_id,
     op,
     key,
     {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
-    log_number,
-    server,
-    transaction_id,
-    changed_at,
-    processed_at,
-    op = 'r' as is_read,
-    {{ snapshot_marker() }} as snapshot,
-    topic,
-    `partition`,
-    `offset`,
-    source_label,
-    batch_id,
-    landed_at,
-    previous_key,
-    next_key,
-    unavailable_columns,
-    absent_columns,
-    exact_values,
-    is_before_whole,
-    problem,
-    after,
-    before
-    {%- if captured.documents %},
-    document
-    {%- endif %}
-    {%- if captured.source_fields %},
-    named_struct(
-        {%- for field in captured.source_fields -%}
-            {{ text_literal(field) }}, source.{{ quoted(field) }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    ) as source_fields
-    {%- endif %}
+    * except (
+        change_id, op, key, topic_life, connector, source, content_hash, snapshot_lsn, told_position
+    )
 from placed
 {%- endmacro %}
 
@@ -340,20 +311,17 @@ deliveries as (
         sha2({{ exact_json(change) }}, 256) as change_id,
         op,
         key_struct as key,
-        topic_life,
         log_number,
         server,
         {{ transaction_id(scope.connectors) }} as transaction_id,
         timestamp_micros(changed_at_us) as changed_at,
         timestamp_millis(processed_at_ms) as processed_at,
-        connector,
-        source,
-        snapshot_lsn,
+        op = 'r' as is_read,
+        {{ snapshot_marker() }} as snapshot,
         topic,
         `partition`,
         `offset`,
         source_label,
-        content_hash,
         batch_id,
         landed_at,
         previous_key,
@@ -364,10 +332,22 @@ deliveries as (
         is_before_whole,
         problem,
         if(op in ('c', 'u', 'r'), after, null) as after,
-        before
-        {%- if captured.documents %},
-        document
+        before,
+        {%- if captured.documents %}
+        document,
         {%- endif %}
+        {%- if captured.source_fields %}
+        named_struct(
+            {%- for field in captured.source_fields -%}
+                {{ text_literal(field) }}, source.{{ quoted(field) }}{{ ', ' if not loop.last }}
+            {%- endfor -%}
+        ) as source_fields,
+        {%- endif %}
+        topic_life,
+        connector,
+        source,
+        content_hash,
+        snapshot_lsn
     from {{ 'in_logs' if key else 'numbered' }}
 
 )

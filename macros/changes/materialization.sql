@@ -10,13 +10,10 @@
         {%- do leave_as_is(target, 'silver') -%}
         {%- if not flags.EMPTY -%}{%- do graph.tidemark.untouched.update({model.unique_id: true}) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
-        {%- if decision.is_held -%}
-            {%- set delivered = stage(compiled_code, 'delivered') -%}
-            {%- do create_log(target, placed_changes(delivered, decision, told_by_deliveries(delivered, decision)), decision) -%}
-            {%- do unstage(delivered, is_large=true) -%}
-        {%- else -%}
-            {%- do create_log(target, compiled_code, decision) -%}
-        {%- endif -%}
+        {%- do create_log(
+            target, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
+        ) -%}
+        {%- do release_delivered(decision) -%}
         {%- set told = settle(target, decision, account_of_log(target, [])) -%}
         {%- do say('built', decision, told) -%}
     {%- else -%}
@@ -28,7 +25,7 @@
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}
             {%- do unstage(staged) -%}
-            {%- if decision.is_held -%}{%- do unstage(quoted('delivered_' ~ model.name), is_large=true) -%}{%- endif -%}
+            {%- do release_delivered(decision) -%}
         {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
@@ -43,24 +40,25 @@
 {#- The changes of a batch, held: as they are where no window was needed to place them, and else once more. -#}
 {% macro staged_changes(sql, decision) -%}
     {%- if not decision.is_held -%}{{ return(stage(sql)) }}{%- endif -%}
-    {%- set delivered = stage(sql, 'delivered') -%}
-    {%- set told = told_by_deliveries(delivered, decision) -%}
-    {%- set placed = placed_changes(delivered, decision, told) -%}
-    {%- if told.needs_window -%}{{ return(stage(placed)) }}{%- endif -%}
+    {%- set placed = placed_changes(sql, decision) -%}
+    {%- if placed.needs_window -%}{{ return(stage(placed.query)) }}{%- endif -%}
     {%- set staged = quoted('staged_' ~ model.name) -%}
-    {%- do run_statement('create or replace temporary view ' ~ staged ~ ' as ' ~ placed) -%}
+    {%- do run_statement('create or replace temporary view ' ~ staged ~ ' as ' ~ placed.query) -%}
     {{ return(staged) }}
 {%- endmacro %}
 
 
-{% macro placed_changes(delivered, decision, told) -%}
-    {{ return(placed_query(captured_here(), decision, delivered, told)) }}
+{#- Hold what a compiled query delivers. Returns: {query, needs_window}, of the changes among it. -#}
+{% macro placed_changes(sql, decision) -%}
+    {%- set delivered = stage(sql, 'delivered') -%}
+    {%- set told = told_by_deliveries(delivered, decision) -%}
+    {{ return({'query': placed_query(decision, delivered, told), 'needs_window': told.needs_window}) }}
 {%- endmacro %}
 
 
-{#- What is known of the captured table whose model is built. -#}
-{% macro captured_here() -%}
-    {{ return(captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark)) }}
+{#- Let go of what a model's compiled query delivered. -#}
+{% macro release_delivered(decision) -%}
+    {%- if decision.is_held -%}{%- do unstage(quoted('delivered_' ~ model.name), is_large=true) -%}{%- endif -%}
 {%- endmacro %}
 
 
@@ -104,7 +102,7 @@
         {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
     {%- endif -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless -%}
-        {%- set captured = captured_here() -%}
+        {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
             decision, after=-1, follows_reads=true, tops=[], connectors=none, has_placeless=has_placeless
         ) -%}
