@@ -9,14 +9,15 @@
 
 {#-
   Before a run: ask for all of its changes models. `graph.tidemark` has the answers: `landed`, the last landing, `fields` by
-  feed, and `news`. News are asked of models that have read one of the last landings: the files that others have to look
-  through are those of their feed alone.
+  feed, `news`, and by model `waiting`, how many records these are. News are asked of models that have read one of the last
+  landings: the files that others have to look through are those of their feed alone.
 -#}
 {% macro ask_bronze() -%}
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}
     {%- do graph.tidemark.update({'landed': -1 if landed is none else landed | int}) -%}
     {%- set fields = {} -%}
     {%- set asked = {} -%}
+    {%- set asked_by = {} -%}
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources -%}
         {%- set source = source_of(node) -%}
         {%- if source -%}
@@ -24,7 +25,9 @@
             {%- set known = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
             {%- set after = known.get('batch_id', -1) -%}
             {%- if after >= graph.tidemark.landed - 100 -%}
-                {%- do asked.setdefault(source_options(source.name).connector, {}).update({source.feed: after}) -%}
+                {%- set connector = source_options(source.name).connector -%}
+                {%- do asked.setdefault(connector, {}).update({source.feed: after}) -%}
+                {%- do asked_by.update({node.unique_id: [source.feed, after, connector] | string}) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
@@ -40,7 +43,11 @@
             {%- do news.update({[row[0], feeds[row[0]], connector] | string: row.values()[1:]}) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do graph.tidemark.update({'fields': fields, 'news': news}) -%}
+    {%- set waiting = {} -%}
+    {%- for id, asked_as in asked_by.items() if asked_as in news -%}
+        {%- do waiting.update({id: news[asked_as][3]}) -%}
+    {%- endfor -%}
+    {%- do graph.tidemark.update({'fields': fields, 'news': news, 'waiting': waiting}) -%}
 {%- endmacro %}
 
 

@@ -53,13 +53,17 @@
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
     {%- set found = landed_news(captured.feed, scope.after, captured.connector) -%}
+    {%- if found[0] is none and scope.case != 'full' -%}
+        {{ return(dict(scope, case='nothing')) }}
+    {%- endif -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
     {%- set connectors = counted_connectors(found, 4) + ([captured.connector] if captured.connector else []) -%}
     {%- do scope.update({'records': found[3] | int}) -%}
+    {%- set held = 0 if scope.case != 'increment' else known.records if known.records is defined else
+        run_query('select count(*) from ' ~ this)[0][0] | int -%}
+    {%- do scope.state.update({'records': held + scope.records}) -%}
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads, connectors=connectors)) }}
-    {%- elif found[0] is none -%}
-        {{ return(dict(scope, case='nothing')) }}
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[], records=none)) }}
     {%- elif (follows_reads and scope.has_placeless)

@@ -25,7 +25,7 @@
   them need not ask again:
 
       progress   model → what `progress_of` gives of it
-      landed, fields, news   what bronze has for the run's changes models (`ask_bronze`)
+      landed, fields, news, waiting   what bronze has for the run's changes models (`ask_bronze`)
       untouched  the logs whose build in this run had nothing to do
       fresh      log → where its build in this run holds what it has added (`hand_on_news`)
       columns    log → the columns that its rows have (`undeclared_in`)
@@ -43,7 +43,7 @@
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
     {%- do graph.update({'tidemark': {
-        'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
+        'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'waiting': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
         'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}, 'accounts': {}
     }}) -%}
     {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}
@@ -94,6 +94,7 @@
 {% macro tidemark_end(results) -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'retry') -%}
         {%- do sign_commits(is_over=true) -%}
+        {%- do compile_queries(true) -%}
         {%- set moved = {} -%}
         {%- for result in results
             if result.node.resource_type == 'model' and result.status == 'success'

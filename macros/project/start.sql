@@ -27,7 +27,10 @@
             'create table if not exists ' ~ progress_relation() ~ ' using delta location '
             ~ text_literal(lakehouse('ops') ~ '/progress')
         ) -%}
-        {%- if flags.WHICH in ('run', 'build', 'retry') -%}{%- do read_progress() -%}{%- endif -%}
+        {%- if flags.WHICH in ('run', 'build', 'retry') -%}
+            {%- do read_progress() -%}
+            {%- do compile_queries(not is_of_small_tables()) -%}
+        {%- endif -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -38,6 +41,42 @@
 -#}
 {% macro keep_settings() -%}
     {%- if has_one_session() -%}{%- do adapter.config.credentials.server_side_parameters.clear() -%}{%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Have Spark compile its queries, as it does if nothing is said, or interpret them. Where a session is shared by others than the
+  models of this run, it stays as it is.
+-#}
+{% macro compile_queries(are_compiled) -%}
+    {%- set ways = {'spark.sql.codegen.wholeStage': 'false', 'spark.sql.codegen.factoryMode': 'NO_CODEGEN'} -%}
+    {%- for name, otherwise in ways.items() if has_one_session() -%}
+        {%- do run_query('reset ' ~ name if are_compiled else 'set ' ~ name ~ ' = ' ~ otherwise) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  Whether a run is of small tables alone: to compile a query takes longer than their rows do. Beside 100,000 records 20,000 new
+  ones took a sixth longer uncompiled, 200 new ones of 20 tables a quarter less. What isn't known is not small: logs whose news
+  weren't asked for or whose records no build has counted, and models of others.
+-#}
+{% macro is_of_small_tables() -%}
+    {%- set sizes = [] -%}
+    {%- for state in graph.tidemark.progress.values() if state.tops is defined -%}
+        {%- do sizes.append([state.get('records', none), 0]) -%}
+    {%- endfor -%}
+    {%- for node in graph.nodes.values() if node.unique_id in selected_resources and node.resource_type == 'model' -%}
+        {%- if node.config.materialized == 'changes' -%}
+            {%- do sizes.append([0, graph.tidemark.waiting.get(node.unique_id)]) -%}
+        {%- elif node.config.materialized != 'view' and not (node.config.meta or {}).get('tidemark') -%}
+            {%- do sizes.append([none, none]) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for stored, new in sizes if stored is none or stored > 50000 or new is none or new > 5000 -%}
+        {{ return(false) }}
+    {%- endfor -%}
+    {{ return(true) }}
 {%- endmacro %}
 
 

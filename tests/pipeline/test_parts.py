@@ -200,6 +200,33 @@ def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> None:
     assert orders.versions("state") == [("new",), ("paid",)]
 
 
+def test_queries_are_left_uncompiled_where_all_tables_are_small(orders: Orders) -> None:
+    begins = 'on-run-start: "{{ tidemark_start() }}"'
+    asks = "set `test.is_small` = {{ is_of_small_tables() if execute }}"
+    orders.declare(begins, f'{begins.replace(" ", " [", 1)}, "{asks}"]', "dbt_project.yml")
+
+    def told() -> str | None:
+        orders.build()
+        return orders.spark.conf.get("test.is_small")
+
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    assert told() == "True"
+
+    progress = f"delta.`{orders.places.lakehouse}/ops/progress`"
+    orders.spark.sql(f"update {progress} set state = replace(state, '\"records\": 1,', '\"records\": 100000,')")
+    assert told() == "False"
+
+    orders.spark.sql(f"update {progress} set state = replace(state, '\"records\": 100000,', '')")
+    orders.send(*[("u", {"id": 1, "state": "paid"}, {})] * 3)
+    assert told() == "False"
+    states = [json.loads(row["state"]) for row in orders.spark.sql(f"select state from {progress}").collect()]
+    assert [state["records"] for state in states if "tops" in state] == [4]
+    assert told() == "True"
+
+    (orders.places.project / "models" / "mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
+    assert told() == "False"
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times: int) -> None:
     orders.land(
