@@ -45,7 +45,7 @@
 {%- endmacro %}
 
 
-{#- Query: borders as rows. They come as one text: Spark takes seconds to read hundreds of literals. -#}
+{#- Query: borders as rows. -#}
 {% macro borders_as_rows(borders) -%}
     select
         border.label as source_label,
@@ -54,10 +54,10 @@
         border.anew,
         transform(border.starts, start -> struct(cast(start[0] as int), start[1])) as starts
     from (
-        select explode(from_json(
-            {{ text_literal(tojson(borders)) }},
+        {{ list_as_rows(
+            borders, 'border',
             'array<struct<label: string, topic: string, `partition`: int, anew: array<bigint>, starts: array<array<bigint>>>>'
-        )) as border
+        ) }}
     ) as told
 {%- endmacro %}
 

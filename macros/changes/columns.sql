@@ -188,11 +188,16 @@
 {%- endmacro %}
 
 
+{#- Expression: a field of a row as text, with marks of long numbers as `read_row` left them. -#}
+{% macro read_text(row, spec, columns) -%}
+    {%- set field = field_of(row, spec, columns) -%}
+    {{ 'cast(' ~ field ~ ' as string)' if is_case_sensitive(columns) or json_type(spec) == 'variant' else field }}
+{%- endmacro %}
+
+
 {#- Expression: a field of a row as text; NULL where the row has none or null. -#}
 {% macro field_text(row, spec, columns) -%}
-    {%- set is_variant = is_case_sensitive(columns) or json_type(spec) == 'variant' -%}
-    {%- set field = field_of(row, spec, columns) -%}
-    {%- set text = 'cast(' ~ field ~ ' as string)' if is_variant else field -%}
+    {%- set text = read_text(row, spec, columns) -%}
     {%- if has_long_numbers(spec) -%}
         ltrim('\uFFFF', {{ text }})
     {%- elif kind_of(spec.type) in ('text', none) and long_numbers(columns) -%}
@@ -256,14 +261,16 @@
   Args are expressions: the image's typed struct, whether it is there, and the names of its unavailable columns.
 -#}
 {% macro known_struct(typed, is_there, unavailable, columns) -%}
-    if({{ is_there }}, named_struct(
-        {%- for spec in columns %}
+    if({{ is_there }}, if(
+        size({{ unavailable }}) = 0, {{ typed }}, named_struct(
+            {%- for spec in columns %}
             {{ text_literal(spec.name) }}, if(
                 array_contains({{ unavailable }}, {{ text_literal(spec.name) }}), null, {{ typed }}.{{ quoted(spec.name) }}
             )
             {{- ',' if not loop.last }}
-        {%- endfor %}
-        ), null)
+            {%- endfor %}
+        )
+    ), null)
 {%- endmacro %}
 
 

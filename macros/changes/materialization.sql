@@ -315,7 +315,7 @@
 {%- endmacro %}
 
 
-{#- Query: the last places of partitions as rows, by way of one text; none for a log that is looked at as a whole. -#}
+{#- Query: the last places of partitions as rows; none for a log that is looked at as a whole. -#}
 {% macro tops_as_rows(tops) -%}
     select
         top[0] as source_label,
@@ -326,9 +326,7 @@
         struct(top[5] as position, top[6] as server) as highest,
         timestamp_micros(cast(top[7] as bigint)) as latest,
         cast(top[8] as bigint) as snapshot_place
-    from (
-        select explode(from_json({{ text_literal(tojson(tops)) }}, 'array<array<string>>')) as top
-    ) as told
+    from ({{ list_as_rows(tops, 'top', 'array<array<string>>') }}) as told
 {%- endmacro %}
 
 

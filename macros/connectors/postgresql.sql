@@ -128,7 +128,7 @@
 {%- endmacro %}
 
 
-{#- Query: the same as rows, one a partition's log, by way of one text. -#}
+{#- Query: the same as rows, one a partition's log. -#}
 {% macro reads_as_rows(reads) -%}
     select
         read[0] as source_label,
@@ -136,9 +136,7 @@
         cast(read[2] as int) as `partition`,
         cast(read[3] as int) as log_number,
         collect_list(struct(cast(read[4] as bigint) as lsn, cast(read[5] as bigint) as first_offset)) as reads
-    from (
-        select explode(from_json({{ text_literal(tojson(reads)) }}, 'array<array<string>>')) as read
-    ) as told
+    from ({{ list_as_rows(reads, 'read', 'array<array<string>>') }}) as told
     group by read[0], read[1], read[2], read[3]
 {%- endmacro %}
 
