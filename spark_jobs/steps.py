@@ -130,7 +130,7 @@ def land_kafka(
     from spark_jobs.landing.kafka_client import Stopped
 
     run.places.require_bronze(run.command)
-    with run.stage("land"), nullcontext(stop) if stop is not None else told_to_stop() as stopping:
+    with nullcontext(stop) if stop is not None else told_to_stop() as stopping, run.stage("land"):
 
         @contextmanager
         def batch() -> Iterator[None]:

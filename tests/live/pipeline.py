@@ -50,6 +50,7 @@ class Pipeline:
     _stop: threading.Event = field(default_factory=threading.Event)
     _writers: list[threading.Thread] = field(default_factory=list)
     _landing: subprocess.Popen[bytes] | None = None
+    _begun_before: int = 0
 
     def begin(self) -> None:
         """Start connectors and writers: PostgreSQL's before its snapshot, MariaDB's behind it (Observed 28)."""
@@ -105,6 +106,7 @@ class Pipeline:
 
     def start_landing(self) -> None:
         """Land topics for as long as it is let."""
+        self._begun_before = self._begun()
         program = str(Path(sys.executable).with_name("tidemark"))
         with (self.home / "landing.txt").open("a") as said:
             self._landing = subprocess.Popen(
@@ -127,6 +129,10 @@ class Pipeline:
         logs = sorted(Path(self.places.lakehouse).glob("logs/*"))
         return "\n".join(one.read_text()[-3000:] for one in [self.home / "landing.txt", *logs])
 
+    def _begun(self) -> int:
+        """How many landings have begun: until then SIGTERM ends one as it ends every command."""
+        return sum(log.read_text().count("INFO land begins") for log in Path(self.places.lakehouse).glob("logs/*"))
+
     def _landed(self) -> int:
         location = self.places.table("bronze", "records")
         return DeltaTable(location).version() if DeltaTable.is_deltatable(location) else -1
@@ -143,6 +149,7 @@ class Pipeline:
             if by == signal.SIGKILL:
                 os.killpg(self._landing.pid, by)
             else:
+                until(lambda: self._begun() > self._begun_before, lambda: f"no landing has begun: {self.said}")
                 self._landing.send_signal(by)
             status = self._landing.wait(PATIENCE * 5)  # behind a batch, which after a build is of minutes
             assert status == (0 if by == signal.SIGTERM else -by), self.said
