@@ -213,14 +213,18 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(orders: Orders) 
     assert told() == "True"
 
     progress = f"delta.`{orders.places.lakehouse}/ops/progress`"
-    orders.spark.sql(f"update {progress} set state = replace(state, '\"records\": 1,', '\"records\": 100000,')")
+    of_log = f"where model like '%{orders.source}%changes'"
+
+    def state_with(old: str, new: str) -> None:
+        orders.spark.sql(f"update {progress} set state = replace(state, '{old}', '{new}') {of_log}")
+
+    state_with('"records": 1,', '"records": 100000,')
     assert told() == "False"
 
-    orders.spark.sql(f"update {progress} set state = replace(state, '\"records\": 100000,', '')")
+    state_with('"records": 100000,', "")
     orders.send(*[("u", {"id": 1, "state": "paid"}, {})] * 3)
     assert told() == "False"
-    of_log = f"select state from {progress} where model like '%{orders.source}%changes'"
-    assert json.loads(orders.spark.sql(of_log).collect()[0]["state"])["records"] == 4
+    assert json.loads(orders.spark.sql(f"select state from {progress} {of_log}").collect()[0]["state"])["records"] == 4
     assert told() == "True"
 
     (orders.places.project / "models" / "mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
