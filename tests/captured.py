@@ -19,7 +19,7 @@ from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import SeenTable, seen_tables
 from spark_jobs.scaffolding.write import files_of, write
 from tests.judge import Disagreement, PlainVersion, disagreements
-from tests.projects import declare_changes, empty_project, forget_tables, microseconds, renamed, rows_of, run_models
+from tests.projects import declare_more, empty_project, forget_tables, microseconds, renamed, rows_of, run_models
 
 CAPTURES = Path(__file__).parent / "captures"
 
@@ -102,8 +102,8 @@ def scattered(lines: Sequence[str], batches: int, seed: str) -> list[list[str]]:
 def scatter(lakehouse: Lakehouse, batches: int, seed: int, early: Sequence[str]) -> Lakehouse:
     """Another lakehouse with the same records and models, landed in scattered batches.
 
-    The models named `early` are built after each batch, the others after the last. Logs are built as those of many
-    records are.
+    The models named `early` are built after each batch, the others after the last. Logs and histories are built as
+    those of many records are.
     """
     forget_tables(lakehouse.spark)
     home = lakehouse.places.project.parent
@@ -113,7 +113,9 @@ def scatter(lakehouse: Lakehouse, batches: int, seed: int, early: Sequence[str])
         for prefix, capture in lakehouse.captures.items()
     ]
     for changes in other.places.project.glob("models/silver/changes/*.sql"):
-        declare_changes(changes, {"sorted_records": 1})
+        declare_more(changes, {"sorted_records": 1})
+    for history in other.places.project.glob("models/gold/history/*.sql"):
+        declare_more(history, {"sorted_changes": 1})
     for number, batch in enumerate(zip(*parts, strict=True)):
         other.land(f"scattered-{number}", [line for part in batch for line in part])
         run_models(other.places, "--select", *(early if number < batches - 1 else HISTORIES))

@@ -65,11 +65,11 @@ def declare_history(project: Path, name: str, options: Mapping[str, Any]) -> Non
     history.write_text(f"{{{{ history('{name}_changes'{arguments}) }}}}\n")
 
 
-def declare_changes(changes: Path, options: Mapping[str, Any]) -> None:
-    """Give a changes model that was written for a table options more; those that it has stay."""
-    text = changes.read_text()
-    more = "".join(f"    {option}={value!r},\n    " for option, value in options.items() if f" {option}=" not in text)
-    changes.write_text(text.removesuffix(")\n}}\n") + more + ")\n}}\n")
+def declare_more(model: Path, options: Mapping[str, Any]) -> None:
+    """Give a model that was written for a table options more; those that it has stay."""
+    call, end = model.read_text().rstrip().removesuffix("}}").rstrip().removesuffix(")").rstrip(",\n "), ")\n}}\n"
+    more = "".join(f",\n    {option}={value!r}" for option, value in options.items() if f" {option}=" not in call)
+    model.write_text(call + more + "\n" + end)
 
 
 def run_models(places: Places, *arguments: str, accounting: bool = False) -> None:

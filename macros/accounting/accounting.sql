@@ -256,7 +256,7 @@ select * from account
 
 
 {#- Query: what a fold has noted of each committed change, from its last step; `version` is one more column of it. -#}
-{% macro told_of_versions(table, scope, tracked, version=none) -%}
+{% macro told_of_versions(table, scope, tracked, version=none, versions='versions') -%}
     select
         *,
         if(size(signs) > 0, {{ key_text('key') }}, null) as key_of_signs
@@ -265,7 +265,7 @@ select * from account
             key,
             {{ version ~ ',' if version }}
             {{ told_columns(scope, ignored_columns(table, tracked)) }}
-        from versions
+        from {{ versions }}
     ) as noted
 {%- endmacro %}
 

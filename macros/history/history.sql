@@ -10,26 +10,29 @@
       reselected: columns whose values the connector may have read again, later than the change (R7)
       column_names: own column → another name for it, where the source has a column of that name
       rewritten_rows: up to how many living rows a run with news writes all of them anew
+      sorted_changes: up to how many changes of a log that is read whole are all put in order by their key
 
   Returns: a query, with the decision on what to read in its first line.
 -#}
 {% macro history(
     changes, granularity='transaction', track=none, ignore=none, snapshot_deletes='report', reselected=[],
-    column_names={}, rewritten_rows=500000
+    column_names={}, rewritten_rows=500000, sorted_changes=100000
 ) -%}
     {%- set declared = {
         'changes': changes, 'granularity': granularity, 'track': track, 'ignore': ignore,
         'snapshot_deletes': snapshot_deletes, 'column_names': column_names
     } -%}
     {%- if reselected -%}{%- do declared.update({'reselected': reselected}) -%}{%- endif -%}
-    {%- do check_options('history', dict(kwargs, rewritten_rows=rewritten_rows, **declared)) -%}
+    {%- do check_options('history', dict(
+        kwargs, rewritten_rows=rewritten_rows, sorted_changes=sorted_changes, **declared
+    )) -%}
     {%- do config(meta={'tidemark': dict(declared, rewritten_rows=rewritten_rows)}) -%}
     {%- set log = read(changes) -%}
     {%- for name in [transactions_of(changes), snapshots_of(changes)] if name -%}{%- do read(name) -%}{%- endfor -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes, reselected) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
-        {%- set scope = history_scope('gold', log, table, declared) -%}
+        {%- set scope = history_scope('gold', log, table, declared, sorted_changes=sorted_changes) -%}
         {%- if scope.case == 'nothing' and is_building() -%}
             {{ return(as_it_is(scope)) }}
         {%- endif -%}
@@ -44,19 +47,27 @@
                 ~ told_of_versions(table, before, tracked),
                 'before'
             )}) -%}
-        {%- endif %}
+        {%- endif -%}
+        {%- set alone = scope.get('alone') -%}
+        {%- set told = (['versions_alone'] if alone else []) + (['versions'] if not alone or alone.others else []) %}
 {{ decision(scope) }}
 with
 
+{% if 'versions_alone' in told -%}
+{{ alone_steps(table, scope) }},
+
+{% endif -%}
+{%- if 'versions' in told -%}
 {{ fold_steps(table, scope, granularity, tracked, snapshot_deletes, column_names) }},
 
+{% endif -%}
 final as (
 
-    {% if scope.get('account') -%}
-    {{ accounted_rows(table, scope, tracked, column_names) }}
-    {%- else -%}
-    {{ version_rows(table, column_names) }}
-    {%- endif %}
+    {% for versions in told -%}
+    {{ 'union all' if not loop.first }}
+    {{ accounted_rows(table, scope, tracked, column_names, versions) if scope.get('account')
+        else version_rows(table, column_names, versions) }}
+    {% endfor %}
 
 )
 

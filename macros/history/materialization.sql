@@ -39,7 +39,9 @@
         {%- do add_source_columns(target, decision) -%}
     {%- endif -%}
     {%- set is_in_order = decision.get('carried') and not decision.carried.refolded -%}
-    {%- set told = stage(compiled_code, 'told') if account or is_in_order else none -%}
+    {%- set is_plain = decision.get('alone') and not decision.alone.others -%}
+    {%- set told = '(' ~ compiled_code ~ ')' if is_plain and account
+        else stage(compiled_code, 'told') if account or is_in_order else none -%}
     {%- set built = compiled_code if not told else (
         'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
     ) -%}
@@ -93,7 +95,7 @@
             account_for(decision, declared, told, counts) if account else none
         ) -%}
     {%- endif -%}
-    {%- if told -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
+    {%- if told and not is_plain -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
     {{ return(target) }}

@@ -12,13 +12,15 @@
 
   Args:
       history: the name of the history that a current model reads
+      sorted_changes: up to how many changes a history folds in one and the same way
 
-  Returns: {case, after, batch_id, log, fresh, hazards, added, state, touched, carried, news, account, left_as, made_of, open}; `log`
+  Returns: {case, after, batch_id, log, fresh, hazards, added, state, touched, carried, alone, news, account, left_as, made_of,
+  open}; `log`
   is the log up to the cut, `fresh` a relation that has its news, `account` how this run is accounted for, where it is,
   `left_as` the run that wrote a history last, `made_of` the one that had written its history when a current model read it,
   `open` how many versions the last build of a history left open, where it knew.
 -#}
-{% macro history_scope(layer, log, table, declared, history=none) -%}
+{% macro history_scope(layer, log, table, declared, history=none, sorted_changes=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
     {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
     {%- set cut = cut_of(declared.changes) -%}
@@ -68,6 +70,9 @@
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
         {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, found, declared, log)}) -%}{%- endif -%}
+        {%- if history is none and whole.case == 'full' -%}
+            {%- do whole.update({'alone': keys_alone(whole, table, declared, found[3], sorted_changes)}) -%}
+        {%- endif -%}
         {{ return(as_far_as(history, progress, whole)) }}
     {%- elif not found[3] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
@@ -226,7 +231,7 @@
 
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
-    {%- if scope.get('carried') -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
+    {%- for keys in ['carried', 'alone'] if scope.get(keys) -%}{%- do unstage(scope[keys].held) -%}{%- endfor -%}
     {%- if (scope.get('account') or {}).get('before') -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
     {%- for name in (scope.get('touched') or []) | reverse -%}
         {%- do unstage(name) -%}

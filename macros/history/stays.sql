@@ -39,6 +39,8 @@ own_changes as (
         and {{ is_touched('log.key', scope) }}
         {%- elif scope.case == 'before' %}
         and {{ is_folded_whole('log.key', scope.now) }}
+        {%- elif scope.get('alone') %}
+        and {{ is_among_others('log.key', scope.alone) }}
         {%- endif %}
     {%- if carried %}
     union all

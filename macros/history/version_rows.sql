@@ -14,10 +14,10 @@
 
 
 {#- Query: the versions as gold's rows. -#}
-{% macro version_rows(table, column_names) -%}
+{% macro version_rows(table, column_names, versions='versions') -%}
     select
         {{ version_columns(table, column_names) }}
-    from versions
+    from {{ versions }}
 {%- endmacro %}
 
 
@@ -25,13 +25,13 @@
   Query: the committed changes of a fold that is accounted for: what is told of each, and as a struct the version that it
   opened, if it did.
 -#}
-{% macro accounted_rows(table, scope, tracked, column_names) -%}
+{% macro accounted_rows(table, scope, tracked, column_names, versions) -%}
     {%- set version -%}
         if(is_boundary and is_state, struct(
             {{ version_columns(table, column_names) }}
         ), null) as version
     {%- endset -%}
-    {{ told_of_versions(table, scope, tracked, version) }}
+    {{ told_of_versions(table, scope, tracked, version, versions) }}
 {%- endmacro %}
 
 

@@ -95,6 +95,11 @@
                     ~ ' MERGE. Of more it marks those that changed (deletion vectors): the cost follows the change, and'
                     ~ ' readers have to know such marks.',
             },
+            'sorted_changes': {
+                'takes': 'number', 'default': 100000,
+                'about': 'Up to how many changes a build that reads the whole log puts all in the order of their keys. Of'
+                    ~ ' more it asks first which keys have more than one, and tells the others as they are.',
+            },
         },
         'current': {
             'history': {'takes': 'text', 'about': 'The history model, whose open versions it shows.'},

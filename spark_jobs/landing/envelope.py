@@ -80,7 +80,8 @@ def routed(records: DataFrame) -> DataFrame:
     """Add to each record what it is and which feed it belongs to, as its bytes say.
 
     Args:
-        records: `topic`, `key`, `value`, `headers` and any other columns; rows whose `reason` is set keep it.
+        records: `topic`, `key`, `value`, `headers` and any other columns; rows whose `reason` is set keep it. Where
+            they were taken from valid text, `key_text` and `value_text` have it.
 
     Returns:
         The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
@@ -89,12 +90,10 @@ def routed(records: DataFrame) -> DataFrame:
         list; NULL where a record has no state) and `is_suspect`: whether it can be of a form that JSON alone doesn't
         show (`forms`).
     """
-    return (
-        records.withColumn("value_text", text_of(F.col("value")))
-        .withColumn("key_text", text_of(F.col("key")))
-        .transform(_routed)
-        .withColumn("is_suspect", is_suspect(F.col("reason"), F.col("kind")))
-    )
+    texts = {f"{part}_text": text_of(F.col(part)) for part in ("key", "value")}
+    known = {name: F.coalesce(name, text) if name in records.columns else text for name, text in texts.items()}
+    routed = records.withColumns(known).transform(_routed)
+    return routed.withColumn("is_suspect", is_suspect(F.col("reason"), F.col("kind")))
 
 
 def routed_by_plain_form(records: DataFrame) -> DataFrame:

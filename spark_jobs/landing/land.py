@@ -36,6 +36,8 @@ from spark_jobs.reporting.masking import first_cause
 
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
+# From how many records on, on average, a file or partition of a topic is left in files of its own.
+_LARGE = 50_000
 _PLAIN = ("plain_key", "plain_value", "plain_schema")
 _SHAPE = ("feed", "topic", "shape_id", "key_fields")
 _NAMED = ("connector", "source_name", "db", "schema", "table")
@@ -137,7 +139,7 @@ def land_rows(
     check: Callable[[Sequence[Row]], None] = lambda survey: None,
 ) -> Landed:
     """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before a write."""
-    told = [name for name in rows.columns if name != "reason"]
+    told = [name for name in rows.columns if name not in ("reason", "key_text", "value_text")]
     nothing = F.lit(None).cast("string")
     as_bytes = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
     held = [as_bytes]
@@ -216,8 +218,11 @@ def _append_unknown(
         seen = unknown.groupBy(*_SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
         has_new = bool(seen) and _append_unknown_shapes(spark, places, unknown, seen, batch_id)
         if seen:
-            # Gathered by feed, its partition: a file or two each, however many tasks wrote.
-            bronze.append(spark, places, "records", unknown.hint("rebalance", "feed"))
+            # Gathered by feed, its partition: a file or two each, however many tasks wrote. Large parts of one feed are
+            # files by themselves.
+            is_one = len({one["feed"] for one in seen}) == 1
+            is_large = is_one and sum(one["records"] for one in seen) >= _LARGE * len(survey)
+            bronze.append(spark, places, "records", unknown if is_large else unknown.hint("rebalance", "feed"))
     finally:
         if unknown is not records:
             unknown.unpersist()

@@ -24,7 +24,7 @@ def records_of(lines: DataFrame) -> DataFrame:
     Returns:
         `line` (where it holds none), `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`,
         `timestamp`, `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no
-        UTF-8 its bytes), `headers` (array of key and binary value).
+        UTF-8 its bytes), `headers` (array of key and binary value), `key_text` and `value_text` (where given as text).
     """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
     is_kcat = F.col("r.tstype").isNotNull() | F.col("r.ts").isNotNull() | F.col("r.payload").isNotNull()
@@ -50,6 +50,8 @@ def records_of(lines: DataFrame) -> DataFrame:
         _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
         F.coalesce("bytes", _bytes(value, F.col("r.value_base64"))).alias("value"),
         _headers().alias("headers"),
+        F.col("r.key").alias("key_text"),
+        value.alias("value_text"),
     )
 
 

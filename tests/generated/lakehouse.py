@@ -17,8 +17,8 @@ from tests.generated.machine import Kind, Script, as_record
 from tests.generated.script import BATCHES, Player, Step, table_named
 from tests.projects import (
     accounts_of,
-    declare_changes,
     declare_history,
+    declare_more,
     empty_project,
     forget_tables,
     land,
@@ -108,7 +108,7 @@ def _declare(places: Places, tables: Sequence[TapedTable]) -> None:
         if not (places.project / f"models/gold/history/{name}_history.sql").exists():
             continue
         declare_history(places.project, name, table.kind.history_options)
-        declare_changes(places.project / f"models/silver/changes/{name}_changes.sql", table.kind.changes_options)
+        declare_more(places.project / f"models/silver/changes/{name}_changes.sql", table.kind.changes_options)
 
 
 def _compared(

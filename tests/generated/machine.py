@@ -51,7 +51,7 @@ class Kind:
         if self.snapshot_deletes != "report":
             options["snapshot_deletes"] = self.snapshot_deletes
         if self.is_large:
-            options["rewritten_rows"] = 1
+            options |= {"rewritten_rows": 1, "sorted_changes": 1}
         return options
 
     @property
