@@ -15,19 +15,21 @@
       keys are to be folded
 -#}
 {% macro keys_alone(scope, table, declared, count, sorted_changes) -%}
-    {#- What else a key can meet than its own changes needs them in order. -#}
-    {%- if count <= sorted_changes or table.documents or table.reselected or scope.hazards.truncates or scope.hazards.moves
-        or (scope.hazards.reads and declared.snapshot_deletes == 'close') -%}
+    {%- set hazards = scope.hazards -%}
+    {#- Where a key meets more than its own changes, or is asked for its states by another, all are put in order. -#}
+    {%- if count <= sorted_changes or table.documents or table.reselected
+        or hazards.truncates or hazards.moves or hazards.linked
+        or (hazards.reads and declared.snapshot_deletes == 'close') -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set held = stage(
-        'select key from ' ~ scope.log ~ ' as log where ' ~ is_change_of_key(scope.hazards)
+        'select key from ' ~ scope.log ~ ' as log where ' ~ is_change_of_key(hazards)
         ~ " group by key having count(*) > 1 or not bool_and(op in ('c', 'r') and previous_key is null"
         ~ ' and size(unavailable_columns) = 0)', 'others'
     ) -%}
     {%- set others = run_query('select count(*) from ' ~ held)[0][0] | int -%}
     {%- if others > count // 3 -%}
-        {%- do unstage(held) -%}
+        {%- do unstage(held, is_large=true) -%}
         {{ return(none) }}
     {%- endif -%}
     {{ return({'held': held, 'others': others}) }}

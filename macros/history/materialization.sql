@@ -39,8 +39,9 @@
         {%- do add_source_columns(target, decision) -%}
     {%- endif -%}
     {%- set is_in_order = decision.get('carried') and not decision.carried.refolded -%}
+    {#- Versions of changes that are alone are told by the log as fast as by what holds them. -#}
     {%- set is_plain = decision.get('alone') and not decision.alone.others -%}
-    {%- set told = '(' ~ compiled_code ~ ')' if is_plain and account
+    {%- set told = '(' ~ compiled_code ~ '\n)' if is_plain and account
         else stage(compiled_code, 'told') if account or is_in_order else none -%}
     {%- set built = compiled_code if not told else (
         'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told

@@ -231,7 +231,8 @@
 
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
-    {%- for keys in ['carried', 'alone'] if scope.get(keys) -%}{%- do unstage(scope[keys].held) -%}{%- endfor -%}
+    {%- if scope.get('carried') -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
+    {%- if scope.get('alone') -%}{%- do unstage(scope.alone.held, is_large=true) -%}{%- endif -%}
     {%- if (scope.get('account') or {}).get('before') -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
     {%- for name in (scope.get('touched') or []) | reverse -%}
         {%- do unstage(name) -%}
