@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -233,7 +235,8 @@ class Decoder:
         encoded = base64.b64encode(blob).decode()
         texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
         hstore = {text: text}
-        self._placeholders = [*texts, *([one] for one in texts), list(blob), hstore, json.dumps(hstore)]
+        named = str(uuid.UUID(bytes=hashlib.md5(blob).digest(), version=3))  # noqa: S324 - as Java names it
+        self._placeholders = [*texts, *([one] for one in (*texts, named)), list(blob), hstore, json.dumps(hstore)]
         self._placeholders.append(json.dumps(hstore, separators=(",", ":")))
         self._types = {column: _declared(name) for column, name in options.types.items()}
 

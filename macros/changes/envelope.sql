@@ -99,8 +99,9 @@
 
 
 {#-
-  The placeholder as each type writes it, as a list of expressions: text, base64, hexadecimal, a list of one, character
-  codes, a map of itself (R7). Behind `hex:` stand the digits of its bytes, and the connector makes its text of them.
+  The placeholder as each type writes it, as a list of expressions: text, base64, hexadecimal, a list of one of these or of
+  a UUID, character codes, a map of itself (R7). Behind `hex:` stand the digits of its bytes, and the connector makes its text
+  of them.
 -#}
 {% macro placeholder_texts(placeholder) -%}
     {%- set codes = [] -%}
@@ -112,18 +113,30 @@
             {#- Java's bytes have a sign. -#}
             {%- do codes.append(code - 256 if code > 127 else code) -%}
         {%- endfor -%}
-        {%- set one = "concat('[\"', " ~ text ~ ", '\"]')" -%}
         {%- set pair = "concat('{\"', " ~ text ~ ", '\":\"', " ~ text ~ ", '\"}')" -%}
     {%- else -%}
         {%- set text = text_literal(placeholder) -%}
         {%- set bytes = 'encode(' ~ text ~ ", 'utf-8')" -%}
         {%- for letter in placeholder -%}{%- do codes.append(ascii(letter)) -%}{%- endfor -%}
-        {%- set one = text_literal('["' ~ placeholder ~ '"]') -%}
         {%- set pair = text_literal('{"' ~ placeholder ~ '":"' ~ placeholder ~ '"}') -%}
     {%- endif -%}
-    {{ return([
-        text, 'base64(' ~ bytes ~ ')', 'lower(hex(' ~ bytes ~ '))', one, text_literal('[' ~ codes | join(',') ~ ']'), pair
-    ]) }}
+    {%- set base64 = 'base64(' ~ bytes ~ ')' -%}
+    {%- set digits = 'lower(hex(' ~ bytes ~ '))' -%}
+    {%- set texts = [text, base64, 'translate(' ~ base64 ~ ", '+/', '-_')", digits] -%}
+    {%- set lists = [] -%}
+    {%- for one in texts + [uuid_of_name(bytes)] -%}{%- do lists.append("concat('[\"', " ~ one ~ ", '\"]')") -%}{%- endfor -%}
+    {{ return(texts + lists + [text_literal('[' ~ codes | join(',') ~ ']'), pair]) }}
+{%- endmacro %}
+
+
+{#- Expression: the UUID that Java names bytes with, of version 3. -#}
+{% macro uuid_of_name(bytes) -%}
+    {%- set digits = 'md5(' ~ bytes ~ ')' -%}
+    {%- set variant = "substring('89ab', cast(conv(substring(" ~ digits ~ ', 17, 1), 16, 10) as int) % 4 + 1, 1)' -%}
+    concat(
+        substring({{ digits }}, 1, 8), '-', substring({{ digits }}, 9, 4), '-3', substring({{ digits }}, 14, 3), '-',
+        {{ variant }}, substring({{ digits }}, 18, 3), '-', substring({{ digits }}, 21, 12)
+    )
 {%- endmacro %}
 
 

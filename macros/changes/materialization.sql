@@ -86,7 +86,7 @@
 
 {#-
   Make a log anew where it shows that its positions rest on a wrong belief: on one log of the source where there are
-  more (R5), or on positions in reads that have none (R4).
+  more (R5), on positions in reads that have none, or on reads that stand behind them (R4).
 
   Args:
       account: what `account_of_log` found in the new part of the log
@@ -101,7 +101,8 @@
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
         {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
     {%- endif -%}
-    {%- if is_doubtful or has_placeless != decision.has_placeless -%}
+    {%- set follows_later_reads = is_part and stand_before_reads(target, account.late, decision) -%}
+    {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
             decision, after=-1, follows_reads=true, tops=[], connectors=none, has_placeless=has_placeless
@@ -111,7 +112,8 @@
             'connectors': counted_connectors(run_query('select ' ~ connector_counts() ~ ' from ' ~ filled)[0], 0)
         }) -%}
         {%- do scope.update({'borders': found_borders(filled, captured, scope)}) -%}
-        {%- set is_anew = scope.borders != decision.borders or has_placeless != decision.has_placeless -%}
+        {%- set is_anew = scope.borders != decision.borders or has_placeless != decision.has_placeless
+            or follows_later_reads -%}
         {%- if is_anew -%}
             {%- do create_log(target, log_query(captured, scope, filled), decision) -%}
         {%- endif -%}
@@ -241,17 +243,18 @@
   Args:
       tops: the last place of each partition before that part
 
-  Returns: {hazards, tops, is_doubtful, bounds}
+  Returns: {hazards, tops, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
       tops: [label, topic, partition, offset, log_number, position, server, time in µs, S] of each partition: the highest
           offset and, of the last log, the highest position, its server, the latest time, and the highest place
           of a snapshot read (S in R4)
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
+      late: [label, topic, partition, lowest offset] of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
 -#}
 {% macro account_of_log(relation, tops) -%}
     {%- set rows = run_query(log_account(relation, tops)) -%}
-    {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false, bounds=[0, none, 0]) -%}
+    {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false, late=[], bounds=[0, none, 0]) -%}
     {%- set known = {} -%}
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top[3]}) -%}{%- endfor -%}
     {%- for row in rows -%}
@@ -265,12 +268,16 @@
             row[3] | int, row[4] | int, row[5], row[6], none if row[7] is none else row[7] | int,
             none if row[8] is none else row[8] | int
         ]) -%}
-        {%- if row[10] or row[9] | int <= known.get(place | string, -1) -%}
+        {%- if row[9] | int <= known.get(place | string, -1) -%}
+            {%- do account.late.append(place + [row[9] | int]) -%}
+        {%- endif -%}
+        {%- if row[10] or account.late -%}
             {%- set account.is_doubtful = true -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return({
-        'hazards': account.hazards, 'tops': account.tops, 'is_doubtful': account.is_doubtful, 'bounds': account.bounds
+        'hazards': account.hazards, 'tops': account.tops, 'is_doubtful': account.is_doubtful, 'late': account.late,
+        'bounds': account.bounds
     }) }}
 {%- endmacro %}
 

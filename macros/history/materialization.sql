@@ -92,7 +92,7 @@
         {%- set is_written = changed != 0 or decision.added -%}
         {%- do say(
             changed ~ ' rows changed', decision,
-            states_after(target, made_of, invocation_id if is_written else decision.left_as),
+            states_after(target, made_of, invocation_id if is_written else written_by(target)),
             account_for(decision, declared, told, counts) if account else none
         ) -%}
     {%- endif -%}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -116,6 +117,23 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
     ]  # fmt: skip
 
 
+def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+    progress = f"delta.`{orders.places.lakehouse}/ops/progress`"
+    [written, *_] = orders.spark.sql(f"describe history {progress}").collect()
+
+    orders.send(("u", {"id": 1, "state": "paid"}, {}))
+    orders.build("--exclude", "*_current")
+    assert orders.living() == {1: "new"}
+    # As if it had been killed before it wrote down how far it came.
+    orders.spark.sql(f"restore table {progress} to version as of {written['version']}")
+
+    orders.build()
+    assert orders.versions("state") == [("new",), ("paid",)]
+    assert orders.living() == {1: "paid"}
+
+
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> None:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "n/a"}, {}))
     orders.build()
@@ -125,6 +143,20 @@ def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run
     orders.build()
     assert orders.versions("state") == [("new",)]
     assert orders.living() == {1: "new"}
+
+
+def test_a_value_that_was_left_out_is_known_however_its_type_spells_it(orders: Orders) -> None:
+    text = "__debezium_unavailable_value"
+    encoded = base64.b64encode(text.encode()).decode()
+    named = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # of uuid[], as PostgreSQL's connector has it
+    spelled = [text, encoded, text.encode().hex(), [text], [encoded], [named], list(text.encode()), {text: text}]
+    orders.send(
+        ("c", {"id": 1, "state": "new"}, {}),
+        *[("u", {"id": 1, "state": one}, {}) for one in spelled],
+        ("u", {"id": 1, "state": [named, named]}, {}),
+    )
+    orders.build()
+    assert orders.versions("state") == [("new",), (f'["{named}","{named}"]',)]
 
 
 def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Orders) -> None:

@@ -297,6 +297,8 @@ PLACEHOLDER = "__debezium_unavailable_value"
         PLACEHOLDER,
         "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
         [PLACEHOLDER],
+        ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="],
+        ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
         list(PLACEHOLDER.encode()),
         {PLACEHOLDER: PLACEHOLDER},
         f'{{"{PLACEHOLDER}":"{PLACEHOLDER}"}}',
