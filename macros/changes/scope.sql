@@ -43,6 +43,9 @@
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
         follows_reads=true, connectors=none, records=none
     ) -%}
+    {%- if scope.case == 'increment' and were_told(captured, scope) -%}
+        {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
+    {%- endif -%}
     {%- if scope.case != 'increment' -%}
         {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
     {%- endif -%}
@@ -71,6 +74,20 @@
         {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[], records=none)) }}
     {%- endif -%}
     {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads, connectors=connectors)) }}
+{%- endmacro %}
+
+
+{#-
+  Whether records that the log was built from have told of columns that are new to it: fields that a model declares since,
+  of documents or beside another column of theirs.
+-#}
+{% macro were_told(captured, scope) -%}
+    {%- set added = scope.added | map('first') | list -%}
+    {%- for spec in captured.columns
+        if spec.name in added and (captured.documents or (spec.first_batch or scope.after + 1) | int <= scope.after) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
 {%- endmacro %}
 
 

@@ -170,6 +170,15 @@ def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Ord
     assert orders.versions("state", "exact_values") == [(Decimal("0.01"), [])]
 
 
+def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "paid"}, {}))
+    orders.build()
+
+    orders.declare("'state': 'string'", "'state': 'string', 'told': {'type': 'string', 'field': 'state'}")
+    orders.build()
+    assert orders.versions("state", "told") == [("new", "new"), ("paid", "paid")]
+
+
 def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Orders) -> None:
     orders.send(("r", {"id": 1, "state": "new"}, {}))
     orders.build()
