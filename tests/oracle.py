@@ -402,9 +402,12 @@ def _binlog_place(source: Mapping[str, Any]) -> Position | None:
 
 
 def _oracle_place(source: Mapping[str, Any]) -> Position | None:
-    scn, commit, ssn = (source.get(name) and int(source[name]) for name in ("scn", "commit_scn", "ssn"))
+    names = ("scn", "commit_scn", "ssn", "txSeq")
+    scn, commit, ssn, in_transaction = (source.get(name) and int(source[name]) for name in names)
     commit = scn if commit is None else commit
-    return None if commit is None else (commit, *_nulls_first(scn, source.get("rs_id"), ssn))
+    serial = in_transaction if in_transaction is not None and source.get("rs_id") is None else ssn
+    place = source.get("rs_id") or source.get("lcr_position")
+    return None if commit is None else (commit, *_nulls_first(scn, place, serial))
 
 
 def _lsn_place(source: Mapping[str, Any]) -> Position | None:
@@ -434,7 +437,9 @@ CONNECTORS: Final = {
     "postgresql": _POSTGRESQL,
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
-    "oracle": Connector(_oracle_place, ("commit_scn", "scn", "rs_id", "ssn"), "txId", is_before_whole=False),
+    "oracle": Connector(
+        _oracle_place, ("commit_scn", "scn", "rs_id", "lcr_position", "ssn", "txSeq"), "txId", is_before_whole=False
+    ),
     "sqlserver": Connector(_lsn_place, ("commit_lsn", "change_lsn", "event_serial_no"), "commit_lsn"),
     "db2": Connector(_lsn_place, ("commit_lsn", "change_lsn"), "commit_lsn", is_tied=True),
 }

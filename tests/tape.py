@@ -15,6 +15,7 @@ Columns of `changes` that can be left out:
              the event has no `sequence`
     commit   the commit's position (Oracle, SQL Server, Db2); the change's own
     rs       Oracle's `rs_id`
+    lcr, seq Oracle's `lcr_position` (XStream) and `txSeq` (OpenLogReplicator)
     serial   SQL Server's `event_serial_no`
     oldkey, newkey   the headers of a change of key
 
@@ -40,6 +41,8 @@ PARTITIONS = 10
 _HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
 COLUMNS = ("id", "name", "note")
 UNAVAILABLE = "__debezium_unavailable_value"
+# What tells Oracle's changes of one number apart, by connection.
+_ORACLE_ORDER = {"rs_id": "rs", "lcr_position": "lcr", "txSeq": "seq"}
 # Their events tell a commit's position beside the change's own.
 _OF_COMMITS = ("oracle", "sqlserver", "db2")
 
@@ -158,9 +161,11 @@ class Tape:
         commit = int(line["commit"]) if line.get("commit") else place
         if self.connector == "oracle":
             is_read = line["op"] == "r"
-            return {
+            told = {name: line.get(column) or None for name, column in _ORACLE_ORDER.items()}
+            return told | {
                 "scn": place and str(place), "commit_scn": None if is_read else commit and str(commit),
-                "txId": None if is_read else f"0a00{transaction:012}", "rs_id": line.get("rs") or None, "ssn": 0,
+                "txId": None if is_read else f"0a00{transaction:012}",
+                "ssn": None if told["lcr_position"] or told["txSeq"] else 0,
             }  # fmt: skip
         lsns = {"commit_lsn": commit and _lsn(commit), "change_lsn": place and _lsn(place)}
         return lsns if self.connector == "db2" else lsns | {"event_serial_no": line.get("serial") or None}

@@ -113,15 +113,14 @@
             {#- Java's bytes have a sign. -#}
             {%- do codes.append(code - 256 if code > 127 else code) -%}
         {%- endfor -%}
-        {%- set pair = "concat('{\"', " ~ text ~ ", '\":\"', " ~ text ~ ", '\"}')" -%}
     {%- else -%}
         {%- set text = text_literal(placeholder) -%}
         {%- set bytes = 'encode(' ~ text ~ ", 'utf-8')" -%}
         {%- for letter in placeholder -%}{%- do codes.append(ascii(letter)) -%}{%- endfor -%}
-        {%- set pair = text_literal('{"' ~ placeholder ~ '":"' ~ placeholder ~ '"}') -%}
     {%- endif -%}
     {%- set base64 = 'base64(' ~ bytes ~ ')' -%}
     {%- set digits = 'lower(hex(' ~ bytes ~ '))' -%}
+    {%- set pair = "concat('{\"', " ~ text ~ ", '\":\"', " ~ text ~ ", '\"}')" -%}
     {%- set texts = [text, base64, 'translate(' ~ base64 ~ ", '+/', '-_')", digits] -%}
     {%- set lists = [] -%}
     {%- for one in texts + [uuid_of_name(bytes)] -%}{%- do lists.append("concat('[\"', " ~ one ~ ", '\"]')") -%}{%- endfor -%}

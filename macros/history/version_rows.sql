@@ -14,7 +14,7 @@
 
 
 {#- Query: the versions as gold's rows. -#}
-{% macro version_rows(table, column_names, versions='versions') -%}
+{% macro version_rows(table, column_names, versions) -%}
     select
         {{ version_columns(table, column_names) }}
     from {{ versions }}

@@ -21,6 +21,9 @@ OPS = (*ROW_OPS, "d", "t")
 # The connector whose rows are documents; what else is its own is in macros/connectors/mongodb.sql.
 DOCUMENTS = "mongodb"
 
+# What a record is routed by: its parts as text, beside its bytes.
+TEXTS = ("key_text", "value_text")
+
 _SOURCE = (
     "struct<connector: string, name: string, db: string, schema: string, `table`: string, collection: string,"
     " ts_ms: string, ts_us: string, ts_ns: string, lsn: string, sequence: string, server_id: string, pos: string,"
@@ -112,9 +115,9 @@ def routed_by_plain_form(records: DataFrame) -> DataFrame:
 
 
 def _routed(records: DataFrame) -> DataFrame:
-    """Route records by `key_text` and `value_text`, which the result has no more."""
+    """Route records by their `TEXTS`, which the result has no more."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
-    known = [name for name in records.columns if name not in ("reason", "key_text", "value_text")]
+    known = [name for name in records.columns if name not in ("reason", *TEXTS)]
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
         F.struct(*[F.col(f"v.{name}").alias(name) for name in _BLOCK_NAMES])

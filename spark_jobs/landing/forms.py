@@ -22,8 +22,8 @@ OUTBOX_TOPIC = "outbox.event."
 _BLOCK = (
     "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "schema", "table", "collection",
     "sequence", "txId", "lsn", "xmin", "server_id", "gtid", "file", "pos", "row", "thread", "scn", "commit_scn",
-    "rs_id", "ssn", "redo_thread", "user_name", "commit_lsn", "change_lsn", "event_serial_no", "rs", "ord", "h",
-    "lsid", "txnNumber", "tord", "stxnid", "wallTime",
+    "rs_id", "ssn", "lcr_position", "txSeq", "redo_thread", "user_name", "commit_lsn", "change_lsn",
+    "event_serial_no", "rs", "ord", "h", "lsid", "txnNumber", "tord", "stxnid", "wallTime",
 )  # fmt: skip
 _EVENT = "iodebezium"
 # Records of Apicurio's converter to JSON.

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.envelope import REASONS, routed, routed_by_plain_form, shape
+from spark_jobs.landing.envelope import REASONS, TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
@@ -139,7 +139,7 @@ def land_rows(
     check: Callable[[Sequence[Row]], None] = lambda survey: None,
 ) -> Landed:
     """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before a write."""
-    told = [name for name in rows.columns if name not in ("reason", "key_text", "value_text")]
+    told = [name for name in rows.columns if name not in ("reason", *TEXTS)]
     nothing = F.lit(None).cast("string")
     as_bytes = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
     held = [as_bytes]
