@@ -66,15 +66,18 @@ SHAPES = (
 )
 
 # Columns, partitions, and the columns by whose bounds files are left unread: others would cost every look at the log.
+# Records are made last: where they are, all of bronze is.
 TABLES = {
-    "records": (RECORDS, ["feed"], "batch_id, topic, `partition`, `offset`"),
     "quarantine": (QUARANTINE, [], "batch_id, topic, `partition`, `offset`"),
     "shapes": (SHAPES, [], "feed, batch_id"),
+    "records": (RECORDS, ["feed"], "batch_id, topic, `partition`, `offset`"),
 }
+# Tables of Tidemark's own in ops that no model builds; the next run begins them anew.
+BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 
 
 def ensure(spark: SparkSession, places: Places) -> None:
-    """Make bronze's tables where they are missing; touches nothing else.
+    """Make bronze's tables where they are missing, and clear the way for books; touches nothing else.
 
     An environment that reads another's bronze makes none.
 
@@ -82,6 +85,8 @@ def ensure(spark: SparkSession, places: Places) -> None:
         UsageError: It is another's, and not there yet.
         Fault: A table has files and no log: made anew, it would hide them.
     """
+    for name in BOOKS:
+        _clear(spark, places.table("ops", name))
     if places.reads_only:
         if not is_table(spark, places.table("bronze", "records")):
             raise UsageError(f"Nothing was landed in {places.lakehouse} yet, and target {places.target} only reads it.")
@@ -93,6 +98,7 @@ def ensure(spark: SparkSession, places: Places) -> None:
         if not is_there or not spark.table(table_at(location)).columns:
             if not is_there and _has_files(spark, location):
                 raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
+            _clear(spark, location)
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
             spark.sql(
                 f"create or replace table {table_at(location)} ({columns}) using delta {partitioned}"
@@ -109,14 +115,38 @@ def remedy(location: str) -> str:
 
 
 def is_table(spark: SparkSession, location: str) -> bool:
-    """Whether a Delta table is at the location."""
+    """Whether a Delta table is at the location: one that was written to its end at least once (G4)."""
     files, log = files_at(spark, f"{location}/_delta_log")
-    return bool(files.exists(log))
+    if not files.exists(log):
+        return False
+    found = files.listFiles(log, False)
+    while found.hasNext():
+        if is_of_log(found.next().getPath().getName()):
+            return True
+    return False
+
+
+def is_of_log(name: str) -> bool:
+    """Whether a file of a Delta log has been committed: what a killed writer leaves there begins with a dot."""
+    return not name.startswith(".")
+
+
+def _clear(spark: SparkSession, location: str) -> None:
+    """Remove what a making left that was killed before its first commit: no other could follow (G4)."""
+    files, folder = files_at(spark, location)
+    if files.exists(folder) and not is_table(spark, location) and not _has_files(spark, location):
+        files.delete(folder, True)
 
 
 def _has_files(spark: SparkSession, location: str) -> bool:
     files, folder = files_at(spark, location)
-    return bool(files.exists(folder) and files.listFiles(folder, True).hasNext())
+    if not files.exists(folder):
+        return False
+    found = files.listFiles(folder, True)
+    while found.hasNext():
+        if found.next().getPath().getName().endswith(".parquet"):
+            return True
+    return False
 
 
 def files_at(spark: SparkSession, location: str) -> tuple[Any, Any]:

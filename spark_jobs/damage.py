@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.bronze import TABLES, remedy
+from spark_jobs.bronze import BOOKS, TABLES, is_of_log, remedy
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
@@ -21,8 +21,6 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
 LAYERS = ("bronze", "silver", "gold", "ops")
-# Tables of Tidemark's own that no model builds; the next run begins them anew.
-BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 _SHOWN = 300
 
 
@@ -50,13 +48,13 @@ class Damage:
 
 
 def delta_tables(places: Places) -> list[tuple[str, str]]:
-    """Layer and name of each table that is there, whoever built it, bronze first."""
+    """Layer and name of each table that was ever written to its end, whoever built it, bronze first."""
     files = Files.of(places)
     return [
         (layer, name)
         for layer in LAYERS
         for name in files.folders(places.schema(layer))
-        if "_delta_log" in files.folders(f"{places.schema(layer)}/{name}")
+        if any(map(is_of_log, files.names(f"{places.schema(layer)}/{name}/_delta_log")))
     ]
 
 

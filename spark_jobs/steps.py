@@ -24,7 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.damage import BOOKS, damages, delta_tables, explained, models_of, set_aside
+from spark_jobs.bronze import BOOKS
+from spark_jobs.damage import damages, delta_tables, explained, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing

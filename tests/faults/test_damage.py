@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_jobs import steps
+from spark_jobs import bronze, steps
 from spark_jobs.cli import main
 from spark_jobs.damage import damages
 from spark_jobs.declarations import captured_tables
@@ -134,9 +134,9 @@ def test_a_torn_file_fails_the_build_with_the_table_s_name_and_the_command(harme
 def test_damaged_bronze_is_named_and_never_written(
     harmed: Harmed, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bronze = harmed.folder("bronze/records")
-    harm(bronze)
-    before = sorted((path, path.stat().st_mtime_ns) for path in bronze.rglob("*"))
+    records = harmed.folder("bronze/records")
+    harm(records)
+    before = sorted((path, path.stat().st_mtime_ns) for path in records.rglob("*"))
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
     (harmed.home / "again.jsonl").write_text(lines(0, 6))
 
@@ -146,7 +146,7 @@ def test_damaged_bronze_is_named_and_never_written(
         assert "bronze.records is damaged" in said
         assert "restore" in said
 
-    assert sorted((path, path.stat().st_mtime_ns) for path in bronze.rglob("*")) == before
+    assert sorted((path, path.stat().st_mtime_ns) for path in records.rglob("*")) == before
 
 
 def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> None:
@@ -157,6 +157,35 @@ def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> Non
     run_models(harmed.places, accounting=True)
 
     assert harmed.told() == right
+
+
+def first_writing_killed(folder: Path) -> None:
+    log = folder / "_delta_log"
+    shutil.rmtree(log, ignore_errors=True)
+    (log / "_staged_commits").mkdir(parents=True)
+    (log / ".00000000000000000000.json.0.tmp").touch()
+
+
+def test_what_a_first_writing_left_that_was_killed_is_no_table_yet(
+    harmed: Harmed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_writing_killed(harmed.folder(MODELS[2]))
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
+    directory = ["--project-dir", str(harmed.places.project)]
+
+    assert [main([command, *directory]) for command in ("check", "upkeep")] == [0, 0]
+
+
+@pytest.mark.parametrize("name", bronze.TABLES)
+def test_bronze_whose_making_was_killed_is_made(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    places = Places(tmp_path, str(tmp_path / "lakehouse"), "")
+    first_writing_killed(Path(places.table("bronze", name)))
+    first_writing_killed(Path(places.table("ops", "progress")))
+
+    bronze.ensure(spark, places)
+
+    assert all(bronze.is_table(spark, places.table("bronze", one)) for one in bronze.TABLES)
+    assert not Path(places.table("ops", "progress")).exists()
 
 
 def test_a_lakehouse_of_the_layout_before_is_upgraded(

@@ -56,6 +56,7 @@ class Player:
         self.deliveries: list[tuple[int, dict[str, Any]]] = []
         self.changes = 0
         self.is_told_whole = True
+        self._lost = False
         self._first_of_log = len(source.records)
         self._sessions = [Session(), Session()]
         self._session = self._sessions[0]
@@ -210,8 +211,11 @@ class Player:
         self.met["column gained or lost"] += 1
         known = [column.name for column in self.table.columns]
         if name in known:
+            self._lost |= any(row.get(name) is not None for row in self.table.rows.values())
             self.table.columns = [column for column in self.table.columns if column.name != name]
         else:
+            # Rows come to have NULL where they had values, and no event says so.
+            self.is_told_whole &= not self._lost
             self.table.columns = [*self.table.columns, Column(name)]
         for key, row in self.table.rows.items():
             self.table.rows[key] = {column.name: row.get(column.name) for column in self.table.columns}
