@@ -142,6 +142,7 @@ from placed
     {%- set shapes_differ = not captured.documents and shapes_differ(columns) -%}
     {%- set absent = placeholder_texts(captured.placeholder) -%}
     {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
+    {%- set links = ['previous', 'next'] if key and not captured.documents else [] -%}
 records as (
 
     select {{ spread(scope.records) }}*
@@ -190,6 +191,9 @@ envelopes as (
         * except (parsed_value, parsed_key),
         if(parsed_value.payload is null, {{ without_payload('parsed_value', captured.documents) }}, parsed_value.payload) as envelope,
         if(parsed_key.payload is null, {{ struct_of('parsed_key', columns_of_key, key) }}, parsed_key.payload) as raw_key
+        {%- for link in links %},
+        {{ linked_row(link ~ '_key_text', columns, key) }} as {{ link }}_row
+        {%- endfor %}
     from parsed
 
 ),
@@ -204,8 +208,9 @@ texts as (
         {{ plain_struct('envelope.after', columns) }} as after_text,
         {{ plain_struct('envelope.before', columns) }} as before_text,
         {{ plain_struct('raw_key', columns, key) }} as key_text,
-        {{ linked_key('previous_key_text', columns, key) }} as previous_key,
-        {{ linked_key('next_key_text', columns, key) }} as next_key,
+        {%- for link in links %}
+        {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
+        {%- endfor %}
         {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
         {{ unavailable_columns('envelope.after', columns, absent) }} as unavailable_columns,
         {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
@@ -219,10 +224,13 @@ texts as (
 typed as (
 
     select
-        *,
+        *{{ ' except (previous_row, next_row)' if links }},
         {{ by_connector('position', scope.connectors) }} as place,
         {{ typed_struct('after_text', columns) }} as after_typed,
         {{ typed_struct('before_text', columns) }} as before_typed,
+        {%- for link in links %}
+        if({{ link }}_row is null, null, {{ typed_struct(link ~ '_texts', columns, key) }}) as {{ link }}_typed,
+        {%- endfor %}
         {{ typed_struct('key_text', columns, key) if key else 'cast(null as struct<none: string>)' }} as key_typed
     from texts
 
@@ -231,15 +239,17 @@ typed as (
 filled as (
 
     select
-        * except (previous_key),
+        *,
         {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
         {{ key_struct(columns, key) }} as key_struct,
         {%- if key %}
-        coalesce(previous_key, {{ key_before('op', is_whole, columns, key) }}) as previous_key,
+        coalesce({{ key_text('previous_typed') }}, {{ key_before('op', is_whole, columns, key) }}) as previous_key,
+        {{ key_text('next_typed') }} as next_key,
         {%- else %}
-        previous_key,
+        cast(null as string) as previous_key,
+        cast(null as string) as next_key,
         {%- endif %}
         {{ is_whole }} as is_before_whole,
         if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,

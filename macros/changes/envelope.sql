@@ -73,22 +73,18 @@
 
 
 {#-
-  Expression: the key that a header names, as JSON text of the declared key; NULL where there is no header, or where it
-  lacks a declared column: then it links to no key (R14).
+  Expression: the key that a header names, as a row; NULL where there is no header, or where it lacks a declared column:
+  then it links to no key (R14).
 -#}
-{% macro linked_key(text, columns, key) -%}
-    {%- if not key -%}
-    cast(null as string)
-    {%- else -%}
+{% macro linked_row(text, columns, key) -%}
     if(
         forall(
             array({% for spec in columns if spec.name in key %}{{ text_literal(spec.field) }}{{ ', ' if not loop.last }}{% endfor %}),
             field -> array_contains(json_object_keys({{ text }}), field)
         ),
-        {{ key_text(typed_struct(plain_struct(read_row(text, row_ddl(columns, key), columns), columns, key), columns, key)) }},
+        {{ read_row(text, row_ddl(columns, key), columns) }},
         null
     )
-    {%- endif -%}
 {%- endmacro %}
 
 

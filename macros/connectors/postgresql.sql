@@ -7,7 +7,7 @@
   FULL alone. `transaction.id` is `txId:lsn`, with another lsn on each event.
 -#}
 {% macro postgresql() -%}
-    {%- set commit, own = place_in_sequence(0), place_in_sequence(1) -%}
+    {%- set commit, own = place_in_sequence(1), place_in_sequence(2) -%}
     {%- set place = 'coalesce(source.lsn, ' ~ own ~ ', ' ~ commit ~ ')' -%}
     {{ return({
         'names': ['postgresql'],
@@ -26,9 +26,10 @@
 {%- endmacro %}
 
 
-{#- Expression: a part of `sequence`; Spark's `get_json_object` makes the text `null` of one that is null. -#}
+{#- Expression: a part of `sequence`, NULL where it is null. To read a list of two as JSON takes ten times as long. -#}
 {% macro place_in_sequence(number) -%}
-    nullif(get_json_object(source.sequence, '$[{{ number }}]'), 'null')
+    {%- set part = '(?:null|"?([0-9]+)"?)' -%}
+    nullif(regexp_extract(source.sequence, {{ text_literal('^\\s*\\[\\s*' ~ part ~ '\\s*,\\s*' ~ part ~ '\\s*\\]\\s*$') }}, {{ number }}), '')
 {%- endmacro %}
 
 

@@ -65,8 +65,6 @@
         {%- set is_few = not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
         {%- if not open and made_of and made_of == decision.made_of -%}
             {%- set changed = 0 -%}
-        {%- elif is_few and living_told(decision) -%}
-            {%- set changed = write_anew(target, columns, rows_of_living(target, columns, living_told(decision), declared)) -%}
         {%- elif is_few -%}
             {%- set changed = write_anew(target, columns, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}

@@ -76,18 +76,6 @@
 {%- endmacro %}
 
 
-{#- Query: a current state's rows, where those of keys with news are held: the others are as they were. -#}
-{% macro rows_of_living(target, columns, living, declared) -%}
-    select {{ names_of(columns, 'row.') }} from ({{ living }}) as told where row is not null
-    union all
-    select {{ names_of(columns) }}
-    from {{ target }} as stored
-    where not exists (
-        select 1 from ({{ living }}) as told where told.key <=> {{ key_of('stored', declaration_of(declared.changes)) }}
-    )
-{%- endmacro %}
-
-
 {#-
   Put rows in the place of stored ones, remove and add some, in one commit; where there are none, Delta commits nothing
   (G3).

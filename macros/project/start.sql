@@ -106,7 +106,7 @@
         {%- set location = lakehouse(layer) ~ '/' ~ name -%}
         {%- set make = 'create table if not exists ' ~ table ~ ' using delta location ' ~ text_literal(location) -%}
         {%- do run_query(make) -%}
-        {%- if place_of(table) != location | replace('file:', '') -%}
+        {%- if place_of(layer_schema(layer), name) != location | replace('file:', '') -%}
             {%- do run_query('drop table ' ~ table) -%}
             {%- do run_query(make) -%}
         {%- endif -%}
@@ -114,15 +114,16 @@
 {%- endmacro %}
 
 
-{#- Where the catalog knows a table; a folder without its scheme. -#}
-{% macro place_of(table) -%}
-    {{ return(run_query('describe detail ' ~ table).columns['location'][0] | replace('file:', '')) }}
+{#- Where the catalog knows a table; a folder without its scheme. Delta would read the table's log to say so. -#}
+{% macro place_of(schema, name) -%}
+    {%- set told = run_query('show table extended in ' ~ quoted(schema) ~ ' like ' ~ text_literal(name))[0] -%}
+    {{ return(modules.re.findall('(?m)^Location: (.*)$', told['information'])[0] | replace('file:', '')) }}
 {%- endmacro %}
 
 
 {#- Stop where the catalog knows the tables of another lakehouse: builds would go on there, past its lock. -#}
 {% macro only_this_lakehouse() -%}
-    {%- set known = place_of('bronze.records') -%}
+    {%- set known = place_of('bronze', 'records') -%}
     {%- set wanted = lakehouse('bronze') ~ '/records' -%}
     {%- if known != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(
