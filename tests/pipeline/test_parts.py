@@ -272,6 +272,27 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(orders: Orders) 
     assert told() == "False"
 
 
+def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -> None:
+    told = {
+        1: (95, '["90","95"]', (90, 95)),
+        2: (96, '[ "90" , "96" ]', (90, 96)),
+        3: (97, '[null,"97"]', (97, 97)),  # no commit is known: the change's own place
+        4: (98, '[ null , "98" ]', (98, 98)),
+        5: (100, '["99",null]', (99, 100)),
+    }
+    orders.land(
+        *[
+            orders.record("c", {"id": key, "state": "new"}, place=place, sequence=text)
+            for key, (place, text, _) in told.items()
+        ]
+    )
+    orders.build()
+
+    assert orders.table.changes is not None
+    placed = {row["key"]["id"]: row["position"] for row in rows_of(orders.table.changes.location, "key", "position")}
+    assert placed == {key: f"{commit:020} {own:020}" for key, (_, _, (commit, own)) in told.items()}
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times: int) -> None:
     orders.land(
