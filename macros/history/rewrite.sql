@@ -159,23 +159,13 @@
 
 
 {#-
-  Query: `key` and `row` of all keys that a history's build in this run has told of, where it was asked of the same news and
-  went on from what this current state was made of.
+  Query: `key` and `row` of keys with news, as the history's build in this run holds them where it was asked of the same news
+  and went on from what this current state was made of.
 -#}
-{% macro living_told(decision) -%}
-    {%- set told = graph.tidemark.told.get(decision.history) -%}
-    {%- if told and decision.case == 'keys' and told.log == decision.log and told.news == decision.news
-        and told.left_as == decision.made_of -%}
-        {{ return(told.living) }}
-    {%- endif -%}
-    {{ return(none) }}
-{%- endmacro %}
-
-
-{#- Query: `key` and `row` of keys with news. -#}
 {% macro living_of_news(built, columns, decision, declared, id) -%}
-    {%- if living_told(decision) -%}
-        {{ return(living_told(decision)) }}
+    {%- set told = graph.tidemark.told.get(decision.history) -%}
+    {%- if told and told.log == decision.log and told.news == decision.news and told.left_as == decision.made_of -%}
+        {{ return(told.living) }}
     {%- endif -%}
     {%- set table = declaration_of(declared.changes) -%}
     select

@@ -87,6 +87,12 @@ class Orders:
         rows = sorted(rows_of(self.table.history.location), key=lambda row: row["offset"])
         return [tuple(row[name] for name in columns) for row in rows]
 
+    def positions(self) -> dict[int, str]:
+        """Order → where its change stands in the log."""
+        assert self.table.changes is not None
+        rows = rows_of(self.table.changes.location, "key", "position")
+        return {row["key"]["id"]: row["position"] for row in rows}
+
     def living(self) -> dict[int, Any]:
         """Order → its present state."""
         assert self.table.current is not None
@@ -288,9 +294,7 @@ def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -
     )
     orders.build()
 
-    assert orders.table.changes is not None
-    placed = {row["key"]["id"]: row["position"] for row in rows_of(orders.table.changes.location, "key", "position")}
-    assert placed == {key: f"{commit:020} {own:020}" for key, (_, _, (commit, own)) in told.items()}
+    assert orders.positions() == {key: f"{commit:020} {own:020}" for key, (_, _, (commit, own)) in told.items()}
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -304,9 +308,7 @@ def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times:
     orders.declare("key=['id'],", "key=['id'],\n        sorted_records=1,")
     orders.build()
 
-    assert orders.table.changes is not None
-    placed = {row["key"]["id"]: row["position"] for row in rows_of(orders.table.changes.location, "key", "position")}
-    assert placed == {
+    assert orders.positions() == {
         1: f"{100:020} {0:020}",
         2: f"{90:020} {90:020}",  # the read of its partition repeats the one of the other
         3: f"{80:020} {0:020}",
