@@ -63,7 +63,7 @@ def _line(text: Column) -> Column:
 
 def _bytes(text: Column, base64: Column) -> Column:
     """Bytes that a line gives as text, or in base64 where they are none."""
-    return F.coalesce(F.encode(text, "utf-8"), F.try_to_binary(base64, F.lit("base64")))
+    return F.coalesce(text.cast("binary"), F.try_to_binary(base64, F.lit("base64")))
 
 
 def text_of(data: Column) -> Column:
