@@ -560,8 +560,10 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
     with writing(this.places, this.run_id, "quarantine release", wait):
         spark = this.session()
         bronze.ensure(spark, this.places)
-        landed = release_entries(spark, this.places, quarantine_ids, this.run_id, this.started_at)
-    click.echo(f"{landed.read} entries tried, {landed.landed} released, {landed.read - landed.landed} still held.")
+        found = release_entries(spark, this.places, quarantine_ids, this.run_id, this.started_at)
+    click.echo(f"{found.tried} entries tried, {found.released} released, {found.tried - found.released} still held.")
+    if found.lines:
+        click.echo(f"{found.lines} lines of files were not tried: mend their files and land them again.")
 
 
 def _say_landed(landed: Any) -> None:

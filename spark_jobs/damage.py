@@ -110,6 +110,14 @@ def explained(spark: SparkSession | None, places: Places, said: str) -> Fault | 
     return Fault(" ".join(damage.told for damage in found)) if found else None
 
 
+def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) -> None:
+    """Have the next build make models anew, whichever run that is: this one can end before it has (G4)."""
+    location = places.table("ops", "progress")
+    if models and bronze.is_table(spark, location) and damage_of(spark, places, "ops", "progress") is None:
+        is_chosen = "exists(:names, name -> endswith(model, concat('.', name)))"
+        spark.sql(f"delete from {table_at(location)} where {is_chosen}", {"names": list(models)})
+
+
 def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> str:
     """Move a table whose log can't be read out of the way, whole, and let the catalog forget it; where it is now."""
     place = places.table("ops", f"_damaged/{run_id}/{damage.layer}.{damage.name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 
@@ -12,7 +13,8 @@ from pyspark.sql import functions as F
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import UsageError
-from spark_jobs.landing.land import Landed, Landing, land_rows
+from spark_jobs.landing.land import Landing, land_rows
+from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -29,6 +31,15 @@ PROBLEMS = {
     "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again",
 }
 VALUES = ("key", "value", "headers", "line")
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What became of entries: how many were tried and released, and how many lines were not tried."""
+
+    tried: int
+    released: int
+    lines: int
 
 
 def held(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> DataFrame:
@@ -107,29 +118,36 @@ def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable
     return bool(feeds) and feeds <= {table.feed for table in tables if not table.sensitive}
 
 
-def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime) -> Landed:
+def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime) -> Released:
     """Try the entries again, all of them or those named: what is understood now goes to bronze's records.
 
-    An entry that is still not understood stays, with the reason it has now.
+    An entry that is still not understood stays. So do lines: what could not be read of them is in no record.
     """
-    entries = bronze.read(spark, places, "quarantine").where("released_in is null and topic is not null")
+    entries = bronze.read(spark, places, "quarantine").where("released_in is null")
     if ids:
         wanted = F.lit(False)
         for quarantine_id in ids:
             wanted = wanted | F.col("quarantine_id").startswith(quarantine_id)
         entries = entries.where(wanted)
-    rows = entries.select(
+    is_line = F.col("topic").isNull() | F.col("line").isNotNull() | F.col("code").isin(*OF_LINES)
+    records = entries.where(~is_line)
+    rows = records.select(
         F.lit(None).cast("string").alias("line"), "origin", F.lit(None).cast("string").alias("reason"), "topic",
         "partition", "offset", "timestamp", "key", "value", "headers", "source_label", "content_hash",
     )  # fmt: skip
-    result = land_rows(spark, places, rows, Landing(run_id, at))
-    if result.landed:
-        location = table_at(places.table("bronze", "quarantine"))
-        records = table_at(places.table("bronze", "records"))
-        same = " and ".join(f"records.`{name}` <=> entries.`{name}`" for name in bronze.DELIVERY)
+    tried, lines = records.count(), entries.where(is_line).count()
+    land_rows(spark, places, rows, Landing(run_id, at))
+    # What bronze has may have come by another way: a release that was killed, or its file landed again.
+    found = bronze.read(spark, places, "records").join(records, on=list(bronze.DELIVERY), how="left_semi")
+    found = found.select(*bronze.DELIVERY, "batch_id").localCheckpoint()
+    released = found.count()
+    if released:
+        found.createOrReplaceTempView("released")
+        same = " and ".join(f"released.`{name}` <=> entries.`{name}`" for name in bronze.DELIVERY)
         spark.sql(
-            f"merge into {location} as entries using (select * from {records} where batch_id = {result.batch_id})"
-            f" as records on {same} and entries.released_in is null"
-            f" when matched then update set entries.released_in = {result.batch_id}"
+            f"merge into {table_at(places.table('bronze', 'quarantine'))} as entries using released"
+            f" on {same} and entries.released_in is null"
+            " when matched then update set entries.released_in = released.batch_id"
         )
-    return result
+        spark.catalog.dropTempView("released")
+    return Released(tried, released, lines)

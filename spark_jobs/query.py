@@ -79,11 +79,12 @@ def _plain(value: Any) -> str:
 
 def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Rows as a table for a terminal: control characters are shown as escapes, and of long texts the beginning."""
+    heads = [_cell(name) for name in names]
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [
-        max(len(name), *(len(row[i]) for row in cells), 0) if cells else len(name) for i, name in enumerate(names)
+        max(len(head), *(len(row[i]) for row in cells), 0) if cells else len(head) for i, head in enumerate(heads)
     ]
-    lines = ["  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))]
+    lines = ["  ".join(head.ljust(width) for head, width in zip(heads, widths, strict=True))]
     lines.append("  ".join("-" * width for width in widths))
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
     return "\n".join(line.rstrip() for line in lines)

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.bronze import BOOKS
-from spark_jobs.damage import damages, delta_tables, explained, models_of, set_aside
+from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_of, set_aside
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
@@ -242,10 +242,13 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     found = damages(spark, run.places)
     if lost := [damage for damage in found if damage.layer == "bronze"]:
         raise Fault(" ".join(damage.told for damage in lost))
-    aside = []
-    for damage in found:
-        if f"{damage.layer}.{damage.name}" in names or (damage.name in chosen and not damage.has_log):
-            aside.append(set_aside(spark, run.places, run.run_id, damage, models.get(damage.name)))
+    unreadable = [
+        damage
+        for damage in found
+        if f"{damage.layer}.{damage.name}" in names or (damage.name in chosen and not damage.has_log)
+    ]
+    forget_progress(spark, run.places, [damage.name for damage in unreadable if damage.name in models])
+    aside = [set_aside(spark, run.places, run.run_id, one, models.get(one.name)) for one in unreadable]
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
     return aside

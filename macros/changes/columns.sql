@@ -107,6 +107,12 @@
 {%- endmacro %}
 
 
+{#- A regular expression: a number with more digits than that reader keeps, in text. -#}
+{% macro long_number() -%}
+    {{ return('-?(?=[0-9.]{39}|(?=[0-9]+[.])[0-9.]{18}|[0-9.]+[eE])[0-9][-+.0-9eE]*') }}
+{%- endmacro %}
+
+
 {#- The names of those fields, as JSON and a regular expression spell them. -#}
 {% macro long_numbers(columns) -%}
     {%- set names = [] -%}
@@ -129,10 +135,10 @@
 {% macro read_row(text, ddl, columns) -%}
     {%- set names = long_numbers(columns) -%}
     {%- set field = '(?<!\\\\)("(?:' ~ names | join('|') ~ ')"\\s*:\\s*)' -%}
-    {%- set number = '(-?(?=[0-9.]{39}|(?=[0-9]+[.])[0-9.]{18}|[0-9.]+[eE])[0-9][-+.0-9eE]*)' -%}
-    {%- set long_number = ':\\s*+-?[0-9]++(?:[eE]|(?<=[0-9]{39})|[.][0-9]*+(?:[eE]|(?<=[0-9.]{18})))' -%}
-    {%- set marks = [long_number] if names | length > 4 else [] -%}
-    {%- for name in names if names | length <= 4 -%}{%- do marks.append('"' ~ name ~ '"\\s*+' ~ long_number) -%}{%- endfor -%}
+    {%- set number = '(' ~ long_number() ~ ')' -%}
+    {%- set behind_colon = ':\\s*+-?[0-9]++(?:[eE]|(?<=[0-9]{39})|[.][0-9]*+(?:[eE]|(?<=[0-9.]{18})))' -%}
+    {%- set marks = [behind_colon] if names | length > 4 else [] -%}
+    {%- for name in names if names | length <= 4 -%}{%- do marks.append('"' ~ name ~ '"\\s*+' ~ behind_colon) -%}{%- endfor -%}
     {%- set long_as_text -%}
         if(
             {% for mark in marks %}{{ 'or ' if not loop.first }}{{ text }} rlike {{ text_literal(mark) }}{% endfor %},
@@ -201,8 +207,9 @@
     {%- if has_long_numbers(spec) -%}
         ltrim('\uFFFF', {{ text }})
     {%- elif kind_of(spec.type) in ('text', none) and long_numbers(columns) -%}
-        {#- An object within the row can have a field of the same name. -#}
-        if(contains({{ text }}, '\uFFFF'), regexp_replace({{ text }}, '"\uFFFF([^"]*)"', '$1'), {{ text }})
+        {#- An object within the row can have a field of the same name. The source's own text can have the letter, too. -#}
+        {%- set marked = '("(?:' ~ long_numbers(columns) | join('|') ~ ')"\\s*:\\s*)"\\uFFFF(' ~ long_number() ~ ')"' -%}
+        if(contains({{ text }}, '\uFFFF'), regexp_replace({{ text }}, {{ text_literal(marked) }}, '$1$2'), {{ text }})
     {%- else -%}
         {{ text }}
     {%- endif -%}

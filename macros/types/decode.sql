@@ -250,14 +250,17 @@
 {%- endmacro %}
 
 
-{#- Expression: text that no type takes, behind a mark that no text has; and the text that it was. -#}
+{#-
+  Expression: text that no type takes, behind a mark; and the text that it was. Of an array, a map or a struct, which is
+  JSON then, each value can be marked. Elsewhere in a text the letter is the source's own.
+-#}
 {% macro held_back(text) -%}
     concat('\uFFFF', {{ text }})
 {%- endmacro %}
 
 
 {% macro released(text) -%}
-    replace({{ text }}, '\uFFFF')
+    regexp_replace({{ text }}, '^\uFFFF|(?<=")\uFFFF', '')
 {%- endmacro %}
 
 

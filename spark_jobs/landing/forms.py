@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.avro import decoded, has_magic, inside, told
-from spark_jobs.landing.record_files import JSON_LIMITS, text_of
+from spark_jobs.landing.record_files import JSON_LIMITS, OF_LINES, text_of
 from spark_jobs.landing.registry import GLOBAL, Registries
 
 OUTBOX_TOPIC = "outbox.event."
@@ -87,7 +87,8 @@ def is_suspect(reason: Column, kind: Column) -> Column:
         .when(kind == "tombstone", has_magic(F.col("key")) | _has_header("__op"))
         .otherwise(has_magic(F.col("key")) | has_id | tells_op)
     )
-    return F.coalesce(is_odd | _is_outbox(), F.lit(False)) & F.col("topic").isNotNull()
+    is_line = F.coalesce(reason.isin(*OF_LINES), F.lit(False))
+    return F.coalesce(is_odd | _is_outbox(), F.lit(False)) & F.col("topic").isNotNull() & ~is_line
 
 
 def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:

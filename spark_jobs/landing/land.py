@@ -251,13 +251,13 @@ def _stored(spark: SparkSession, places: Places, survey: Sequence[Row]) -> DataF
     for parts in (("topic", "partition"), ("topic",)):
         ranges: dict[tuple[str | int, ...], tuple[int, int]] = {}
         for one in survey:
-            if one["low"] is not None:
-                place = tuple(one[part] for part in parts)
+            place = tuple(one[part] for part in parts)
+            if one["low"] is not None and None not in place:
                 low, high = ranges.get(place, (one["low"], one["high"]))
                 ranges[place] = (min(low, one["low"]), max(high, one["high"]))
-        if 0 < len(ranges) <= _MOST_RANGES:
+        if len(ranges) <= _MOST_RANGES:
             within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
-            stored = stored.where(_any_of(within))
+            stored = stored.where(_any_of(within) if within else F.lit(False))
             break
     return stored.select(*bronze.DELIVERY)
 
@@ -307,13 +307,21 @@ def _append_unknown_shapes(
 
 
 def _set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
-    """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries."""
+    """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries.
+
+    What bronze holds as a record was understood by an earlier landing.
+    """
     known = bronze.read(spark, places, "quarantine").select("quarantine_id")
     entries = _rejects(rows).join(known, on="quarantine_id", how="left_anti").persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        count = entries.count()
+        offsets = F.min("offset").alias("low"), F.max("offset").alias("high")
+        parts = entries.groupBy("topic", "partition").agg(*offsets).collect()
+        if not parts:
+            return 0
+        unknown = entries.join(_stored(spark, places, parts), on=list(bronze.DELIVERY), how="left_anti")
+        count = unknown.count()
         if count:
-            bronze.append(spark, places, "quarantine", entries)
+            bronze.append(spark, places, "quarantine", unknown)
         return count
     finally:
         entries.unpersist()
@@ -326,7 +334,7 @@ def _rejects(rows: DataFrame) -> DataFrame:
         bronze.entry_id(F.struct("source_label", "origin", "line"))
     )
     words = F.create_map(*[F.lit(word) for pair in REASONS.items() for word in pair])
-    entries = rows.withColumn("quarantine_id", entry_id).withColumn("line", F.when(~is_record, F.col("line")))
+    entries = rows.withColumn("quarantine_id", entry_id)
     copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]
     copied += ["line", "origin", "batch_id", "run_id", "landed_at"]
     return (

@@ -22,7 +22,7 @@ def records_of(lines: DataFrame) -> DataFrame:
         lines: `value` (a line of text) and `origin` (the file it is from).
 
     Returns:
-        `line` (where it holds none), `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`,
+        `line` (where that has a `reason`), `origin`, `reason` (a code of R2 or NULL), `topic`, `partition`, `offset`,
         `timestamp`, `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no
         UTF-8 its bytes), `headers` (array of key and binary value), `key_text` and `value_text` (where given as text).
     """
@@ -37,8 +37,9 @@ def records_of(lines: DataFrame) -> DataFrame:
         .withColumn("r", F.when(F.col("is_text"), F.from_json("line", _LINE, options)))
         .withColumn("told_headers", F.when(F.col("r.headers").isNotNull(), _told_headers(is_kcat)))
     )
-    value = F.when(is_kcat, F.col("r.payload")).otherwise(F.col("r.value"))
-    millis = F.when(is_kcat, F.col("r.ts")).otherwise(F.col("r.timestamp"))
+    # kcat has other names for the value and the time; a line can have the names of both.
+    value = F.coalesce("r.payload", "r.value")
+    millis = F.coalesce("r.ts", "r.timestamp")
     return parsed.withColumn("reason", _reason()).select(
         F.when(F.col("reason").isNotNull(), F.col("line")).alias("line"),
         "origin",
@@ -79,6 +80,10 @@ def has_half_letters(text: Column) -> Column:
     escapes = F.regexp_replace(text, r"\\\\", "")
     unpaired = F.regexp_replace(escapes, r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", "")
     return F.coalesce(F.when(spells, unpaired.rlike(half)), F.lit(False))
+
+
+# The reasons that a line has, whatever its record's value may be: what can't be read of it is in the line alone.
+OF_LINES = ("line-not-json", "line-without-position", "base64-not-understood", "headers-not-understood")
 
 
 def _reason() -> Column:
@@ -128,4 +133,5 @@ def _told_headers(is_kcat: Column) -> Column:
     )
     empty = F.array().cast(_HEADERS)
     none = F.col("r.headers") == "[]"
-    return F.when(none, empty).when(~is_kcat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)
+    is_flat = is_kcat & ~F.col("r.headers").startswith("[{")
+    return F.when(none, empty).when(~is_flat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, steps
 from spark_jobs.cli import main
-from spark_jobs.damage import damages
+from spark_jobs.damage import damages, forget_progress, set_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, TidemarkError, UsageError
 from spark_jobs.places import Places
@@ -114,6 +114,20 @@ def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
 
     assert named == set(MODELS)
     assert [Path(place).name for place in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
+    assert harmed.told() == right
+
+
+@pytest.mark.parametrize("table", MODELS)
+def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: Harmed, table: str) -> None:
+    right = harmed.told()
+    log_lost(harmed.folder(table))
+    [damage] = damages(harmed.spark, harmed.places)
+
+    # What a rebuild does before it builds.
+    forget_progress(harmed.spark, harmed.places, [damage.name])
+    set_aside(harmed.spark, harmed.places, harmed.run.run_id, damage, None)
+    run_models(harmed.places, accounting=True)
+
     assert harmed.told() == right
 
 

@@ -85,6 +85,9 @@ VALUES: list[tuple[str, Any, str]] = [
     ("text", "NULL", "NULL"),
     ("text", {"a": {"b": [1]}}, '{"a":{"b":[1]}}'),
     ("text", json.loads(DEEP), DEEP),
+    ("text", '\uffff a "\uffffb" c: "\uffff12"', '\uffff a "\uffffb" c: "\uffff12"'),
+    ("whole", "x\uffff", "x\uffff"),
+    ("whole", "\uffff1", "\uffff1"),
     ("whole", 32_768, "32768"),
     ("whole", 1.5, "1.5"),
     ("whole", "1; drop", "1; drop"),
@@ -306,6 +309,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         tidemark("status")
         tidemark("quarantine", "list")
         tidemark("sql", "select * from records")
+        tidemark("sql", "select 1 as `\x1b[2J\x1b]0;owned\x07`, 2 as `line\nbreak\u202e`")
         places = Places.of(project)
         shapes = spark.table(table_at(places.table("bronze", "shapes"))).select("feed", "table").distinct().collect()
         names = {row["feed"]: row["table"] for row in shapes}

@@ -26,7 +26,7 @@ from spark_jobs.errors import Fault
 from spark_jobs.landing.forms import exact_field
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.places import Places
-from spark_jobs.quarantine import held, release
+from spark_jobs.quarantine import Released, held, release
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
 from tests.forms import Record, avro, cloud_event, decimal, flattened, numeric, parts_of, schema_id, to_bytes, wire
@@ -235,6 +235,10 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         "fm_bad.long": (topic("fm_bad.long", packed(good + b"\0")), "avro-not-decoded", "no value of their schema"),
         "fm_bad.magic": (topic("fm_bad.magic", packed(b"\0\1")), "value-not-json", "not one JSON object"),
         "fm_bad.base64": (topic("fm_bad.base64", {"value_base64": "%%%"}), "base64-not-understood", "base64"),
+        "outbox.event.Odd": (
+            topic("outbox.event.Odd", {"value_base64": "%%%", "headers": [{"key": "id", "value": "e-1"}]}),
+            "base64-not-understood", "base64",
+        ),
         "fm_bad.attributes": (
             topic("fm_bad.attributes", {"value": json.dumps(no_attributes)}),
             "event-without-attributes", "extension.attributes.enable=true",
@@ -515,8 +519,51 @@ def test_records_wait_for_a_registry_and_are_released(
     assert {one["code"] for one in entries.collect()} == {"registry-unknown"}
     monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", file)
     ids = [one["quarantine_id"] for one in entries.collect()]
-    assert release(spark, built.places, ids, "release", datetime.now(UTC)).landed == len(records)
+    assert release(spark, built.places, ids, "release", datetime.now(UTC)) == Released(len(records), len(records), 0)
     assert entries.count() == 0
+
+
+def test_what_bronze_has_is_held_no_longer_whichever_way_it_came(
+    spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = os.environ["TIDEMARK_REGISTRY_FILE"]
+    monkeypatch.delenv("TIDEMARK_REGISTRY_FILE")
+    records = [avro(one, built.registry) for one in life("fm_twice")]
+    landed(spark, built.places, "before", records)
+    entries = held(spark, built.places, []).where("topic = 'fm_twice.public.items'")
+    ids = [one["quarantine_id"] for one in entries.collect()]
+
+    monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", file)
+    assert landed(spark, built.places, "again", records).landed == len(records)
+    assert release(spark, built.places, ids, "release", datetime.now(UTC)).released == len(records)
+    assert entries.count() == 0
+    assert release(spark, built.places, ids, "release", datetime.now(UTC)) == Released(0, 0, 0)
+
+    more = [avro(one, built.registry) for one in life("fm_thrice")]
+    assert landed(spark, built.places, "understood", more).landed == len(more)
+    monkeypatch.delenv("TIDEMARK_REGISTRY_FILE")
+    assert landed(spark, built.places, "not understood", more).quarantined == 0
+
+
+def test_a_line_that_can_not_be_read_is_kept_whole_and_not_released(built: Built, spark: SparkSession) -> None:
+    [entry] = held(spark, built.places, []).where("topic = 'fm_bad.base64'").collect()
+    released = release(spark, built.places, [entry["quarantine_id"]], "release", datetime.now(UTC))
+
+    assert '"value_base64": "%%%"' in entry["line"]
+    assert released == Released(0, 0, 1)
+    assert bronze.read(spark, built.places, "records").where("topic = 'fm_bad.base64'").count() == 0
+
+
+def test_a_line_has_the_names_of_kcat_and_of_files(built: Built, spark: SparkSession) -> None:
+    sent = life("fm_mixed")[2]
+    header = {"key": "h", "value": "1"}
+    record = {**sent, "ts": 1_700_000_000_001, "tstype": "create", "timestamp": None, "headers": [header]}
+    landed(spark, built.places, "mixed", [record])
+    [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm_mixed.public.items'").collect()
+
+    assert (stored["kind"], stored["value"].decode()) == ("change", numeric(sent["value"]))
+    assert stored["timestamp"].microsecond == 1_000
+    assert [(one["key"], bytes(one["value"])) for one in stored["headers"]] == [("h", b"1")]
 
 
 def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(
