@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -34,6 +34,7 @@ from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Broker as Client
 from spark_jobs.landing.kafka_client import Look, Settings
 from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.lock import writing
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
 from spark_jobs.schedule import Outcome, Task, run_every
@@ -72,7 +73,11 @@ class Lake:
         told: dict[str, Any] = {"servers": self.broker.address, "patience": 30.0} | more
         topics = Topics(pattern=pattern, settings=Settings.of(settings or {}), **told)
         run_id = datetime.now(UTC).isoformat()
-        return land_topics(self.spark, self.places, topics, run_id, label, nullcontext, self.stop)
+
+        def alone() -> AbstractContextManager[None]:
+            return writing(self.places, run_id, "land", PATIENCE)
+
+        return land_topics(self.spark, self.places, topics, run_id, label, alone, self.stop)
 
     def rows(self, name: str, topic: str, label: str = "default") -> list[dict[str, Any]]:
         """A topic's rows of `bronze.records`, `bronze.quarantine`, `ops.kafka_offsets` or `ops.kafka_gaps`."""
