@@ -49,7 +49,7 @@ QUARANTINE = (
     " reason string comment 'The code in words',"
     " source_label string, topic string, `partition` int, `offset` bigint, timestamp timestamp,"
     f" key binary, value binary, headers {HEADERS}, content_hash string,"
-    " line string comment 'The line itself where it held no record',"
+    " line string comment 'The line itself where it could not be read, or not all of it',"
     " occurrences bigint comment 'How often the same line stood in the file',"
     " origin string, batch_id bigint, run_id string, landed_at timestamp,"
     " released_in bigint comment 'The landing that released it; NULL while it is held'"
@@ -79,7 +79,7 @@ BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 def ensure(spark: SparkSession, places: Places) -> None:
     """Make bronze's tables where they are missing, and clear the way for books; touches nothing else.
 
-    An environment that reads another's bronze makes none.
+    It is for who holds the lock. An environment that reads another's bronze makes none.
 
     Raises:
         UsageError: It is another's, and not there yet.
@@ -88,22 +88,34 @@ def ensure(spark: SparkSession, places: Places) -> None:
     for name in BOOKS:
         _clear(spark, places.table("ops", name))
     if places.reads_only:
-        if not is_table(spark, places.table("bronze", "records")):
-            raise UsageError(f"Nothing was landed in {places.lakehouse} yet, and target {places.target} only reads it.")
+        is_ready(spark, places)
         return
     for name, (columns, partitions, pruned_by) in TABLES.items():
-        location = places.table("bronze", name)
-        is_there = is_table(spark, location)
-        # A build before the first landing gives the catalog a table that has no columns yet.
-        if not is_there or not spark.table(table_at(location)).columns:
-            if not is_there and _has_files(spark, location):
-                raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
+        if not _is_made(spark, places, name):
+            location = places.table("bronze", name)
             _clear(spark, location)
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
             spark.sql(
                 f"create or replace table {table_at(location)} ({columns}) using delta {partitioned}"
                 f" tblproperties ('delta.dataSkippingStatsColumns' = '{pruned_by}')"
             )
+
+
+def is_ready(spark: SparkSession, places: Places) -> bool:
+    """Whether all of bronze's tables are there; it makes none. Raises what `ensure` does."""
+    if places.reads_only and not is_table(spark, places.table("bronze", "records")):
+        raise UsageError(f"Nothing was landed in {places.lakehouse} yet, and target {places.target} only reads it.")
+    return all(_is_made(spark, places, name) for name in TABLES)
+
+
+def _is_made(spark: SparkSession, places: Places, name: str) -> bool:
+    location = places.table("bronze", name)
+    if not is_table(spark, location):
+        if _has_files(spark, location):
+            raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
+        return False
+    # A build before the first landing gives the catalog a table that has no columns yet.
+    return bool(spark.table(table_at(location)).columns)
 
 
 def remedy(location: str) -> str:

@@ -511,10 +511,11 @@ def list_(as_json: bool, project_dir: str, log_format: str) -> None:
 
     this = steps.Run(Places.of(project_dir), "quarantine list")
     spark = this.session()
-    bronze.ensure(spark, this.places)
     names = ["quarantine_id", "code", "reason", "topic", "partition", "offset", "occurrences", "origin"]
-    entries = held(spark, this.places, captured_tables(this.places))
-    rows = entries.select(*names).orderBy("code", "topic", "partition", "offset").collect()
+    rows = []
+    if bronze.is_ready(spark, this.places):
+        entries = held(spark, this.places, captured_tables(this.places))
+        rows = entries.select(*names).orderBy("code", "topic", "partition", "offset").collect()
     for row in rows if as_json else ():
         click.echo(to_json(row))
     if not as_json:
@@ -533,7 +534,8 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
 
     this = steps.Run(Places.of(project_dir), "quarantine show")
     spark = this.session()
-    bronze.ensure(spark, this.places)
+    if not bronze.is_ready(spark, this.places):
+        raise UsageError(f"quarantine show {quarantine_id}: nothing was landed in {this.places.lakehouse} yet.")
     tables = captured_tables(this.places)
     found = entry(spark, this.places, tables, quarantine_id)
     hidden = () if is_shown(spark, this.places, tables, found["topic"]) else VALUES

@@ -19,18 +19,20 @@ from spark_jobs.reporting.kafka import gaps, lags
 
 def listed(spark: SparkSession, places: Places) -> list[dict[str, Any]]:
     """The captured tables as `tidemark tables --json` prints them; rows are None where a table is not built yet."""
-    bronze.ensure(spark, places)
-    seen = {
-        row["feed"]: row
-        for row in bronze.read(spark, places, "shapes")
+    seen = _feeds(spark, places) if bronze.is_ready(spark, places) else {}
+    return [_listed(spark, table, seen.get(table.feed)) for table in captured_tables(places)]
+
+
+def _feeds(spark: SparkSession, places: Places) -> dict[str, Any]:
+    found = (
+        bronze.read(spark, places, "shapes")
         .groupBy("feed")
         .agg(
             F.array_sort(F.collect_set("topic")).alias("topics"),
             *[F.max_by(name, "batch_id").alias(name) for name in ("connector", "source_name", "db", "schema", "table")],
         )
-        .collect()
-    }
-    return [_listed(spark, table, seen.get(table.feed)) for table in captured_tables(places)]
+    )
+    return {row["feed"]: row for row in found.collect()}
 
 
 def _listed(spark: SparkSession, table: CapturedTable, seen: Any) -> dict[str, Any]:

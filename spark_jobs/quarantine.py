@@ -135,8 +135,8 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
         F.lit(None).cast("string").alias("line"), "origin", F.lit(None).cast("string").alias("reason"), "topic",
         "partition", "offset", "timestamp", "key", "value", "headers", "source_label", "content_hash",
     )  # fmt: skip
-    tried, lines = records.count(), entries.where(is_line).count()
-    land_rows(spark, places, rows, Landing(run_id, at))
+    lines = entries.where(is_line).count()
+    tried = land_rows(spark, places, rows, Landing(run_id, at)).read
     # What bronze has may have come by another way: a release that was killed, or its file landed again.
     found = bronze.read(spark, places, "records").join(records, on=list(bronze.DELIVERY), how="left_semi")
     found = found.select(*bronze.DELIVERY, "batch_id").localCheckpoint()

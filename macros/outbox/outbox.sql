@@ -2,7 +2,7 @@
   The events of outbox topics, as EventRouter writes them: one row an event, its payload typed by declaration.
 
   An event is told by its id, which is in a header; delivered again it is the same one, and the delivery with the lowest
-  partition and offset counts (as R3 has it for changes). What the payload is, the application decides: text of any kind,
+  partition and offset counts (as R3 has it for changes). One without an id repeats nothing. What the payload is, the application decides: text of any kind,
   JSON, or JSON in a text; `payload` has it as text, and the declared columns are fields of it where it is a JSON object.
 
   Args:
@@ -59,7 +59,7 @@ ranked as (
 
     select
         *,
-        {{ delivery_of('event_id') }} as delivery
+        {{ delivery_of('event_id, if(event_id is null, struct(source_label, topic, `partition`, `offset`, content_hash), null)') }} as delivery
     from told
 
 ),

@@ -85,6 +85,13 @@ def test_a_file_that_is_not_there(tidemark: CommandLine) -> None:
     is_one_sentence(tidemark("land", "nowhere/*.jsonl"), 2, "nowhere/*.jsonl: no such file")
 
 
+def test_who_only_reads_makes_no_tables(tidemark: CommandLine) -> None:
+    assert tidemark("tables").status == 0
+    assert tidemark("quarantine", "list").out == "The quarantine is empty.\n"
+    is_one_sentence(tidemark("quarantine", "show", "4711"), 2, "quarantine show 4711: nothing was landed")
+    assert not (tidemark.lakehouse / "bronze").exists()
+
+
 def test_a_damaged_gzip_file_is_named_and_nothing_landed(tidemark: CommandLine) -> None:
     whole = gzip.compress("\n".join([*GOOD] * 500).encode())
     half = tidemark.home / "half.jsonl.gz"

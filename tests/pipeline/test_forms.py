@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -283,6 +282,9 @@ EVENTS = [
         "value": f'{{"schema": null, "payload": {{"id": 6, "price": {AMOUNT}}}}}',
     },
     {"key": "7", "headers": [{"key": "id", "value": "e-7"}], "value": '{"schema": null, "payload": null}'},
+    # Events without an id are no deliveries of one another.
+    {"key": "8", "headers": [{"key": "id", "value": None}], "value": "the same"},
+    {"key": "8", "headers": [{"key": "id", "value": None}], "value": "the same"},
 ]  # fmt: skip
 
 
@@ -488,12 +490,12 @@ def test_the_same_records_again_add_nothing(built: Built, spark: SparkSession) -
 
 
 def test_outbox_events_have_a_typed_table(built: Built) -> None:
-    events = sorted(rows_of(built.places.table("silver", "outbox__order_events")), key=lambda one: one["event_id"])
+    events = sorted(rows_of(built.places.table("silver", "outbox__order_events")), key=lambda one: one["offset"])
 
     assert [(one["event_id"], one["aggregate_type"], one["aggregate_id"], one["event_type"]) for one in events] == [
         ("e-1", "Order", "1", "made"), ("e-2", "Order", "2", None), ("e-3", "Order", "3", None),
         ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
-        ("e-7", "Order", "7", None),
+        ("e-7", "Order", "7", None), (None, "Order", "8", None), (None, "Order", "8", None),
     ]  # fmt: skip
     assert [(one["id"], one["customerId"], one["total"]) for one in events[:2]] == [
         (1, 123, Decimal("39.98")),
@@ -506,18 +508,24 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert events[6]["payload"] is None
 
 
+def waiting(
+    spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> tuple[list[dict[str, Any]], DataFrame]:
+    """Records that were landed while nobody named the registry, and their entries; it is named again."""
+    records = [avro(one, built.registry) for one in life(prefix)]
+    with monkeypatch.context() as without:
+        without.delenv("TIDEMARK_REGISTRY_FILE")
+        told = landed(spark, built.places, f"{prefix}-waiting", records)
+    assert (told.landed, told.quarantined) == (0, len(records))
+    return records, held(spark, built.places, []).where(f"topic = '{prefix}.public.items'")
+
+
 def test_records_wait_for_a_registry_and_are_released(
     spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = os.environ["TIDEMARK_REGISTRY_FILE"]
-    monkeypatch.delenv("TIDEMARK_REGISTRY_FILE")
-    records = [avro(one, built.registry) for one in life("fm_late")]
-    waiting = landed(spark, built.places, "late", records)
-    entries = held(spark, built.places, []).where("topic = 'fm_late.public.items'")
+    records, entries = waiting(spark, built, monkeypatch, "fm_late")
 
-    assert (waiting.landed, waiting.quarantined) == (0, len(records))
     assert {one["code"] for one in entries.collect()} == {"registry-unknown"}
-    monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", file)
     ids = [one["quarantine_id"] for one in entries.collect()]
     assert release(spark, built.places, ids, "release", datetime.now(UTC)) == Released(len(records), len(records), 0)
     assert entries.count() == 0
@@ -526,14 +534,9 @@ def test_records_wait_for_a_registry_and_are_released(
 def test_what_bronze_has_is_held_no_longer_whichever_way_it_came(
     spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = os.environ["TIDEMARK_REGISTRY_FILE"]
-    monkeypatch.delenv("TIDEMARK_REGISTRY_FILE")
-    records = [avro(one, built.registry) for one in life("fm_twice")]
-    landed(spark, built.places, "before", records)
-    entries = held(spark, built.places, []).where("topic = 'fm_twice.public.items'")
+    records, entries = waiting(spark, built, monkeypatch, "fm_twice")
     ids = [one["quarantine_id"] for one in entries.collect()]
 
-    monkeypatch.setenv("TIDEMARK_REGISTRY_FILE", file)
     assert landed(spark, built.places, "again", records).landed == len(records)
     assert release(spark, built.places, ids, "release", datetime.now(UTC)).released == len(records)
     assert entries.count() == 0
