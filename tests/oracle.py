@@ -832,11 +832,13 @@ class Life:
 
 
 def units(steps: list[Step], granularity: str) -> Iterator[list[Step]]:
-    """R11: steps of one transaction stand together; a step of none stands alone."""
+    """R11: steps of one transaction stand together; a step of none stands alone. A log's numbers are its own (R5)."""
     unit: list[Step] = []
     for step in steps:
-        transaction = step.change.transaction if granularity == "transaction" else None
-        if unit and (transaction is None or transaction != unit[-1].change.transaction):
+        change = step.change
+        transaction = change.transaction if granularity == "transaction" else None
+        last = unit[-1].change if unit else None
+        if last and (transaction is None or (transaction, change.log) != (last.transaction, last.log)):
             yield unit
             unit = []
         unit.append(step)

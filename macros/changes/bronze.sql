@@ -71,14 +71,14 @@
 
 
 {#-
-  Query: the fields of feeds: feed, name, type, the encodings as JSON, the number of shapes that have it, and the landing of
-  the first; with a NULL for a name, of all shapes.
+  Query: the fields of feeds: feed, name, the types that schemas give and the encodings, as JSON lists, the number of shapes
+  that have it, and the landing of the first; with a NULL for a name, of all shapes.
 -#}
 {% macro fields_of(feeds) -%}
     select
         feed,
         field.name,
-        max_by(field.spark_type, batch_id),
+        to_json(collect_set(if(field.encoding is null, null, field.spark_type))),
         to_json(collect_set(coalesce(field.encoding, ''))),
         count(distinct shape_id),
         min(batch_id)

@@ -285,6 +285,8 @@ filled as (
             nullif(cast(envelope.source.ts_ns as bigint), 0) div 1000,
             nullif(cast(envelope.source.ts_us as bigint), 0),
             nullif(cast(envelope.source.ts_ms as bigint), 0) * 1000,
+            nullif(cast(envelope.ts_ns as bigint), 0) div 1000,
+            nullif(cast(envelope.ts_us as bigint), 0),
             cast(envelope.ts_ms as bigint) * 1000
         ) as changed_at_us,
         cast(envelope.ts_ms as bigint) as processed_at_ms

@@ -26,7 +26,7 @@
 
 {#-
   The columns of a table: the declared ones, and behind them those that bronze has seen and no model declares, with the
-  type that their schema gives. Owns R8.
+  type that holds what their schemas give. Owns R8.
 
   Returns: [{name, type, field, sensitive, encoding, encodings, is_always_there, first_batch}]; `encodings` are those that
   its records came in, '' for records without a schema, and `first_batch` the landing of the first of them; none and false
@@ -38,7 +38,7 @@
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
         {%- for row in fields_seen(feed) -%}
             {%- do seen.update({row[1]: {
-                'type': row[2], 'encodings': fromjson(row[3]) | sort, 'shapes': row[4], 'first_batch': row[5]
+                'types': fromjson(row[2]), 'encodings': fromjson(row[3]) | sort, 'shapes': row[4], 'first_batch': row[5]
             }}) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -58,11 +58,45 @@
         {%- set name = field if is_free else field | replace('\u0000', '') ~ '_' ~ local_md5(field)[:8] -%}
         {%- do taken.append(name | upper | lower) -%}
         {%- do found.append({
-            'name': name, 'type': told.type, 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
+            'name': name, 'type': common_type(told.types), 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
             'is_always_there': told.shapes == shapes, 'first_batch': told.first_batch
         }) -%}
     {%- endfor -%}
     {{ return(found) }}
+{%- endmacro %}
+
+
+{#-
+  The one type that holds all values of some: of whole numbers, decimals and moments the widest, and text where they have
+  nothing in common. It depends on which types there are, and not on which came first (G1).
+-#}
+{% macro common_type(types) -%}
+    {%- set digits = {'boolean': 1, 'tinyint': 3, 'smallint': 5, 'int': 10, 'bigint': 19} -%}
+    {%- set kinds = [] -%}
+    {%- set sizes = {'whole': [0], 'fraction': [0]} -%}
+    {%- for type in types -%}
+        {%- set size = modules.re.findall('[0-9]+', type) | map('int') | list if type.startswith('decimal') else [digits.get(type), 0] -%}
+        {%- do kinds.append(
+            'decimal' if type.startswith('decimal') else 'integral' if type in digits else 'floating' if is_floating(type) else type
+        ) -%}
+        {%- do sizes.whole.append((size[0] or 0) - size[1]) -%}
+        {%- do sizes.fraction.append(size[1]) -%}
+    {%- endfor -%}
+    {%- set kinds = kinds | unique | sort -%}
+    {%- set whole, fraction = sizes.whole | max, sizes.fraction | max -%}
+    {%- if types | length == 1 -%}
+        {{ return(types[0]) }}
+    {%- elif kinds == ['integral'] -%}
+        {{ return((digits | dictsort(by='value') | map('first') | select('in', types) | list)[-1]) }}
+    {%- elif kinds in (['decimal'], ['decimal', 'integral']) and whole + fraction <= 38 -%}
+        {{ return('decimal(' ~ (whole + fraction) ~ ',' ~ fraction ~ ')') }}
+    {#- A double has every whole number of ten digits. -#}
+    {%- elif kinds == ['floating'] or (kinds == ['floating', 'integral'] and whole <= digits.int) -%}
+        {{ return('double') }}
+    {%- elif kinds == ['date', 'timestamp_ntz'] -%}
+        {{ return('timestamp_ntz') }}
+    {%- endif -%}
+    {{ return('string') }}
 {%- endmacro %}
 
 

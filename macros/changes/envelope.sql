@@ -20,7 +20,7 @@
 {% macro envelope_ddl(columns, among, documents=false, source_fields=[]) -%}
     {%- set row = 'string' if documents else row_ddl(columns) -%}
     {%- set block -%}
-        op: string, ts_ms: string, source: {{ source_ddl(among, source_fields) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
+        op: string, ts_ms: string, ts_us: string, ts_ns: string, source: {{ source_ddl(among, source_fields) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
         {{- ', `updateDescription`: ' ~ description_ddl() if documents }}
     {%- endset -%}
     struct<payload: struct<{{ block }}>, {{ block }}>
@@ -30,7 +30,7 @@
 {#- Expression: the envelope of a value without a schema around it. -#}
 {% macro without_payload(value, documents=false) -%}
     named_struct(
-        {%- for part in ['op', 'ts_ms', 'source', 'transaction', 'before', 'after'] + (['updateDescription'] if documents else []) -%}
+        {%- for part in ['op', 'ts_ms', 'ts_us', 'ts_ns', 'source', 'transaction', 'before', 'after'] + (['updateDescription'] if documents else []) -%}
             '{{ part }}', {{ value }}.{{ part }}{{ ', ' if not loop.last }}
         {%- endfor -%}
     )

@@ -249,14 +249,14 @@
           offset and, of the last log, the highest position, its server, the latest time, and the highest place
           of a snapshot read (S in R4)
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
-      late: [label, topic, partition, lowest offset] of the partitions in which it did
+      late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
 -#}
 {% macro account_of_log(relation, tops) -%}
     {%- set rows = run_query(log_account(relation, tops)) -%}
     {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false, late=[], bounds=[0, none, 0]) -%}
     {%- set known = {} -%}
-    {%- for top in tops -%}{%- do known.update({top[:3] | string: top[3]}) -%}{%- endfor -%}
+    {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row[0], row[1], row[2] | int] -%}
         {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 14)) -%}
@@ -268,8 +268,9 @@
             row[3] | int, row[4] | int, row[5], row[6], none if row[7] is none else row[7] | int,
             none if row[8] is none else row[8] | int
         ]) -%}
-        {%- if row[9] | int <= known.get(place | string, -1) -%}
-            {%- do account.late.append(place + [row[9] | int]) -%}
+        {%- set top = known.get(place | string) -%}
+        {%- if top and row[9] | int <= top[3] -%}
+            {%- do account.late.append(place + [row[9] | int, top[4]]) -%}
         {%- endif -%}
         {%- if row[10] or account.late -%}
             {%- set account.is_doubtful = true -%}

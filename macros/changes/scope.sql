@@ -36,6 +36,9 @@
     {%- set encodings = {} -%}
     {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
     {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
+    {%- set mixed = [] -%}
+    {%- for spec in captured.columns if rests_on_encodings(spec) -%}{%- do mixed.append(spec.name) -%}{%- endfor -%}
+    {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(

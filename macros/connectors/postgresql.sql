@@ -134,11 +134,11 @@
 
 
 {#-
-  Whether records that came late stand before reads that the log has: S of the newest snapshot, which is all that is known
-  of them without looking, is not theirs.
+  Whether records that came late stand before reads that the log has, or can be in a log of the source that has ended (R5):
+  S of the newest snapshot of the last log, which is all that is known of them without looking, is not theirs.
 
   Args:
-      late: [label, topic, partition, lowest offset] of each partition with such records
+      late: [label, topic, partition, lowest offset, last log] of each partition with such records
 -#}
 {% macro stand_before_reads(log, late, scope) -%}
     {%- if not late or not scope.hazards.get('reads')
@@ -148,7 +148,8 @@
     {{ return(run_query(
         'select 1 from ' ~ log ~ ' as log join (' ~ list_as_rows(late, 'late', 'array<array<string>>') ~ ') as told'
         ~ ' on log.source_label = late[0] and log.topic = late[1] and log.`partition` = cast(late[2] as int)'
-        ~ ' and log.`offset` > cast(late[3] as bigint) where ' ~ is_snapshot_read() ~ ' limit 1'
+        ~ ' and (log.`offset` > cast(late[3] as bigint) or log.log_number < cast(late[4] as int)) where '
+        ~ is_snapshot_read() ~ ' limit 1'
     ) | length > 0) }}
 {%- endmacro %}
 

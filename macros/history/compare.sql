@@ -94,7 +94,8 @@
     {%- set differs -%}
         not {{ value }} <=> {{ comparable(older ~ 'state.' ~ quoted(spec.name), spec.type) }}
         {%- if hazards.inexact %}
-        or not {{ newer }}exact_values[{{ name }}] <=> {{ older }}exact_values[{{ name }}]
+        or not {{ comparable_text(newer ~ 'exact_values[' ~ name ~ ']', spec.type) }}
+            <=> {{ comparable_text(older ~ 'exact_values[' ~ name ~ ']', spec.type) }}
         {%- endif %}
         {%- if hazards.unavailable %}
         or array_contains({{ newer }}unresolved_columns, {{ name }}) != array_contains({{ older }}unresolved_columns, {{ name }})
@@ -118,6 +119,16 @@
 {% macro comparable(column, type) -%}
     {%- set depth = (type | lower).count('map<') -%}
     {{ column if not depth else 'sort_array(map_entries(' ~ column ~ '))' if depth == 1 and type.startswith('map') else exact_json(column) }}
+{%- endmacro %}
+
+
+{#- Expression: the exact text of a value in a form that can be compared: of a number without needless zeros. -#}
+{% macro comparable_text(text, type) -%}
+    {%- if kind_of(type) == 'number' -%}
+        regexp_replace({{ text }}, '^[+]?(-?)(?=[.]?[0-9])0*([0-9]*)(?:[.]0*|([.][0-9]*[1-9])0*|)$', '$1$2$3')
+    {%- else -%}
+        {{ text }}
+    {%- endif -%}
 {%- endmacro %}
 
 

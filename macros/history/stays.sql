@@ -125,12 +125,17 @@ stays as (
 {%- endmacro %}
 
 
-{#- Expression: whether a change begins another transaction than the change before it. Reads stand alone. Owns R11. -#}
+{#-
+  Expression: whether a change begins another transaction than the change before it. Reads stand alone, and a server that
+  was restored gives numbers again (R5). Owns R11.
+-#}
 {% macro starts_transaction(granularity) -%}
     {%- if granularity == 'event' -%}
         true
     {%- else -%}
-        transaction_id is null or not transaction_id <=> lag(transaction_id) over by_place
+        transaction_id is null
+        or not transaction_id <=> lag(transaction_id) over by_place
+        or not {{ log_of('position') }} <=> lag({{ log_of('position') }}) over by_place
     {%- endif -%}
 {%- endmacro %}
 

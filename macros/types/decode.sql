@@ -122,6 +122,22 @@
 {%- endmacro %}
 
 
+{#- Whether records of a text column hold maps: their fields have no order, and JSON is given the same. -#}
+{% macro has_maps(spec) -%}
+    {{ return(kind_of(spec.type) == 'text' and 'map' in (spec.encodings or [])) }}
+{%- endmacro %}
+
+
+{#-
+  Whether a value is read otherwise for what other records of the column came in: then what was read before those came is
+  read again (G2).
+-#}
+{% macro rests_on_encodings(spec) -%}
+    {%- set is_mixed = (spec.encodings or []) | length > 1 -%}
+    {{ return(is_mixed and (has_maps(spec) or is_free(spec) or (kind_of(spec.type) == 'text' and has_decimals(spec)))) }}
+{%- endmacro %}
+
+
 {#- Whether records of a column hold decimals in their own form: JSON then tells base64 from a number. -#}
 {% macro has_decimals(spec) -%}
     {%- for seen in spec.encodings or [''] if 'Decimal' in effective_encoding(seen, spec) -%}
@@ -169,7 +185,7 @@
 
 {% macro plain_of(text, json, encoding, spec) -%}
     {%- set kind = kind_of(spec.type) -%}
-    {%- if kind == 'text' and 'map' in (spec.encodings or []) and encoding in ('map', 'io.debezium.data.Json') -%}
+    {%- if has_maps(spec) and encoding in ('map', 'io.debezium.data.Json') -%}
         {{ sorted_map(text) }}
     {%- elif kind -%}
         {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type) }}

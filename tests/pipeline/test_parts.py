@@ -6,9 +6,10 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zlib import crc32
 
 import pytest
@@ -16,8 +17,10 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
-from tests.projects import empty_project, forget_tables, land, rows_of, run_models
+from tests.projects import empty_project, forget_tables, land, microseconds, rows_of, run_models
 
+# A column's schema, where it has one, and a value as JSON has it.
+Encoded: TypeAlias = tuple[dict[str, Any] | None, Any]
 PLACEHOLDER = "__debezium_unavailable_value"
 HUGE = "9" * 30
 
@@ -64,6 +67,15 @@ class Orders:
             "value": json.dumps(image | {"source": source, "op": op, "ts_ms": place}),
             "headers": [{"key": name, "value": json.dumps(key)} for name, key in (headers or {}).items()],
         }  # fmt: skip
+
+    def described(self, op: str, row: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """A change whose schema says of columns how they are encoded."""
+        record = self.record(op, row)
+        fields = [{"field": name, "optional": True, "type": "string", **schema} for name, schema in schemas.items()]
+        fields = [{"field": "id", "type": "int32", "optional": False}, *fields]
+        envelope = [{"field": image, "type": "struct", "fields": fields} for image in ("before", "after")]
+        schema = {"type": "struct", "fields": envelope}
+        return record | {"value": json.dumps({"schema": schema, "payload": json.loads(record["value"])})}
 
     def declare(self, was: str, now: str, file: str = "models/silver/changes/{}_changes.sql") -> None:
         """Declare something otherwise."""
@@ -174,6 +186,74 @@ def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Ord
     orders.declare("'decimal(10,2)'", "'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'")
     orders.build()
     assert orders.versions("state", "exact_values") == [(Decimal("0.01"), [])]
+
+
+def test_a_number_that_its_type_can_not_hold_is_compared_as_a_number(orders: Orders) -> None:
+    states = ["1.255", "1.2550", "001.255", "1.256", "1.256000", "n/a", "n/a0"]
+    orders.send(*[("u", {"id": 1, "state": state}, {}) for state in states])
+    orders.declare("'state': 'string'", "'state': 'decimal(10,2)'")
+    orders.build()
+    assert [dict(exact)["state"] for [exact] in orders.versions("exact_values")] == ["1.255", "1.256", "n/a", "n/a0"]
+
+
+def test_an_envelope_s_time_has_microseconds_where_the_source_tells_none(orders: Orders) -> None:
+    record = orders.record("c", {"id": 1, "state": "new"})
+    value = json.loads(record["value"])
+    value["source"]["ts_ms"] = 0
+    value |= {"ts_ms": 1_704_067_200_123, "ts_us": 1_704_067_200_123_456, "ts_ns": 1_704_067_200_123_456_789}
+    orders.land(record | {"value": json.dumps(value)})
+    orders.build()
+    assert [microseconds(moment) for [moment] in orders.versions("valid_from")] == [1_704_067_200_123_456]
+
+
+def _decimal(precision: int, scale: int) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": parameters}
+
+
+_DATE = {"type": "int32", "name": "io.debezium.time.Date"}
+_MICROSECONDS = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+# Two encodings of a column in turn, a value in each; the type of the column, and what it holds of both values.
+UNDECLARED: dict[str, tuple[Encoded, Encoded, str, list[Any]]] = {
+    "narrower": (({"type": "int64"}, 1 << 40), ({"type": "int32"}, 2), "bigint", [1 << 40, 2]),
+    "wider": (({"type": "int16"}, 1), ({"type": "int64"}, 1 << 40), "bigint", [1, 1 << 40]),
+    "flag": (({"type": "int16"}, 0), ({"type": "boolean"}, True), "smallint", [0, 1]),
+    "scale": ((_decimal(10, 2), "AQ=="), (_decimal(12, 6), "AQ=="), "decimal(14,6)",
+              [Decimal("0.01"), Decimal("0.000001")]),
+    "whole": (({"type": "int64"}, 1 << 60), (_decimal(5, 2), "AQ=="), "decimal(21,2)",
+              [Decimal(1 << 60), Decimal("0.01")]),
+    "too_wide": ((_decimal(38, 0), "AQ=="), (_decimal(38, 10), "AQ=="), "string", ["1", "0.0000000001"]),
+    "floating": (({"type": "double"}, 0.5), ({"type": "float"}, 0.25), "double", [0.5, 0.25]),
+    "counted": (({"type": "double"}, 0.5), ({"type": "int32"}, 3), "double", [0.5, 3.0]),
+    "inexact": (({"type": "double"}, 0.5), ({"type": "int64"}, 3), "string", ["0.5", "3"]),
+    "moment": ((_MICROSECONDS, 1_000_001), (_DATE, 1), "timestamp_ntz",
+               [datetime(1970, 1, 1, 0, 0, 1, 1), datetime(1970, 1, 2)]),
+    "renamed": (({"type": "int32"}, 1), ({"type": "string"}, "one"), "string", ["1", "one"]),
+    "untold": (({"type": "int32"}, 1), (None, 2), "int", [1, 2]),
+}  # fmt: skip
+
+
+def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(orders: Orders) -> None:
+    orders.land(orders.record("c", {"id": 0, "state": "new"}))
+    for number in (0, 1):
+        columns = {name: case[:2][number] for name, case in UNDECLARED.items()}
+        row = {"id": 1, "state": str(number)} | {name: value for name, (_, value) in columns.items()}
+        schemas = {name: schema for name, (schema, _) in columns.items() if schema is not None}
+        orders.land(orders.described("u", row, {"state": {}} | schemas))
+        orders.build()
+
+    types = dict(orders.spark.table(f"gold.{orders.source}__public__orders_history").dtypes)
+    assert {name: types[name] for name in UNDECLARED} == {name: case[2] for name, case in UNDECLARED.items()}
+    assert orders.versions(*UNDECLARED)[1:] == list(zip(*(case[3] for case in UNDECLARED.values()), strict=True))
+
+
+def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Orders) -> None:
+    as_json = {"state": {"name": "io.debezium.data.Json"}}
+    orders.land(orders.described("c", {"id": 1, "state": '{"b": "2", "a": "1"}'}, as_json))
+    orders.build()
+    orders.land(orders.described("u", {"id": 1, "state": {"a": "1", "b": "2"}}, {"state": {"type": "map"}}))
+    orders.build()
+    assert len(orders.versions("state")) == 1
 
 
 def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> None:
