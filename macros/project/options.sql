@@ -13,7 +13,7 @@
             'columns': {
                 'takes': 'mapping', 'rule': 'R6, R8',
                 'about': 'Column → Spark type, or → the options of a column below. A column that is seen and not'
-                    ~ ' declared is carried with the type that its schema gives, and hidden as sensitive.',
+                    ~ ' declared is carried with a type that holds what its schemas give, and hidden as sensitive.',
             },
             'key': {
                 'takes': 'names', 'default': none, 'rule': 'R18',
