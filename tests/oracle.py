@@ -551,14 +551,16 @@ def _new_log(changes: list[Change]) -> Change | None:
     Somewhere behind it the position falls back, and time or server say that the change isn't late. The new log begins
     with the first change behind the old one's highest position.
     """
-    highest, latest = 0, changes[0].time
+    highest, latest, told = 0, changes[0].time, changes[0]
     for number, change in enumerate(changes):
         falls = change.position < changes[highest].position
-        servers = {_server(change), _server(changes[highest])} - {None}
+        servers = {_server(change), _server(told)} - {None}
         if falls and (change.time > latest or len(servers) > 1):
             return changes[highest + 1]
         latest = max(latest, change.time)
         highest = number if change.position >= changes[highest].position else highest
+        if _server(change) and (_server(told) is None or change.position >= told.position):
+            told = change
     return None
 
 

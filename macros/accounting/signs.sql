@@ -144,7 +144,7 @@
             {{ 'greatest(' if is_new }}max(log.position) over (
                 partition by log.source_label, log.topic, log.`partition`, log.log_number
                 order by log.`offset` rows between unbounded preceding and 1 preceding
-            ){{ ', top.highest.position)' if is_new }} as highest
+            ){{ ', top.position)' if is_new }} as highest
         from {{ log }} as log
         {%- if is_new %}
         left join ({{ tops_as_rows(account.tops) }}) as top

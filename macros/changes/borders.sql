@@ -173,7 +173,8 @@
     from (
         select
             *,
-            max(struct(position, server, `offset`, next_offset)) over before as highest,
+            max(struct(position, `offset`, next_offset)) over before as highest,
+            max({{ place_of_server('position', 'server') }}) over before as told,
             max(changed_at) over before as latest
         from (
             select
@@ -188,15 +189,24 @@
             order by `offset` rows between unbounded preceding and 1 preceding
         )
     ) as followed
-    where {{ begins_new_log('highest', 'latest') }}
+    where {{ begins_new_log('highest.position', 'told', 'latest') }}
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
 {%- endmacro %}
 
 
-{#- Condition: whether a change can't be in the log whose highest position and latest time before it are given. -#}
-{% macro begins_new_log(highest, latest) -%}
-    position < {{ highest }}.position and (changed_at > {{ latest }} or server != {{ highest }}.server)
+{#-
+  Condition: whether a change can't be in the log of which is given what was before it: the highest position, the highest
+  that tells its server (reads of MySQL tell none), and the latest time.
+-#}
+{% macro begins_new_log(highest, told, latest) -%}
+    position < {{ highest }} and (changed_at > {{ latest }} or server != {{ told }}.server)
+{%- endmacro %}
+
+
+{#- Expression: a position with its server; NULL where none is told. -#}
+{% macro place_of_server(position, server) -%}
+    if({{ server }} is null, null, struct({{ position }} as position, {{ server }} as server))
 {%- endmacro %}
 
 

@@ -246,8 +246,8 @@
   Returns: {hazards, tops, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
       tops: [label, topic, partition, offset, log_number, position, server, time in µs, S] of each partition: the highest
-          offset and, of the last log, the highest position, its server, the latest time, and the highest place
-          of a snapshot read (S in R4)
+          offset and, of the last log, the highest position, the server of the highest that tells one, the latest time, and
+          the highest place of a snapshot read (S in R4)
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
@@ -259,7 +259,7 @@
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row[0], row[1], row[2] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 14)) -%}
+        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 15)) -%}
         {%- set account.bounds = [
             account.bounds[0] + row[11] | int, [account.bounds[1], row[12]] | reject('none') | min | default(none, true),
             account.bounds[2] + row[13] | int
@@ -269,7 +269,8 @@
             none if row[8] is none else row[8] | int
         ]) -%}
         {%- set top = known.get(place | string) -%}
-        {%- if top and row[9] | int <= top[3] -%}
+        {#- Offsets of a topic's former life don't compare with those of its last. -#}
+        {%- if top and (row[9] | int <= top[3] or row[14] | int < top[4]) -%}
             {%- do account.late.append(place + [row[9] | int, top[4]]) -%}
         {%- endif -%}
         {%- if row[10] or account.late -%}
@@ -289,19 +290,28 @@
         max(`offset`) as highest_offset,
         max(log_number) as last_log,
         max(struct(log_number, position, server)).position as position,
-        max(struct(log_number, position, server)).server as server,
+        if(
+            max(if(server is null, null, log_number)) = max(log_number),
+            max(if(server is null, null, struct(log_number, position, server))).server,
+            null
+        ) as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
         max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
         min(`offset`) as lowest_offset,
-        count_if(({{ begins_new_log('highest', 'latest') }}) or `offset` = last_offset) as doubts,
+        count_if(({{ begins_new_log('highest', 'told', 'latest') }}) or `offset` = last_offset) as doubts,
         count(*) as changes,
         min(position) as lowest_position,
         count_if(position is null) as placeless_changes,
+        min(log_number) as lowest_log,
         {{ hazard_counts() }}
     from (
         select
             log.*,
-            greatest(max(struct(log.position, log.server)) over before, top.highest) as highest,
+            greatest(max(log.position) over before, top.position) as highest,
+            greatest(
+                max({{ place_of_server('log.position', 'log.server') }}) over before,
+                {{ place_of_server('top.position', 'top.server') }}
+            ) as told,
             greatest(max(log.changed_at) over before, top.latest) as latest,
             lag(log.`offset`) over by_offset as last_offset
         from (select *, {{ snapshot_place() }} as place_of_read from {{ relation }}) as log
@@ -331,7 +341,8 @@
         cast(top[2] as int) as `partition`,
         cast(top[3] as bigint) as highest_offset,
         cast(top[4] as int) as log_number,
-        struct(top[5] as position, top[6] as server) as highest,
+        top[5] as position,
+        top[6] as server,
         timestamp_micros(cast(top[7] as bigint)) as latest,
         cast(top[8] as bigint) as snapshot_place
     from ({{ list_as_rows(tops, 'top', 'array<array<string>>') }}) as told
@@ -353,10 +364,10 @@
         {%- if before is none or before[4] < top[4] -%}
             {%- do tops.update({place: top}) -%}
         {%- elif before[4] == top[4] -%}
-            {%- set position = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | sort(attribute=0) | last -%}
+            {%- set of_server = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | selectattr(1) | sort(attribute=0) | last -%}
             {%- do tops.update({place: top[:3] + [
-                [before[3], top[3]] | max, top[4], position[0], position[1], [before[7] or 0, top[7] or 0] | max,
-                [before[8] or 0, top[8] or 0] | max
+                [before[3], top[3]] | max, top[4], [before[5] or '', top[5] or ''] | max,
+                of_server[1] if of_server else none, [before[7] or 0, top[7] or 0] | max, [before[8] or 0, top[8] or 0] | max
             ]}) -%}
         {%- endif -%}
     {%- endfor -%}

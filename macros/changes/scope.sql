@@ -36,8 +36,10 @@
     {%- set encodings = {} -%}
     {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
     {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
-    {%- set mixed = [] -%}
-    {%- for spec in captured.columns if rests_on_encodings(spec) -%}{%- do mixed.append(spec.name) -%}{%- endfor -%}
+    {%- set mixed = {} -%}
+    {%- for spec in captured.columns if rests_on_encodings(spec) -%}
+        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec), is_free(spec)]}) -%}
+    {%- endfor -%}
     {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
@@ -143,8 +145,10 @@
 {%- endmacro %}
 
 
-{#- Whether changes that the log has stand behind records landed since, in a partition of the topic. -#}
+{#- Whether changes that the log has stand, or may stand, behind records landed since, in a partition of the topic. -#}
 {% macro is_out_of_order(of_feed, scope) -%}
+    {#- Offsets of a topic's lives don't compare. -#}
+    {%- for border in scope.borders if border.anew -%}{{ return(true) }}{%- endfor -%}
     {{ return(run_query(
         'select 1 from (select source_label, topic, `partition`, min(`offset`) as low' ~ of_feed ~ ' and batch_id > '
         ~ scope.after ~ ' group by source_label, topic, `partition`) as new join (' ~ tops_as_rows(scope.tops)

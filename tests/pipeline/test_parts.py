@@ -249,11 +249,14 @@ def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(ord
 
 def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Orders) -> None:
     as_json = {"state": {"name": "io.debezium.data.Json"}}
-    orders.land(orders.described("c", {"id": 1, "state": '{"b": "2", "a": "1"}'}, as_json))
+    orders.land(
+        orders.described("c", {"id": 1, "state": '{"b": "2", "a": "1"}'}, as_json),
+        orders.described("c", {"id": 2, "state": "AQ=="}, {"state": _decimal(10, 2)}),
+    )
     orders.build()
     orders.land(orders.described("u", {"id": 1, "state": {"a": "1", "b": "2"}}, {"state": {"type": "map"}}))
     orders.build()
-    assert len(orders.versions("state")) == 1
+    assert orders.versions("id", "state") == [(1, '{"a":"1","b":"2"}'), (2, "0.01")]
 
 
 def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> None:
