@@ -26,6 +26,7 @@ PROBLEMS = {
     "document_undeclared": "a document, and its model declares rows: declare `documents=true`, or write the model"
     " anew with `tidemark scaffold`, and build again",
     "row_not_document": "a row, and its model declares documents: leave `documents` out, and build again",
+    "row_not_read": "its row after the change is no JSON object",
     "document_not_read": "its document, or what an update did to it, is no JSON object",
     "document_without_id": "its record's key has no field `id`",
     "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again",

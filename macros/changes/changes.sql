@@ -448,13 +448,26 @@ placed as (
         when {{ tells_documents }} then 'document_undeclared'
         {%- endif %}
         when op != 'r' and place is null then 'position_unknown'
+        {%- if not documents %}
+        when op in ('c', 'u', 'r') and not has_after then 'row_not_read'
+        {%- endif %}
         {%- if key %}
         when {% for spec in columns if spec.name in key -%}
-            {{ 'or ' if not loop.first }}key_typed.{{ quoted(spec.name) }} is null and key_text.{{ quoted(spec.name) }} is not null
+            {{ 'or ' if not loop.first }}{{ is_key_undecoded(quoted(spec.name), documents) }}
         {% endfor -%}
             then 'key_not_decoded'
         {%- endif %}
     end
+{%- endmacro %}
+
+
+{#- Condition: whether a column of the key has a text that its type can't hold, in the record's key or else in the row. -#}
+{% macro is_key_undecoded(name, documents) -%}
+    key_typed.{{ name }} is null and key_text.{{ name }} is not null
+    {%- if not documents %}
+    or key_text.{{ name }} is null and coalesce(after_typed.{{ name }}, before_typed.{{ name }}) is null
+        and coalesce(after_text.{{ name }}, before_text.{{ name }}) is not null
+    {%- endif -%}
 {%- endmacro %}
 
 

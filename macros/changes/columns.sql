@@ -51,12 +51,13 @@
         )) -%}
     {%- endfor -%}
     {%- set fields = declared | map(attribute='field') | list -%}
-    {%- set taken = declared | map(attribute='name') | map('upper') | map('lower') | list + own_columns() -%}
+    {%- set taken = own_columns() -%}
+    {%- for spec in declared -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
     {%- for field, told in seen.items() if field not in fields -%}
         {#- Readers other than Spark give a table with a NUL in a name up. -#}
-        {%- set is_free = field and '\u0000' not in field and field | upper | lower not in taken -%}
+        {%- set is_free = field and '\u0000' not in field and folded(field) not in taken -%}
         {%- set name = field if is_free else field | replace('\u0000', '') ~ '_' ~ local_md5(field)[:8] -%}
-        {%- do taken.append(name | upper | lower) -%}
+        {%- do taken.append(folded(name)) -%}
         {%- do found.append({
             'name': name, 'type': common_type(told.types), 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
             'is_always_there': told.shapes == shapes, 'first_batch': told.first_batch
@@ -74,7 +75,9 @@
     {%- set digits = {'boolean': 1, 'tinyint': 3, 'smallint': 5, 'int': 10, 'bigint': 19} -%}
     {%- set kinds = [] -%}
     {%- set sizes = {'whole': [0], 'fraction': [0]} -%}
+    {%- set items = [] -%}
     {%- for type in types -%}
+        {%- do items.append(item_type(type) if is_array(type) else none) -%}
         {%- set size = modules.re.findall('[0-9]+', type) | map('int') | list if type.startswith('decimal') else [digits.get(type), 0] -%}
         {%- do kinds.append(
             'decimal' if type.startswith('decimal') else 'integral' if type in digits else 'floating' if is_floating(type) else type
@@ -86,13 +89,18 @@
     {%- set whole, fraction = sizes.whole | max, sizes.fraction | max -%}
     {%- if types | length == 1 -%}
         {{ return(types[0]) }}
+    {%- elif items and none not in items -%}
+        {{ return('array<' ~ common_type(items | unique | list) ~ '>') }}
     {%- elif kinds == ['integral'] -%}
         {{ return((digits | dictsort(by='value') | map('first') | select('in', types) | list)[-1]) }}
     {%- elif kinds in (['decimal'], ['decimal', 'integral']) and whole + fraction <= 38 -%}
         {{ return('decimal(' ~ (whole + fraction) ~ ',' ~ fraction ~ ')') }}
-    {#- A double has every whole number of ten digits. -#}
+    {#- A double has every whole number of ten digits; as a decimal one number has one spelling. -#}
     {%- elif kinds == ['floating'] or (kinds == ['floating', 'integral'] and whole <= digits.int) -%}
         {{ return('double') }}
+    {%- elif 'floating' in kinds and not kinds | reject('in', ['decimal', 'floating', 'integral']) | list
+        and whole <= 20 and fraction <= 18 -%}
+        {{ return('decimal(38,18)') }}
     {%- elif kinds == ['date', 'timestamp_ntz'] -%}
         {{ return('timestamp_ntz') }}
     {%- endif -%}
@@ -147,11 +155,12 @@
 {%- endmacro %}
 
 
-{#- The names of those fields, as JSON and a regular expression spell them. -#}
+{#- The names of those fields, as JSON and a regular expression spell them: JSON can spell letters by their numbers. -#}
 {% macro long_numbers(columns) -%}
     {%- set names = [] -%}
     {%- for spec in columns if has_long_numbers(spec) -%}
-        {%- do names.append(modules.re.escape(spec.field | replace('\\', '\\\\') | replace('"', '\\"'))) -%}
+        {%- set spelled = [spec.field | replace('\\', '\\\\') | replace('"', '\\"'), tojson(spec.field)[1:-1]] -%}
+        {%- for one in spelled | unique(case_sensitive=true) -%}{%- do names.append(modules.re.escape(one)) -%}{%- endfor -%}
     {%- endfor -%}
     {{ return(names) }}
 {%- endmacro %}
@@ -184,13 +193,17 @@
 {%- endmacro %}
 
 
-{#-
-  Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. Spark takes letters
-  for one that are alike in upper case (`ı` and `i`) or in lower.
--#}
+{#- A name as Spark compares it: letters are one that are alike in upper case (`ı` and `i`) or in lower (`İ` and `i`). -#}
+{% macro folded(name) -%}
+    {{ return(name | replace('\u0130', 'i') | upper | lower) }}
+{%- endmacro %}
+
+
+{#- Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. -#}
 {% macro is_case_sensitive(columns) -%}
-    {%- set folded = columns | map(attribute='field') | map('upper') | map('lower') | list -%}
-    {{ return(folded | unique(case_sensitive=true) | list | length < columns | length) }}
+    {%- set names = [] -%}
+    {%- for spec in columns -%}{%- do names.append(folded(spec.field)) -%}{%- endfor -%}
+    {{ return(names | unique(case_sensitive=true) | list | length < columns | length) }}
 {%- endmacro %}
 
 

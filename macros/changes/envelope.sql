@@ -42,16 +42,25 @@
         struct<payload: map<string, variant>>
     {%- elif key -%}
         {%- set row = row_ddl(columns, key) -%}
-        struct<payload: {{ row }}, {{ row[7:-1] }}>
+        struct<payload: {{ row }}{{ ', ' ~ row[7:-1] if not has_payload(columns, key) }}>
     {%- else -%}
         struct<payload: string>
     {%- endif -%}
 {%- endmacro %}
 
 
+{#- Whether a column of the key is named as what a schema stands beside: a key without one is then that of the row. -#}
+{% macro has_payload(columns, key) -%}
+    {%- for spec in columns if spec.name in key and folded(spec.field) == 'payload' -%}{{ return(true) }}{%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
 {% macro struct_of(row, columns, key) -%}
     {%- if is_case_sensitive(columns) -%}
         cast(null as map<string, variant>)
+    {%- elif has_payload(columns, key) -%}
+        cast(null as {{ row_ddl(columns, key) }})
     {%- elif key -%}
         named_struct(
             {%- for spec in columns if spec.name in key -%}

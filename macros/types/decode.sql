@@ -19,6 +19,7 @@
             'boolean': boolean_digits,
             'io.debezium.time.MicroDuration': number_digits,
             'io.debezium.time.Interval': interval_microseconds,
+            'int32': whole_digits, 'int64': whole_digits,
             'float': number_digits, 'float32': number_digits, 'double': number_digits, 'float64': number_digits,
             'string': text_digits, '': any_number_digits,
         },
@@ -187,6 +188,8 @@
     {%- set kind = kind_of(spec.type) -%}
     {%- if has_maps(spec) and encoding in ('map', 'io.debezium.data.Json') -%}
         {{ sorted_map(text) }}
+    {%- elif kind == 'text' and encoding.startswith('array:') -%}
+        {{ plain_array(text, encoding, 'string') }}
     {%- elif kind -%}
         {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type) }}
     {%- elif is_array(spec.type) -%}
@@ -219,7 +222,7 @@
     {%- elif is_floating(type) -%}
         {#- A number that the type has no room for would be cast to infinity. -#}
         case
-            when abs(try_cast({{ text }} as {{ type }})) < cast('Infinity' as {{ type }})
+            when {{ text }} rlike '^[-+.0-9eE]+$' and abs(try_cast({{ text }} as {{ type }})) < cast('Infinity' as {{ type }})
                 or {{ text }} rlike '^[-+]?(Infinity|NaN)$'
                 then try_cast({{ text }} as {{ type }})
         end
@@ -326,6 +329,16 @@
 {#- A decimal as text, as connectors write it in their mode `string`. -#}
 {% macro text_digits(text, encoding=none, type=none) -%}
     {{ digits_for(number_digits(text), type) }}
+{%- endmacro %}
+
+
+{#- A whole number that a floating type would round is held back. -#}
+{% macro whole_digits(text, encoding=none, type=none) -%}
+    {%- if is_floating(type or '') -%}
+        if(try_cast(try_cast({{ text }} as {{ type }}) as decimal(38, 0)) = try_cast({{ text }} as decimal(38, 0)), {{ text }}, {{ held_back(text) }})
+    {%- else -%}
+        {{ text }}
+    {%- endif -%}
 {%- endmacro %}
 
 
@@ -712,9 +725,10 @@
             when try_cast({{ text }} as bigint) between -62135596800000000 and 253402300799999999
                 then cast(timestamp_micros(try_cast({{ text }} as bigint)) as {{ type }})
         end
-        when {{ text }} rlike '^(?!0000)[0-9]{4}-' and not {{ has_nanoseconds(text) }}
-            and try_cast({{ text }} as {{ type }}) between {{ type }}'0001-01-01' and {{ type }}'9999-12-31 23:59:59.999999'
-            then try_cast({{ text }} as {{ type }})
+        when {{ text }} rlike '^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)' and not {{ has_nanoseconds(text) }}
+            and try_cast({{ text }} as timestamp) between timestamp'0001-01-01' and timestamp'9999-12-31 23:59:59.999999'
+            {#- Through the session's time zone, UTC: a cast to one without a zone drops the offset. -#}
+            then cast(try_cast({{ text }} as timestamp) as {{ type }})
     end
 {%- endmacro %}
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
-from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS, has_half_letters, text_of
+from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, text_of
 from spark_jobs.names import feed
 
 ROW_OPS = ("c", "u", "r")
@@ -31,7 +31,7 @@ _SOURCE = (
 )
 _BLOCK_NAMES = (
     "op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type",
-    "ts_ms", "additional_data", "type",
+    "ts_ms", "ts_us", "ts_ns", "additional_data", "type",
 )  # fmt: skip
 _BLOCKS = ", ".join(f"{name} {_SOURCE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
 _KEY = "serverName string"
@@ -76,6 +76,7 @@ _SIGNALS = ("log", "schema-changes", *(f"{what}-snapshot" for what in ("execute"
 _PLACES = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
 _FIRST_MILLIS = -62135596800000  # the beginning of the year 1
+_CLOCKS = ("e", "e.source")
 _TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
 
 
@@ -136,7 +137,7 @@ def _routed(records: DataFrame) -> DataFrame:
     is_row = F.col("kind").isin("change", "truncate")
     shape = F.when(F.col("kind") == "change", _shape("v.schema", F.col("e.after"), "e.source.connector"))
     key_payload = F.when(F.array_contains("key_names", "payload"), F.get_json_object("key_text", "$.payload"))
-    key_names = F.when(F.col("key_payload").isNotNull(), F.json_object_keys("key_payload")).otherwise(
+    key_names = F.when(F.col("key_payload").startswith("{"), F.json_object_keys("key_payload")).otherwise(
         F.col("key_names")
     )
     key_fields = F.when(F.size("key_names") > 1, F.array_distinct("key_names")).otherwise(F.col("key_names"))
@@ -221,6 +222,7 @@ def _reason() -> Column:
         .when(F.col("is_tombstone"), F.lit(None))
         .when(~_is_unicode("value"), "not-unicode")
         .when(F.col("v").isNull() | (F.col("v._malformed").isNotNull() & ~_is_object()), "value-not-json")
+        .when(goes_on(F.col("value_text")), "value-not-json")
         .when(F.col("v._malformed").isNotNull(), "no-envelope")
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other & ~is_schema_change, F.lit(None))
@@ -255,13 +257,13 @@ def _has_message() -> Column:
 
 def _has_time() -> Column:
     """Whether a time is told; 0 is none (R10)."""
-    times = [F.col(name) for name in ("e.ts_ms", *(f"e.source.{name}" for name in _TIMES))]
+    times = [F.col(f"{block}.{name}") for block in _CLOCKS for name in _TIMES]
     return reduce(or_, [F.coalesce(time != "0", F.lit(False)) for time in times])
 
 
 def _is_all_numbers() -> Column:
     """Whether the times and the places in the log that are told are whole numbers that there can be."""
-    times = {"e.ts_ms": 1} | {f"e.source.{name}": units for name, units in _TIMES.items()}
+    times = {f"{block}.{name}": units for block in _CLOCKS for name, units in _TIMES.items()}
     told = [_is_whole(name, _FIRST_MILLIS * units, (LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
     told += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _PLACES]
     sequence = F.col("e.source.sequence")

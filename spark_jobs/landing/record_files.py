@@ -82,6 +82,15 @@ def has_half_letters(text: Column) -> Column:
     return F.coalesce(F.when(spells, unpaired.rlike(half)), F.lit(False))
 
 
+def goes_on(text: Column) -> Column:
+    """Whether something stands behind a text's JSON object: Spark's reader ends there, and says nothing of it."""
+    is_one = F.size(F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<string>", JSON_LIMITS)) == 1
+    # Few texts look so, and only they are read once more.
+    return F.coalesce(
+        F.when(~text.endswith("}") | text.contains("}{"), ~F.coalesce(is_one, F.lit(False))), F.lit(False)
+    )
+
+
 # The reasons that a line has, whatever its record's value may be: what can't be read of it is in the line alone.
 OF_LINES = ("line-not-json", "line-without-position", "base64-not-understood", "headers-not-understood")
 
@@ -90,7 +99,7 @@ def _reason() -> Column:
     is_record = F.col("r.topic").isNotNull() & F.col("r.partition").isNotNull() & F.col("r.offset").isNotNull()
     return (
         F.when(~F.col("is_text"), "not-unicode")
-        .when(F.col("r").isNull() | F.col("r._malformed").isNotNull(), "line-not-json")
+        .when(F.col("r").isNull() | F.col("r._malformed").isNotNull() | goes_on(F.col("line")), "line-not-json")
         .when(~is_record, "line-without-position")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
         .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("told_headers")), "headers-not-understood")

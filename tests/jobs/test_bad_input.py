@@ -119,6 +119,16 @@ def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: 
     ) == [0, 1, 2, 3]
 
 
+def test_what_stands_behind_a_record_is_not_passed_over(tidemark: CommandLine, landed: int) -> None:
+    one, other = (json.dumps(envelope({"id": number, "email": "x"}, at=number)) for number in (20, 21))
+    lines = [line(20, {"id": 20}, one) + line(21, {"id": 21}, other), line(22, {"id": 22}, one + other)]
+    lines += [line(23, {"id": 23}, f"{one} and more"), line(24, {"id": 24}, f" {one}\n")]
+
+    said = tidemark("land", tidemark.write("behind.jsonl", *lines))
+
+    assert "4 records read: 1 landed, 3 quarantined" in said.out
+
+
 def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: int) -> None:
     row = envelope({"id": 1, "region": "eu", "email": "x"}, at=9)
     row["source"]["table"] = "places"

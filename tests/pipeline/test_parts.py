@@ -211,6 +211,10 @@ def _decimal(precision: int, scale: int) -> dict[str, Any]:
     return {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": parameters}
 
 
+def _array(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
 _DATE = {"type": "int32", "name": "io.debezium.time.Date"}
 _MICROSECONDS = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
 # Two encodings of a column in turn, a value in each; the type of the column, and what it holds of both values.
@@ -225,12 +229,83 @@ UNDECLARED: dict[str, tuple[Encoded, Encoded, str, list[Any]]] = {
     "too_wide": ((_decimal(38, 0), "AQ=="), (_decimal(38, 10), "AQ=="), "string", ["1", "0.0000000001"]),
     "floating": (({"type": "double"}, 0.5), ({"type": "float"}, 0.25), "double", [0.5, 0.25]),
     "counted": (({"type": "double"}, 0.5), ({"type": "int32"}, 3), "double", [0.5, 3.0]),
-    "inexact": (({"type": "double"}, 0.5), ({"type": "int64"}, 3), "string", ["0.5", "3"]),
+    "large": (({"type": "double"}, 0.5), ({"type": "int64"}, 3), "decimal(38,18)", [Decimal("0.5"), Decimal(3)]),
+    "mode": ((_decimal(10, 2), "AQ=="), ({"type": "double"}, 0.01), "decimal(38,18)", [Decimal("0.01")] * 2),
+    "list": ((_array(_decimal(5, 2)), ["AQ=="]), (_array(_decimal(7, 4)), ["AQ=="]), "array<decimal(7,4)>",
+             [[Decimal("0.01")], [Decimal("0.0001")]]),
+    "no_list": ((_array(_DATE), [1]), ({"type": "string"}, "one"), "string", ['["1970-01-02"]', "one"]),
     "moment": ((_MICROSECONDS, 1_000_001), (_DATE, 1), "timestamp_ntz",
                [datetime(1970, 1, 1, 0, 0, 1, 1), datetime(1970, 1, 2)]),
     "renamed": (({"type": "int32"}, 1), ({"type": "string"}, "one"), "string", ["1", "one"]),
     "untold": (({"type": "int32"}, 1), (None, 2), "int", [1, 2]),
 }  # fmt: skip
+
+
+def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> None:
+    orders.land(orders.record("c", {"id": 1, "state": "new"}))
+    without_key = [orders.record("c", {"id": text, "state": "?"}) | {"key": None} for text in ("x", "y")]
+    plain = orders.record("u", {"id": "z", "state": "?"}) | {"key": '"z"'}
+    text = orders.record("u", {"id": 1, "state": "lost"})
+    value = json.loads(text["value"])
+    value["after"] = json.dumps(value["after"])
+    orders.land(*without_key, plain, text | {"value": json.dumps(value)})
+    orders.build()
+
+    assert orders.versions("id", "state") == [(1, "new")]
+    log = rows_of(orders.table.changes.location, "problem", "offset")
+    assert [row["problem"] for row in sorted(log, key=lambda row: row["offset"])] == [
+        None, "key_not_decoded", "key_not_decoded", "key_not_decoded", "row_not_read",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["payload", "Payload"])
+def test_a_key_can_be_named_as_what_stands_beside_a_schema(orders: Orders, name: str) -> None:
+    records = [orders.record(op, {"id": key, "state": "new"}) for key, op in ((1, "c"), (2, "c"), (1, "d"))]
+    for record in records:
+        value, key = (json.loads(record[part].replace('"id"', f'"{name}"')) for part in ("value", "key"))
+        schema = {"type": "struct", "fields": [{"field": name, "type": "int64", "optional": False}]}
+        told = {"schema": schema, "payload": key} if name == "payload" else key
+        record |= {"value": json.dumps(value), "key": json.dumps(told)}
+    orders.land(*records)
+    orders.build()
+    assert orders.versions(name, "closed_by") == [(1, "delete"), (2, None)]
+
+
+def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> None:
+    orders.land(orders.record("c", {"id": 1, "state": "new"}))
+    orders.land(orders.record("c", {"id": 2, "state": "new", "\u0130D": "x"}))
+    orders.build()
+    assert orders.versions("id", "state") == [(1, "new"), (2, "new")]
+
+
+# A column's declared type, a value and what is held of it; NULL where its text is kept.
+EXACT: dict[str, tuple[str, Encoded, Any]] = {
+    "d": ("double", ({"type": "int64"}, (1 << 53) + 1), None),
+    "f": ("float", ({"type": "int32"}, (1 << 24) + 1), None),
+    "five": ("double", ({"type": "string"}, "5d"), None),
+    "local": ("timestamp_ntz", ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+                                "2024-02-29T12:34:56+02:00"), datetime(2024, 2, 29, 10, 34, 56)),
+    "month": ("timestamp", ({"type": "string"}, "2024-02"), None),
+    "gr\u00f6\u00dfe": ("decimal(38,18)", ({"type": "double"}, 12345.5), Decimal("12345.5")),
+}  # fmt: skip
+
+
+def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orders) -> None:
+    orders.land(orders.record("c", {"id": 1, "state": "new"}))
+    columns = ", ".join(f"{name!r}: {kind!r}" for name, (kind, _, _) in EXACT.items())
+    orders.declare("'state': 'string'", f"'state': 'string', {columns}")
+    row = {"id": 2, "state": "new"} | {name: value for name, (_, (_, value), _) in EXACT.items()}
+    schemas = {name: schema for name, (_, (schema, _), _) in EXACT.items() if schema is not None}
+    told = orders.described("c", row, {"state": {}} | schemas)
+    plain = orders.record("c", {"id": 3, "state": "new", "gr\u00f6\u00dfe": 0.5})
+    long = "1.2345678901234567890e5"
+    orders.land(told, plain | {"value": plain["value"].replace("0.5", long)})
+    orders.build()
+
+    [_, (*values, exact), (*_, longest, _)] = orders.versions(*EXACT, "exact_values")
+    assert values == [held for *_, held in EXACT.values()]
+    assert dict(exact) == {name: str(value) for name, (_, (_, value), held) in EXACT.items() if held is None}
+    assert longest == Decimal(long)
 
 
 def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(orders: Orders) -> None:
