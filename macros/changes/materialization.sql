@@ -290,11 +290,7 @@
         max(`offset`) as highest_offset,
         max(log_number) as last_log,
         max(struct(log_number, position, server)).position as position,
-        if(
-            max(if(server is null, null, log_number)) = max(log_number),
-            max(if(server is null, null, struct(log_number, position, server))).server,
-            null
-        ) as server,
+        max(struct(log_number, {{ place_of_server('position', 'server') }} as told)).told.server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
         max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
         min(`offset`) as lowest_offset,
