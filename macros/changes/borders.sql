@@ -74,13 +74,13 @@
 
 {#- Expression: the log that a position is in, by what such a position begins with. -#}
 {% macro log_of(position) -%}
-    if(startswith({{ position }}, 'log'), left({{ position }}, 9), '')
+    if(startswith({{ position }}, 'log'), substring_index({{ position }}, ':', 1), '')
 {%- endmacro %}
 
 
 {#- Expression: a position as its own log has it. -#}
 {% macro position_in_log() -%}
-    if(log_number = 0, position, substring(position, 10))
+    if(log_number = 0, position, substring(position, instr(position, ':') + 1))
 {%- endmacro %}
 
 

@@ -61,7 +61,7 @@
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
     {%- set found = landed_news(captured.feed, scope.after, captured.connector) -%}
-    {%- if found[0] is none and scope.case != 'full' -%}
+    {%- if found[0] is none and scope.case != 'full' and not scope.added -%}
         {{ return(dict(scope, case='nothing')) }}
     {%- endif -%}
     {%- set follows_reads = found[1] + found[2] > 0 -%}
@@ -70,15 +70,16 @@
     {%- set held = 0 if scope.case != 'increment' else known.records if known.records is defined else
         run_query('select count(*) from ' ~ this)[0][0] | int -%}
     {%- do scope.state.update({'records': held + scope.records}) -%}
+    {%- set batch_id = [found[0] or 0, scope.after] | max -%}
     {%- if scope.case == 'full' -%}
-        {{ return(dict(scope, batch_id=found[0] or 0, follows_reads=follows_reads, connectors=connectors)) }}
+        {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=found[0], after=-1, tops=[], records=none)) }}
+        {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- elif (follows_reads and scope.has_placeless)
         or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope)) -%}
-        {{ return(dict(scope, case='full', batch_id=found[0], after=-1, tops=[], records=none)) }}
+        {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- endif -%}
-    {{ return(dict(scope, case='some', batch_id=found[0], follows_reads=follows_reads, connectors=connectors)) }}
+    {{ return(dict(scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
 {%- endmacro %}
 
 

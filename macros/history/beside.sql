@@ -117,7 +117,7 @@ every_change as (
 {#-
   Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
   and complete snapshots at the place of their last read. A snapshot is complete where one of its reads is marked as the
-  last, or where a notification says so.
+  last, or where a notification says so, and where all of its reads could be understood.
 
   Args:
       scans: what `scans_of` gave
@@ -143,10 +143,12 @@ every_change as (
             from {{ log }} as log
             where op = 'r' and snapshot != 'incremental' and position is not null
             group by position
-            having bool_or(snapshot in ('last', 'last_in_data_collection'))
+            having bool_and(problem is null) and (
+                bool_or(snapshot in ('last', 'last_in_data_collection'))
                 {%- for scan in scans %}
                 or (min(processed_at) >= timestamp_millis({{ scan[0] }}) and max(processed_at) <= timestamp_millis({{ scan[1] }}) and count(*) >= {{ scan[2] }})
                 {%- endfor %}
+            )
         ) as complete_snapshots
         {%- endif %}
     ) as ending

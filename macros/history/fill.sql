@@ -103,7 +103,8 @@ filled as (
         array_compact(array(
             {%- for spec in table.columns %}
             if(
-                array_contains(unavailable_columns, {{ text_literal(spec.name) }}) and {{ last_known(spec) }} is null,
+                array_contains(unavailable_columns, {{ text_literal(spec.name) }})
+                    and coalesce({{ last_known(spec) }}.is_absent, true),
                 {{ text_literal(spec.name) }},
                 null
             )
@@ -117,14 +118,19 @@ filled as (
 {%- endmacro %}
 
 
-{#- Expression: a column's last known value, as {value, text}, its exact text beside it; NULL where none is known. -#}
+{#-
+  Expression: a column's last value that was not left out as unchanged, as {value, text, is_absent}, its exact text beside it;
+  NULL where there is none. A state that lacks the column says that nothing is known of it.
+-#}
 {% macro last_known(spec) -%}
     last_value(
         if(
-            is_state
-            and not array_contains(unavailable_columns, {{ text_literal(spec.name) }})
-            and not array_contains(absent_columns, {{ text_literal(spec.name) }}),
-            struct(state.{{ quoted(spec.name) }} as value, exact_values[{{ text_literal(spec.name) }}] as text),
+            is_state and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
+            struct(
+                state.{{ quoted(spec.name) }} as value,
+                exact_values[{{ text_literal(spec.name) }}] as text,
+                array_contains(absent_columns, {{ text_literal(spec.name) }}) as is_absent
+            ),
             null
         ),
         true
@@ -139,12 +145,13 @@ filled as (
 -#}
 {% macro follow_links(table, hazards, last='filled') -%}
 {%- set exact = ['exact_values'] if hazards.inexact else [] -%}
+{%- set unknown = 'array_union(unresolved_columns, absent_columns)' if hazards.absent else 'unresolved_columns' -%}
 questions as (
 
     select
         {{ key_text('key') }} as asked,
         place,
-        struct({{ (['state', 'unresolved_columns'] + exact + ['link']) | join(', ') }}) as told,
+        struct({{ (['state', unknown ~ ' as unresolved_columns'] + exact + ['link']) | join(', ') }}) as told,
         cast(null as string) as asker,
         cast(null as boolean) as is_own
     from filled_alone

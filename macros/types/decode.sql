@@ -17,10 +17,10 @@
             'io.debezium.data.Bits': bits_digits,
             'bigint unsigned': unsigned_digits,
             'boolean': boolean_digits,
-            'io.debezium.time.MicroDuration': number_digits,
+            'io.debezium.time.MicroDuration': double_digits,
             'io.debezium.time.Interval': interval_microseconds,
             'int32': whole_digits, 'int64': whole_digits,
-            'float': number_digits, 'float32': number_digits, 'double': number_digits, 'float64': number_digits,
+            'float': number_digits, 'float32': number_digits, 'double': double_digits, 'float64': double_digits,
             'string': text_digits, '': any_number_digits,
         },
         'text': {
@@ -323,6 +323,12 @@
     {%- else -%}
         {{ boolean_digits(text) }}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- A double: a float holds those that are its own, or have no more digits than it tells. -#}
+{% macro double_digits(text, encoding=none, type=none) -%}
+    {{ any_number_digits(text, encoding, type) if type == 'float' else number_digits(text, encoding, type) }}
 {%- endmacro %}
 
 

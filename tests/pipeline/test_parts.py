@@ -282,6 +282,8 @@ def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> None:
 EXACT: dict[str, tuple[str, Encoded, Any]] = {
     "d": ("double", ({"type": "int64"}, (1 << 53) + 1), None),
     "f": ("float", ({"type": "int32"}, (1 << 24) + 1), None),
+    "pi": ("float", ({"type": "double"}, 3.141592653589793), None),
+    "half": ("float", ({"type": "double"}, 0.5), 0.5),
     "five": ("double", ({"type": "string"}, "5d"), None),
     "local": ("timestamp_ntz", ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
                                 "2024-02-29T12:34:56+02:00"), datetime(2024, 2, 29, 10, 34, 56)),
@@ -325,13 +327,13 @@ def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(ord
 def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Orders) -> None:
     as_json = {"state": {"name": "io.debezium.data.Json"}}
     orders.land(
-        orders.described("c", {"id": 1, "state": '{"b": "2", "a": "1"}'}, as_json),
         orders.described("c", {"id": 2, "state": "AQ=="}, {"state": _decimal(10, 2)}),
+        orders.described("c", {"id": 1, "state": '{"b": "2", "a": "1"}'}, as_json),
     )
     orders.build()
     orders.land(orders.described("u", {"id": 1, "state": {"a": "1", "b": "2"}}, {"state": {"type": "map"}}))
     orders.build()
-    assert orders.versions("id", "state") == [(1, '{"a":"1","b":"2"}'), (2, "0.01")]
+    assert orders.versions("id", "state") == [(2, "0.01"), (1, '{"a":"1","b":"2"}')]
 
 
 def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> None:
@@ -341,6 +343,35 @@ def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Or
     orders.declare("'state': 'string'", "'state': 'string', 'told': {'type': 'string', 'field': 'state'}")
     orders.build()
     assert orders.versions("state", "told") == [("new", "new"), ("paid", "paid")]
+
+
+def test_a_column_can_be_declared_before_any_record_has_it(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+
+    orders.declare("'state': 'string'", "'state': 'string', 'seen': 'timestamp'")
+    orders.declare("_changes'", "_changes', ignore=['seen']", "models/gold/history/{}_history.sql")
+    orders.build()
+    assert orders.versions("state", "seen") == [("new", None)]
+
+    orders.send(("u", {"id": 1, "state": "paid", "seen": "2024-02-29T00:00:00Z"}, {}))
+    orders.build()
+    assert [(state, seen and seen.year) for state, seen in orders.versions("state", "seen")] == [
+        ("new", None), ("paid", 2024)
+    ]  # fmt: skip
+
+
+def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}), ("c", {"id": 2, "state": "new"}, {}))
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    orders.build()
+    broken, last = (orders.record("r", {"id": key, "state": "new"}, place=50) for key in (1, 3))
+    value = json.loads(broken["value"])
+    broken["value"] = json.dumps(value | {"after": json.dumps(value["after"])})
+    last["value"] = last["value"].replace('"snapshot": "true"', '"snapshot": "last"')
+    orders.land(broken, last)
+    orders.build()
+    assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
 
 
 def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Orders) -> None:
