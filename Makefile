@@ -66,6 +66,7 @@ require:
 .venv-bench-autocdc/ready: requirements/bench-autocdc.txt benchmarks/jars.txt .venv/ready
 	$(PYTHON) -m venv .venv-bench-autocdc
 	.venv-bench-autocdc/bin/python -m pip install --quiet --require-hashes -r requirements/bench-autocdc.txt
+	@mkdir -p .jars/bench
 	$(VENV)/python -m spark_jobs.fetch_jars benchmarks/jars.txt .jars/bench 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.errors import Fault, UsageError
@@ -14,6 +16,8 @@ from spark_jobs.places import Places
 
 HEADERS = "array<struct<key: string, value: binary>>"
 DELIVERY = ("source_label", "topic", "partition", "offset", "content_hash")
+# What tells one shape of a table's values from its others.
+SHAPE = ("feed", "topic", "shape_id", "key_fields")
 
 RECORDS = (
     "feed string comment 'Folder-safe name of the captured table, or of the topic for records of no table; partition',"
@@ -72,6 +76,8 @@ TABLES = {
     "shapes": (SHAPES, [], "feed, batch_id"),
     "records": (RECORDS, ["feed"], "batch_id, topic, `partition`, `offset`"),
 }
+# ByLogicalTableRouter adds it to the keys of rows from several tables; no row has it.
+ROUTER_FIELD = "__dbz__physicalTableIdentifier"
 # Tables of Tidemark's own in ops that no model builds; the next run begins them anew.
 BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 
@@ -86,14 +92,14 @@ def ensure(spark: SparkSession, places: Places) -> None:
         Fault: A table has files and no log: made anew, it would hide them.
     """
     for name in BOOKS:
-        _clear(spark, places.table("ops", name))
+        clear(spark, places.table("ops", name))
     if places.reads_only:
         is_ready(spark, places)
         return
     for name, (columns, partitions, pruned_by) in TABLES.items():
         if not _is_made(spark, places, name):
             location = places.table("bronze", name)
-            _clear(spark, location)
+            clear(spark, location)
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
             spark.sql(
                 f"create or replace table {table_at(location)} ({columns}) using delta {partitioned}"
@@ -143,7 +149,7 @@ def is_of_log(name: str) -> bool:
     return not name.startswith(".")
 
 
-def _clear(spark: SparkSession, location: str) -> None:
+def clear(spark: SparkSession, location: str) -> None:
     """Remove what a making left that was killed before its first commit: no other could follow (G4)."""
     files, folder = files_at(spark, location)
     if files.exists(folder) and not is_table(spark, location) and not _has_files(spark, location):
@@ -183,6 +189,35 @@ def last_batch(spark: SparkSession, places: Places) -> int:
     # Each table is asked alone: that Delta answers from its log, without opening a file.
     asked = [read(spark, places, name).agg(F.max("batch_id")) for name in ("records", "quarantine")]
     return max(int(one.collect()[0][0] or 0) for one in asked)
+
+
+def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | None = None) -> list[Row]:
+    """The shapes of tables' values, or of some tables', in the order in which their newest records were written.
+
+    Landings don't tell: one can bring several shapes, and landings come in any order.
+    """
+    shapes = read(spark, places, "shapes")
+    rows = (shapes if feeds is None else shapes.where(F.col("feed").isin(*feeds))).collect()
+    several = [feed for feed, count in Counter(row["feed"] for row in rows).items() if count > 1]
+    newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    if several:
+        key_fields = F.to_json(F.array_distinct(key_names(record_text("key"))))
+        written = F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(-1)), "offset")
+        records = read(spark, places, "records").where(F.col("feed").isin(*several) & (F.col("kind") == "change"))
+        found = records.withColumn("key_fields", key_fields).groupBy(*SHAPE).agg(F.max(written).alias("newest"))
+        newest = {tuple(row[part] for part in SHAPE): tuple(row["newest"]) for row in found.collect()}
+    return sorted(rows, key=lambda row: (newest.get(tuple(row[part] for part in SHAPE), ()), row["batch_id"]))
+
+
+def full_name(shape: Row) -> list[str]:
+    """The parts of a table's full name: topic prefix, schema or database, table."""
+    return [part for part in (shape["source_name"], shape["schema"] or shape["db"], shape["table"]) if part]
+
+
+def key_names(key: Column) -> Column:
+    """The names of a key's fields, of its JSON text; NULL where it is no object."""
+    payload = F.get_json_object(key, "$.payload")
+    return F.json_object_keys(F.when(payload.startswith("{"), payload).otherwise(key))
 
 
 def content_hash() -> Column:

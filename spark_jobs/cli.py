@@ -133,11 +133,11 @@ def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **
         return None
     if files:
         raise UsageError("FILES and --kafka: a landing takes one of both. Land them one after the other.")
-    if topics is None:
-        raise UsageError(f"--kafka {kafka}: say which topics, with --topics 'REGEX'.")
     if strange := next((one for one in kafka.split(",") if not re.fullmatch(r"[^\s@/]+:\d{1,5}", one)), None):
         shown = strange if "@" not in strange else "…"
         raise UsageError(f"--kafka {shown}: it takes addresses as host:port, and several with commas.")
+    if topics is None:
+        raise UsageError(f"--kafka {kafka}: say which topics, with --topics 'REGEX'.")
     kafka_offsets.starting(told["starting"])
     patience = told.pop("patience") or (60 if told["every"] is None else 600)
     return Topics(kafka, topics, kafka_client.Settings.of(), patience=patience, **told)
@@ -627,9 +627,14 @@ def _say_report(outcome: Any) -> None:
 
 def _unforeseen(error: Exception) -> int:
     """Say in one line what no one foresaw; the frames go to the log, without the values that a message may quote."""
-    from spark_jobs.reporting.masking import redacted
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
-    said = f"{type(error).__name__}: {redacted((str(error).splitlines() or [''])[0])[:300]}"
+    from spark_jobs.reporting.masking import first_cause, redacted
+
+    text = str(error)
+    is_java = isinstance(error, (Py4JError, PySparkException))
+    said = f"{type(error).__name__}: {first_cause(text) if is_java else redacted((text.splitlines() or [''])[0])[:300]}"
     frames = "".join(traceback.format_tb(error.__traceback__))
     log.critical("%s\n%s", said, frames)
     where = log_file()

@@ -66,8 +66,13 @@ class Files:
             file = Path(self.place) / name
             file.parent.mkdir(parents=True, exist_ok=True)
             aside = file.with_name(f".{file.name}.{os.getpid()}")
-            aside.write_text(text, encoding="utf-8")
-            aside.rename(file)
+            try:
+                aside.write_text(text, encoding="utf-8")
+                aside.rename(file)
+            except OSError:
+                with suppress(OSError):
+                    aside.unlink(missing_ok=True)
+                raise
             return
         with self._told():
             self._store.put(name, text.encode())

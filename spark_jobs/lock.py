@@ -47,23 +47,16 @@ def open_lakehouse(places: Places, oldest: int = LAYOUT) -> Path:
         Fault: The folder can't be made or written.
     """
     check_layout(places, oldest)
-    if not places.is_folder:
-        files = Files.of(places)
+    files = Files.of(places)
+    try:
         if files.read(MARKER) is None:
             files.write(MARKER, json.dumps({"layout": LAYOUT}) + "\n")
-        return places.project / "logs" / "tidemark"
-    folder = Path(places.lakehouse)
-    marker = folder / MARKER
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not marker.exists():
-            marker.write_text(json.dumps({"layout": LAYOUT}) + "\n")
     except OSError as error:
         raise Fault(
-            f"The lakehouse {folder} can't be written ({error.strerror}). Give this user the right to write there,"
-            " or set TIDEMARK_LAKEHOUSE to another folder."
+            f"The lakehouse {places.lakehouse} can't be written ({error.strerror}). Give this user the right to write"
+            " there, or set TIDEMARK_LAKEHOUSE to another folder."
         ) from error
-    return folder / "logs"
+    return Path(places.lakehouse) / "logs" if places.is_folder else places.project / "logs" / "tidemark"
 
 
 def check_layout(places: Places, oldest: int = LAYOUT) -> None:
@@ -133,8 +126,9 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0, oldest: 
             if time.monotonic() >= deadline and (holder := holder_of(places)) is not None:
                 raise busy(holder)
             time.sleep(0.2)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(said).encode(), 0)
+        with suppress(OSError):  # on a full disk nobody learns who holds it, and it is held
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(said).encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:

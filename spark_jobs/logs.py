@@ -37,6 +37,13 @@ class _Named(logging.Filter):
         return True
 
 
+class _File(logging.FileHandler):
+    """A log that ends where its disk is full: what it was told of goes on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Leave the line out."""
+
+
 def log_file() -> str | None:
     """Where the run's log is; None where there is none."""
     return next((one.baseFilename for one in log.handlers if isinstance(one, logging.FileHandler)), None)
@@ -47,7 +54,7 @@ def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
     path = folder / f"{run_id}.log"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = _File(path, encoding="utf-8")
     except OSError:
         return None
     text = logging.Formatter(f"%(asctime)s {run_id} %(levelname)s %(message)s")

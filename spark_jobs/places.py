@@ -50,8 +50,8 @@ class Places:
         chosen = said["outputs"][target]
         return cls(
             project=root,
-            lakehouse=_absolute(root, environ.get("TIDEMARK_LAKEHOUSE", "lakehouse")),
-            catalog=_absolute(root, environ.get("TIDEMARK_CATALOG", "catalog")),
+            lakehouse=_absolute(root, environ.get("TIDEMARK_LAKEHOUSE") or "lakehouse"),
+            catalog=_absolute(root, environ.get("TIDEMARK_CATALOG") or "catalog"),
             target=target,
             is_local=chosen["method"] == "session",
             prefix="" if chosen["schema"] == _PLAIN else f"{chosen['schema']}_",
@@ -103,10 +103,21 @@ def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         ) from error
     engine = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - YAML, and no page
     engine.filters["as_number"] = int
-    said: dict[str, Any] = yaml.safe_load(
-        engine.from_string(text).render(env_var=lambda name, default="": environ.get(name, default))
-    )["tidemark"]
-    return said
+    try:
+        said: dict[str, Any] = yaml.safe_load(
+            engine.from_string(text).render(env_var=lambda name, default="": environ.get(name, default))
+        )["tidemark"]
+        for name, output in said["outputs"].items():
+            if lacking := {"method", "schema"} - {*output}:
+                raise UsageError(
+                    f"{project}/profiles.yml: target {name} doesn't say its {' and '.join(sorted(lacking))}."
+                )
+        return said | {"target": said["target"]}
+    except (yaml.YAMLError, jinja2.TemplateError, LookupError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{project}/profiles.yml can't be read ({' '.join(str(error).split())[:300]}). It has to be YAML with the"
+            " profile `tidemark`, its `target` and `outputs`, as this version of Tidemark comes with it."
+        ) from error
 
 
 def _absolute(root: Path, place: str) -> str:

@@ -169,11 +169,17 @@ class Memory:
         return memory if _version(places, "bronze/records") >= memory.records else cls()
 
     def store(self, places: Places, outcome: Outcome | None = None) -> None:
-        """Keep it for the next run, with what this one saw."""
+        """Keep it for the next run, with what this one saw; raises Fault where it can't be written."""
         if outcome is not None:
             self.lag, self.gaps = outcome.lag, outcome.gaps
         self.records = _version(places, "bronze/records")
-        Files.of(places).write(_memory(places), json.dumps(asdict(self)))
+        try:
+            Files.of(places).write(_memory(places), json.dumps(asdict(self)))
+        except OSError as error:
+            raise Fault(
+                f"{places.lakehouse}/{_memory(places)} can't be written ({error.strerror}). What was landed and built"
+                " is whole; make room, or give this user the right to write there."
+            ) from error
 
 
 def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
@@ -203,19 +209,19 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                     if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
                         outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
-            except Busy:  # a run that met another writer has not failed
+            except BaseException as error:
+                # A run that met another writer has not failed.
+                memory.failed_runs += not isinstance(error, Busy)
+                with suppress(Fault):  # what keeps it from being written may be why the run failed
+                    memory.store(task.places, outcome)
                 raise
-            except BaseException:
-                memory.failed_runs += 1
-                raise
-            finally:
-                memory.store(task.places, outcome)
+            memory.store(task.places, outcome)
     except TidemarkError as error:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)
         if not is_counted and not isinstance(error, Busy):
             memory.failed_runs += 1
-            with suppress(Fault):  # of the store, which may be why the run failed
+            with suppress(Fault, OSError):  # of the store, which may be why the run failed
                 if Files.of(task.places).read(_memory(task.places)) is not None:
                     memory.store(task.places, outcome)
     except BaseException as error:

@@ -178,7 +178,8 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         Fault: A table is damaged, or Spark failed on a model.
     """
     from dbt.cli.main import DbtUsageException
-    from dbt_common.exceptions import CompilationError
+    from dbt.exceptions import ParsingError
+    from dbt_common.exceptions import CompilationError, DbtConfigError
 
     from spark_jobs.declarations import beginning_of, run_dbt
 
@@ -190,7 +191,8 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
-        kind = UsageError if isinstance(result.exception, (CompilationError, DbtUsageException)) else Fault
+        of_users = (CompilationError, DbtConfigError, DbtUsageException, ParsingError)
+        kind = UsageError if isinstance(result.exception, of_users) else Fault
         hint = "" if run.places.is_local else (
             " logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
             " start the Thrift Server again, and run again."

@@ -54,9 +54,8 @@
     {%- set taken = own_columns() -%}
     {%- for spec in declared -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
     {%- for field, told in seen.items() if field not in fields -%}
-        {#- Readers other than Spark give a table with a NUL in a name up. -#}
-        {%- set is_free = field and '\u0000' not in field and folded(field) not in taken -%}
-        {%- set name = field if is_free else field | replace('\u0000', '') ~ '_' ~ local_md5(field)[:8] -%}
+        {%- set name = field if is_name(field) and folded(field) not in taken
+            else field | replace('\u0000', '') | replace('${', '{') ~ '_' ~ local_md5(field)[:8] -%}
         {%- do taken.append(folded(name)) -%}
         {%- do found.append({
             'name': name, 'type': common_type(told.types), 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
@@ -64,6 +63,15 @@
         }) -%}
     {%- endfor -%}
     {{ return(found) }}
+{%- endmacro %}
+
+
+{#-
+  Whether a column can have a name. Readers other than Spark give a table with a NUL in one up. What is written to Parquet
+  is described in Hadoop's configuration, which fills a name such as `${user.home}` in.
+-#}
+{% macro is_name(field) -%}
+    {{ return(field and '\u0000' not in field and '${' not in field) }}
 {%- endmacro %}
 
 

@@ -224,6 +224,11 @@ class _Landing:
                 if _OTHER_PARTITIONS in said:
                     self.is_moved = True  # a topic came or went behind the look: it is looked at again
                     return
+                if isinstance(self.failed, (PySparkException, Py4JError)):
+                    raise Fault(
+                        f"How far {self.topics.servers} is landed could not be written: {said}. What is landed is"
+                        " whole; when the cause is gone, the next landing goes on behind it."
+                    ) from None
                 raise Fault(f"Records of {self.topics.servers} could not be read: {said}. {_PASSED_OVER}") from None
             finally:
                 with suppress(PySparkException, Py4JError, OSError):  # where Spark is gone its query is too

@@ -385,6 +385,7 @@ def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mappin
     """Rows of a table, which is made where it is missing."""
     location = places.table("ops", name)
     if not bronze.is_table(spark, location):
+        bronze.clear(spark, location)
         spark.sql(f"create table {table_at(location)} ({TABLES[name]}) using delta")
     there = _read(spark, places, name).columns
     if lacking := [column for column in rows[0] if column not in there] if rows else []:

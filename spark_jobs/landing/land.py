@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,6 @@ _MOST_RANGES = 500
 # From how many records on, on average, a file or partition of a topic is left in files of its own.
 _LARGE = 50_000
 _PLAIN = ("plain_key", "plain_value", "plain_schema")
-_SHAPE = ("feed", "topic", "shape_id", "key_fields")
 _NAMED = ("connector", "source_name", "db", "schema", "table")
 
 
@@ -91,10 +91,16 @@ def record_files(arguments: Sequence[str]) -> list[str]:
             wanted = _files_of(argument)
             for file in wanted:
                 file.open("rb").close()
+                os.fspath(file).encode()
         except OSError as error:
             raise UsageError(
                 f"{error.filename}: can't be read ({error.strerror}). Nothing was landed; give this user the right to"
                 " read it, or leave it out."
+            ) from error
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"{os.fsencode(error.object)!r}: a name that is no UTF-8, which Spark can't open. Nothing was landed;"
+                " give the file another name."
             ) from error
         if not wanted:
             raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
@@ -103,9 +109,18 @@ def record_files(arguments: Sequence[str]) -> list[str]:
 
 
 def _files_of(argument: str) -> list[Path]:
-    found = [Path(argument)] if Path(argument).exists() else [Path(name) for name in glob.glob(argument)]  # noqa: PTH207 - absolute patterns too
-    inside = [file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    found = [argument] if Path(argument).exists() else glob.glob(argument, recursive=True)  # noqa: PTH207 - absolute patterns too
+    inside = [file for path in map(Path, found) for file in (_inside(path) if path.is_dir() else [path])]
     return [file for file in inside if file.is_file() and not file.name.startswith((".", "_"))]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The files in a folder and in those within it; raises OSError where one of them can't be looked into."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    return sorted(Path(path) / name for path, _, names in os.walk(folder, onerror=refuse) for name in names)
 
 
 def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], landing: Landing) -> Landed:
@@ -215,7 +230,7 @@ def _append_unknown(
     if unknown is not records:
         unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        seen = unknown.groupBy(*_SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
+        seen = unknown.groupBy(*bronze.SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
         has_new = bool(seen) and _append_unknown_shapes(spark, places, unknown, seen, batch_id)
         if seen:
             # Gathered by feed, its partition: a file or two each, however many tasks wrote. Large parts of one feed are
@@ -288,16 +303,18 @@ def _append_unknown_shapes(
         batch_id: The number of this landing.
     """
     stored = bronze.read(spark, places, "shapes").where(F.col("feed").isin(sorted({one["feed"] for one in seen})))
-    known = {tuple(row) for row in stored.select(*_SHAPE).collect()}
-    unknown = [one for one in seen if one["has_shape"] and tuple(one[name] for name in _SHAPE) not in known]
+    known = {tuple(row) for row in stored.select(*bronze.SHAPE).collect()}
+    unknown = [one for one in seen if one["has_shape"] and tuple(one[name] for name in bronze.SHAPE) not in known]
     if unknown:
-        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in _SHAPE]
+        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in bronze.SHAPE]
         # By way of Arrow: rows given as Python objects would start Python workers.
         rows = spark.createDataFrame(pa.Table.from_pylist([one.asDict() for one in unknown], pa.schema(columns)))
         shapes = (
             records.where("has_shape")
-            .join(F.broadcast(rows), on=[records[name].eqNullSafe(rows[name]) for name in _SHAPE], how="left_semi")
-            .groupBy(*_SHAPE)
+            .join(
+                F.broadcast(rows), on=[records[name].eqNullSafe(rows[name]) for name in bronze.SHAPE], how="left_semi"
+            )
+            .groupBy(*bronze.SHAPE)
             .agg(*[F.first(name).alias(name) for name in (*_NAMED, "value", "plain_value", "plain_schema")])
             .withColumn("shape", shape())
             .withColumn("fields", fields_of(F.col("shape")))
@@ -330,8 +347,10 @@ def _set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
 def _rejects(rows: DataFrame) -> DataFrame:
     """One quarantine entry per thing that can't be understood: a record, or a line that holds none."""
     is_record = F.col("topic").isNotNull() & F.col("partition").isNotNull() & F.col("offset").isNotNull()
+    # Lines that differ in bytes that are no text are one as texts.
+    no_text = F.when(F.col("reason") == "not-unicode", F.col("value"))
     entry_id = F.when(is_record, bronze.entry_id(F.struct(*bronze.DELIVERY))).otherwise(
-        bronze.entry_id(F.struct("source_label", "origin", "line"))
+        bronze.entry_id(F.struct("source_label", "origin", "line", no_text.alias("value")))
     )
     words = F.create_map(*[F.lit(word) for pair in REASONS.items() for word in pair])
     entries = rows.withColumn("quarantine_id", entry_id)
@@ -351,16 +370,20 @@ def _rejects(rows: DataFrame) -> DataFrame:
 
 
 def _rekeyed(spark: SparkSession, places: Places, batch_id: int) -> list[Rekeyed]:
-    """The tables for which this landing brought another shape of keys than an earlier record had."""
-    shapes = bronze.read(spark, places, "shapes").where("key_fields is not null")
-    by_table = shapes.groupBy("feed").agg(
-        F.max(F.concat_ws(".", "source_name", F.coalesce("schema", "db"), "table")).alias("table"),
-        F.min_by("key_fields", "batch_id").alias("before"),
-        F.max_by("key_fields", "batch_id").alias("now"),
-        F.max("batch_id").alias("last"),
-    )
-    rows = by_table.where((F.col("last") == batch_id) & (F.col("before") != F.col("now"))).orderBy("table").collect()
-    return [Rekeyed(row["table"], tuple(json.loads(row["before"])), tuple(json.loads(row["now"]))) for row in rows]
+    """The tables for which this landing brought another shape of keys than other records have."""
+    keyed = bronze.read(spark, places, "shapes").where("key_fields is not null")
+    by_feed = keyed.groupBy("feed").agg(F.count_distinct("key_fields").alias("keys"), F.max("batch_id").alias("last"))
+    feeds = [row["feed"] for row in by_feed.where((F.col("keys") > 1) & (F.col("last") == batch_id)).collect()]
+    shapes: dict[str, list[Row]] = {}
+    for one in bronze.shapes_by_age(spark, places, feeds) if feeds else ():
+        if one["key_fields"]:
+            shapes.setdefault(one["feed"], []).append(one)
+    rekeyed = []
+    for seen in shapes.values():
+        before, now = (tuple(json.loads(one["key_fields"])) for one in (seen[0], seen[-1]))
+        if before != now:
+            rekeyed.append(Rekeyed(".".join(bronze.full_name(seen[-1])), before, now))
+    return sorted(rekeyed, key=lambda one: one.table)
 
 
 def _refuse_damaged_files(files: Sequence[str]) -> None:

@@ -84,11 +84,18 @@ def has_half_letters(text: Column) -> Column:
 
 def goes_on(text: Column) -> Column:
     """Whether something stands behind a text's JSON object: Spark's reader ends there, and says nothing of it."""
-    is_one = F.size(F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<string>", JSON_LIMITS)) == 1
-    # Few texts look so, and only they are read once more.
-    return F.coalesce(
-        F.when(~text.endswith("}") | text.contains("}{"), ~F.coalesce(is_one, F.lit(False))), F.lit(False)
-    )
+    # The list ends with another item: a text that closes it by itself has not both.
+    listed = F.concat(F.lit("["), text, F.lit(",0]"))
+    is_one = F.json_array_length(listed) == 2
+    # What only counts items is fast, and gives long numbers up.
+    is_large_one = F.size(F.from_json(listed, "array<string>", JSON_LIMITS)) == 2
+    return text.isNotNull() & ~F.coalesce(is_one, F.lit(False)) & ~F.coalesce(is_large_one, F.lit(False))
+
+
+def _line_goes_on(line: Column) -> Column:
+    """The same of a record's line, which is one object whose value is a text: few look as if they were not."""
+    looks_so = ~line.startswith('{"') | ~line.endswith("}") | (F.locate('{"', line, 2) > 0)
+    return F.when(looks_so, goes_on(line)).otherwise(F.lit(False))
 
 
 # The reasons that a line has, whatever its record's value may be: what can't be read of it is in the line alone.
@@ -99,7 +106,7 @@ def _reason() -> Column:
     is_record = F.col("r.topic").isNotNull() & F.col("r.partition").isNotNull() & F.col("r.offset").isNotNull()
     return (
         F.when(~F.col("is_text"), "not-unicode")
-        .when(F.col("r").isNull() | F.col("r._malformed").isNotNull() | goes_on(F.col("line")), "line-not-json")
+        .when(F.col("r").isNull() | F.col("r._malformed").isNotNull() | _line_goes_on(F.col("line")), "line-not-json")
         .when(~is_record, "line-without-position")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
         .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("told_headers")), "headers-not-understood")

@@ -164,6 +164,7 @@ def record(
     """
     location = places.table("ops", "accounting")
     if not bronze.is_table(spark, location):
+        bronze.clear(spark, location)
         spark.sql(f"create table {table_at(location)} ({_STORED}) using delta")
     # A run that is checked twice is stored twice: its rows of one check share their time.
     before = spark.sql(

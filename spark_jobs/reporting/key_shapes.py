@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -17,7 +18,7 @@ _PLACE = ("topic", "partition", "offset")
 
 
 def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
-    """Table → rows as the accounting has them (kind, name, records, sample_keys); none where keys had one shape.
+    """Table → rows as the accounting has them (kind, name, records, sample_keys); none where keys are as declared.
 
     Args:
         spark: The session.
@@ -26,19 +27,29 @@ def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[Ca
     """
     if not bronze.is_table(spark, places.table("bronze", "shapes")):
         return {}
-    shapes = bronze.read(spark, places, "shapes").groupBy("feed").agg(F.count_distinct("key_fields").alias("shapes"))
-    several = {row["feed"] for row in shapes.where("shapes > 1").collect()}
+    shapes = bronze.read(spark, places, "shapes").groupBy("feed").agg(F.collect_set("key_fields").alias("shapes"))
+    seen = {row["feed"]: [_fields(json.loads(shape)) for shape in row["shapes"]] for row in shapes.collect()}
     return {
         table.name: _signs(spark, places, table, spark.table(table_at(table.history.location)))
         for table in tables
-        if table.feed in several and table.history is not None and bronze.is_table(spark, table.history.location)
+        if any(shape != _declared(table) for shape in seen.get(table.feed, []))
+        and table.history is not None
+        and bronze.is_table(spark, table.history.location)
     }
+
+
+def _declared(table: CapturedTable) -> list[str]:
+    return _fields(spec["field"] for spec in table.columns if spec["name"] in table.key)
+
+
+def _fields(names: Iterable[str]) -> list[str]:
+    return sorted({*names} - {bronze.ROUTER_FIELD})
 
 
 def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: DataFrame) -> list[Row]:
     changes = _with_shapes(spark, places, table)
     newest = F.max_by("shape", F.struct("log_number", "position", *_PLACE))
-    declared = F.array(*[F.lit(spec["field"]) for spec in table.columns if spec["name"] in table.key])
+    declared = F.array(*map(F.lit, _declared(table)))
     signs = {
         "other_key_shapes": changes.where(F.array_sort(declared) != F.col("shape")),
         "old_key_shapes": (
@@ -55,8 +66,7 @@ def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: D
 def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
     """The log with the field names of each record's own key; without changes that had no key."""
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
-    key = bronze.record_text("key")
-    fields = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
+    fields = F.array_remove(F.array_distinct(bronze.key_names(bronze.record_text("key"))), bronze.ROUTER_FIELD)
     delivery = ["source_label", *_PLACE]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
     changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")

@@ -43,6 +43,7 @@ CHANNELS = {
 }  # fmt: skip
 
 _NUL = "\0"
+_VARIABLE = "${"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
 
 # Type that was declared so far → the encodings of later records that it reads too, in their connector's other mode of
@@ -183,22 +184,25 @@ def _distinct(columns: Iterable[SeenColumn]) -> tuple[SeenColumn, ...]:
 
 def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     """Every captured table of bronze, in the order of names; names that would clash carry a hash."""
-    shapes = bronze.read(spark, places, "shapes").orderBy("batch_id").collect()
+    shapes = bronze.shapes_by_age(spark, places)
     feeds: dict[str, list[Row]] = {}
     for shape in shapes:
         feeds.setdefault(shape["feed"], []).append(shape)
     guesses = _guessed_types(
         spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows) and not _has_documents(rows)]
     )
+    of_keys = _guessed_key_types(spark, places, [feed for feed, rows in feeds.items() if _key_alone(rows)])
     has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
     unsigned = _unsigned(spark, places) if has_unsigned else {}
-    slugs = {feed: table_slug(_parts(rows[-1])) for feed, rows in feeds.items()}
-    hashed = {feed: f"{slugs[feed]}_{digest(*_parts(rows[-1]))}" for feed, rows in feeds.items()}
+    slugs = {feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()}
+    hashed = {feed: f"{slugs[feed]}_{digest(*bronze.full_name(rows[-1]))}" for feed, rows in feeds.items()}
     taken = Counter([*slugs.values(), *hashed.values()])
     tables = []
     for feed, rows in feeds.items():
         name = hashed[feed] if taken[slugs[feed]] > 1 else slugs[feed]
-        tables.append(_seen_table(feed, rows, name, guesses.get(feed, {}), unsigned.get(feed, ())))
+        tables.append(
+            _seen_table(feed, rows, name, guesses.get(feed, {}), unsigned.get(feed, ()), of_keys.get(feed, {}))
+        )
     return sorted(tables, key=lambda table: table.name)
 
 
@@ -218,10 +222,6 @@ def digest(*parts: str) -> str:
     return hashlib.md5(json.dumps(parts).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
-def _parts(shape: Row) -> list[str]:
-    return [part for part in (shape["source_name"], shape["schema"] or shape["db"], shape["table"]) if part]
-
-
 def _has_schema(shapes: Iterable[Row]) -> bool:
     return any(field["encoding"] for shape in shapes for field in shape["fields"] or ())
 
@@ -231,7 +231,12 @@ def _has_documents(shapes: Sequence[Row]) -> bool:
 
 
 def _seen_table(
-    feed: str, shapes: list[Row], name: str, guesses: dict[str, tuple[str, str]], unsigned: Collection[str]
+    feed: str,
+    shapes: list[Row],
+    name: str,
+    guesses: dict[str, tuple[str, str]],
+    unsigned: Collection[str],
+    of_keys: dict[str, tuple[str, str]],
 ) -> SeenTable:
     newest = shapes[-1]
     fields: dict[str, Row] = {}
@@ -239,15 +244,20 @@ def _seen_table(
         fields |= {
             field["name"]: field for field in shape["fields"] or () if _says_more(field, fields.get(field["name"]))
         }
-    alike = Counter(folded(name) for field in fields for name in {field, _hashed(field)})
+    key_alone = _key_alone(shapes)
+    alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
     columns = tuple(
         _column(
             field,
-            alike[folded(field["name"])] > 1,
+            _name(field["name"], alike),
             guesses.get(field["name"]),
             is_unsigned=field["name"] in unsigned and field["encoding"] in ("int64", None),
         )
         for field in fields.values()
+    )
+    columns += tuple(
+        SeenColumn(_name(field, alike), field, *of_keys.get(field, ("string", "no value seen yet")), is_optional=False)
+        for field in key_alone
     )
     if _has_documents(shapes):
         columns = _DOCUMENT_COLUMNS
@@ -259,7 +269,7 @@ def _seen_table(
         if len(set(keys)) > 1
         else []
     )
-    parts = _parts(newest)
+    parts = bronze.full_name(newest)
     taken = {folded(column.name) for column in columns}
     source = _slug(parts[0])
     return SeenTable(
@@ -291,8 +301,20 @@ def _free(own: str, taken: Container[str]) -> str:
     return name if name not in taken else _free(name, taken)
 
 
-def _column(field: Row, clashes: bool, guess: tuple[str, str] | None, *, is_unsigned: bool) -> SeenColumn:
-    name = _hashed(field["name"]) if clashes or not _is_name(field["name"]) else field["name"]
+def _key_alone(shapes: Sequence[Row]) -> list[str]:
+    """The fields of the newest key that no row has: the connector was told to leave them out of rows."""
+    if _has_documents(shapes):
+        return []
+    keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
+    of_rows = {field["name"] for shape in shapes for field in shape["fields"] or ()} | {bronze.ROUTER_FIELD}
+    return [field for field in keys[-1] if field not in of_rows] if keys else []
+
+
+def _name(field: str, alike: Counter[str]) -> str:
+    return _hashed(field) if alike[folded(field)] > 1 or not _is_name(field) else field
+
+
+def _column(field: Row, name: str, guess: tuple[str, str] | None, *, is_unsigned: bool) -> SeenColumn:
     kind, note = (field["spark_type"], "") if field["encoding"] else guess or ("string", "no value seen yet")
     if is_unsigned:
         kind, note = UNSIGNED_TYPE, ""
@@ -328,12 +350,12 @@ def _unsigned(spark: SparkSession, places: Places) -> dict[str, set[str]]:
 
 
 def _is_name(field: str) -> bool:
-    """Whether a column can have the name; readers other than Spark give a table with a NUL in a name up."""
-    return field != "" and _NUL not in field
+    """Whether a column can have the name, as `is_name` in macros/changes/columns.sql says."""
+    return field != "" and _NUL not in field and _VARIABLE not in field
 
 
 def _hashed(field: str) -> str:
-    return f"{field.replace(_NUL, '')}_{digest(field)}"
+    return f"{field.replace(_NUL, '').replace(_VARIABLE, '{')}_{digest(field)}"
 
 
 def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dict[str, dict[str, tuple[str, str]]]:
@@ -351,6 +373,22 @@ def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dic
     guesses: dict[str, dict[str, tuple[str, str]]] = {}
     for value in _guessable(spark, "feed", "tidemark_images"):
         guesses.setdefault(value["feed"], {})[value["field"]] = _guess(value)
+    return guesses
+
+
+def _guessed_key_types(spark: SparkSession, places: Places, feeds: list[str]) -> dict[str, dict[str, tuple[str, str]]]:
+    """The same for the fields of keys, whose schemas shapes don't have."""
+    if not feeds:
+        return {}
+    key = bronze.record_text("key")
+    payload = F.get_json_object(key, "$.payload")
+    image = F.try_parse_json(F.when(payload.startswith("{"), payload).otherwise(key)).alias("image")
+    keys = bronze.read(spark, places, "records").where(F.col("feed").isin(feeds) & (F.col("kind") == "change"))
+    keys.select("feed", image, _long_numbers()).createOrReplaceTempView("tidemark_keys")
+    guesses: dict[str, dict[str, tuple[str, str]]] = {}
+    for value in _guessable(spark, "feed", "tidemark_keys"):
+        kind, note = _guess(value)
+        guesses.setdefault(value["feed"], {})[value["field"]] = (kind, f"of the key alone; {note}")
     return guesses
 
 

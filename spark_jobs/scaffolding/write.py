@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
 
 from expectations.template import suite_source
+from spark_jobs.errors import Fault
 from spark_jobs.names import quoted
 from spark_jobs.scaffolding.tables import EVENT_COLUMNS, SeenChannel, SeenColumn, SeenEvents, SeenTable
 from spark_jobs.texts import literal, on_one_line
@@ -148,12 +151,32 @@ def differences(project: Path, tables: Sequence[SeenTable], beside: Mapping[str,
 
 
 def write(project: Path, files: dict[str, str], mode: Literal["x", "w"] = "x") -> None:
-    """Write files that are not there; an existing one is only touched with the mode `w`, for files `outdated` names."""
-    for path, text in files.items():
-        place = project / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open(mode, encoding="utf-8") as file:
-            file.write(text)
+    """Write files that are not there; an existing one is only touched with the mode `w`, for files `outdated` names.
+
+    All are written aside before the first is there: half a table's models would be taken for all that it should have.
+
+    Raises:
+        Fault: One can't be written; then none is.
+    """
+    asides: dict[Path, Path] = {}
+    try:
+        for path, text in files.items():
+            place = project / path
+            if mode == "x" and place.exists():
+                raise FileExistsError(place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            asides[place] = place.with_name(f".{os.getpid()}.{len(asides)}")
+            asides[place].write_text(text, encoding="utf-8")
+        for place, aside in asides.items():
+            aside.rename(place)
+    except OSError as error:
+        with suppress(OSError):
+            for aside in asides.values():
+                aside.unlink(missing_ok=True)
+        raise Fault(
+            f"{project}: models can't be written ({error.strerror or error}). Make room, or give this user the right to"
+            " write there, and scaffold again."
+        ) from error
 
 
 def _transactions(source: str, changes: Iterable[str]) -> dict[str, str]:

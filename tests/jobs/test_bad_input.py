@@ -68,6 +68,17 @@ def test_a_file_that_may_not_be_read(open_folder: Path, capsys: pytest.CaptureFi
     is_one_sentence(Said(status, *capsys.readouterr()), 2, str(file), "Permission denied", "Nothing was landed")
 
 
+def test_a_folder_that_may_not_be_looked_into(open_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = open_folder / "records/closed"
+    folder.mkdir(parents=True)
+    (folder.parent / "records.jsonl").write_text(GOOD[0])
+    folder.chmod(0)
+    with an_ordinary_user():
+        status = main(["land", str(folder.parent), "--project-dir", str(open_folder)])
+
+    is_one_sentence(Said(status, *capsys.readouterr()), 2, str(folder), "Permission denied", "Nothing was landed")
+
+
 def test_a_lakehouse_that_may_not_be_written(
     open_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,10 +134,13 @@ def test_what_stands_behind_a_record_is_not_passed_over(tidemark: CommandLine, l
     one, other = (json.dumps(envelope({"id": number, "email": "x"}, at=number)) for number in (20, 21))
     lines = [line(20, {"id": 20}, one) + line(21, {"id": 21}, other), line(22, {"id": 22}, one + other)]
     lines += [line(23, {"id": 23}, f"{one} and more"), line(24, {"id": 24}, f" {one}\n")]
+    for number, between in enumerate((" ", ",", ", ", "\t", "]", "],[", " 1 "), 25):
+        lines.append(between.join(line(number + 10 * more, {"id": 0}, one).strip() for more in (0, 1)) + "\n")
+        lines.append(line(number + 20, {"id": number}, one + between + other))
 
     said = tidemark("land", tidemark.write("behind.jsonl", *lines))
 
-    assert "4 records read: 1 landed, 3 quarantined" in said.out
+    assert "18 records read: 1 landed, 17 quarantined" in said.out
 
 
 def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: int) -> None:
@@ -207,6 +221,19 @@ def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
             is_one_sentence(said, 2, "models/broken_changes.sql", "changes has no option 'keys'. Did you mean 'key'?")
     finally:
         model.unlink()
+
+
+def test_a_file_of_models_that_is_no_yaml(tidemark: CommandLine, landed: int) -> None:
+    file = tidemark.project / "models/broken.yml"
+    file.write_text("models: [")
+    try:
+        for command in ("build", "tables"):
+            said = tidemark(command)
+            assert said.status == 2
+            assert "broken.yml" in said.out + said.err
+            assert "Traceback" not in said.out + said.err
+    finally:
+        file.unlink()
 
 
 def test_a_source_that_no_model_has(tidemark: CommandLine, landed: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.source import Column, Source, Table
 
 Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
-SOURCES = {"ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_plain"}
+SOURCES = {"ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_reshaped", "ck_plain"}
 
 
 def alike() -> str:
@@ -57,19 +58,34 @@ def parts() -> str:
 
 def left_out() -> str:
     """`column.exclude.list` takes a key's column out of the row, and the key keeps it."""
-    source, table = Source("ck_left_out"), Table("people", [NUMBER, Column("name")], ("id",))
+    source = Source("ck_left_out")
+    table = Table("people", [Column("tenant", {"type": "int32"}), NUMBER, Column("name")], ("tenant", "id"))
     with source.commit():
-        source.insert(table, {"id": 1, "name": "a"})
+        source.insert(table, {"tenant": 1, "id": 1, "name": "a"})
+        source.insert(table, {"tenant": 2, "id": 1, "name": "c"})
     with source.commit():
-        source.update(table, {"id": 1, "name": "a"}, {"name": "b"})
+        source.update(table, {"tenant": 1, "id": 1, "name": "a"}, {"name": "b"})
     lines = []
     for record in source.records:
         value = json.loads(record["value"])
-        value["payload"]["after"].pop("id")
+        value["payload"]["after"].pop("tenant")
         for image in value["schema"]["fields"]:
-            image["fields"] = [column for column in image["fields"] if column["field"] != "id"]
+            image["fields"] = [column for column in image["fields"] if column["field"] != "tenant"]
         lines.append(json.dumps(record | {"value": json.dumps(value)}) + "\n")
     return "".join(lines)
+
+
+def reshaped() -> str:
+    """A column that is widened time and again, and a primary key that gains one, all of it landed at once."""
+    source, table = Source("ck_reshaped"), Table("goods", [], ("id",))
+    for number in range(4, 16):
+        kind = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
+                "parameters": {"scale": "2", "connect.decimal.precision": str(number)}}  # fmt: skip
+        table.columns = [NUMBER, Column("region"), Column("price", kind)]
+        table.key = ("id",) if number < 9 else ("id", "region")
+        with source.commit():
+            source.insert(table, {"id": number, "region": "north", "price": "AfQ="})
+    return source.lines()
 
 
 def plain_keys() -> str:
@@ -111,12 +127,11 @@ class Built:
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     project = empty_project(tmp_path_factory.mktemp("breadth") / "project")
     places = Places.of(project)
-    land(spark, places, "breadth", alike() + chosen() + parts() + left_out() + plain_keys(), SOURCES)
-    for source in ("ck_left_out", "ck_plain"):
-        model = project / f"models/silver/changes/{source}__public__people_changes.sql"
-        columns = "key=['id'], columns={'id': 'int', 'name': 'string'}"
-        model.write_text(f"{{{{ changes('{source}', 'public__people', {columns}) }}}}\n")
-        declare_history(project, f"{source}__public__people", {})
+    land(spark, places, "breadth", alike() + chosen() + parts() + left_out() + reshaped() + plain_keys(), SOURCES)
+    model = project / "models/silver/changes/ck_plain__public__people_changes.sql"
+    columns = "key=['id'], columns={'id': 'int', 'name': 'string'}"
+    model.write_text(f"{{{{ changes('ck_plain', 'public__people', {columns}) }}}}\n")
+    declare_history(project, "ck_plain__public__people", {})
     run_models(places, "--select", "config.materialized:changes", "config.materialized:history")
     return Built({table.name: table for table in captured_tables(places)})
 
@@ -145,9 +160,18 @@ def test_each_partition_of_a_table_has_its_history_and_together_they_are_the_tab
 
 
 def test_a_column_of_the_key_that_the_row_leaves_out_is_the_keys(built: Built) -> None:
-    found = [(row["id"], row["name"], row["closed_by"]) for row in built.versions("ck_left_out__public__people")]
+    columns = ("tenant", "id", "name", "closed_by")
+    found = [tuple(map(row.get, columns)) for row in built.versions("ck_left_out__public__people")]
 
-    assert found == [(1, "a", "update"), (1, "b", None)]
+    assert found == [(1, 1, "a", "update"), (2, 1, "c", None), (1, 1, "b", None)]
+
+
+def test_models_are_written_as_the_newest_records_are(built: Built) -> None:
+    table = built.tables["ck_reshaped__public__goods"]
+
+    assert table.key == ("id", "region")
+    assert {column["name"]: column["type"] for column in table.columns}["price"] == "decimal(15,2)"
+    assert {row["price"] for row in built.versions(table.name)} == {Decimal("5.00")}
 
 
 def test_a_key_of_one_plain_value_leaves_the_declared_key_to_the_row(built: Built) -> None:

@@ -1,0 +1,114 @@
+"""What is asked of the file system alone: which files are landed, where a lakehouse is, and what a full disk leaves."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import logs
+from spark_jobs.errors import Fault, UsageError
+from spark_jobs.landing.land import record_files
+from spark_jobs.lock import layout_of, open_lakehouse, writing
+from spark_jobs.places import Places
+from spark_jobs.scaffolding.write import write
+from tests.projects import PROJECT
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """A disk without room for a byte, as this process sees it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path, str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+
+
+def test_a_lakehouse_that_a_full_disk_kept_from_being_made_is_made_when_there_is_room(places: Places) -> None:
+    with full_disk(), pytest.raises(Fault, match="can't be written"):
+        open_lakehouse(places)
+    assert list(Path(places.lakehouse).iterdir()) == []
+
+    open_lakehouse(places)
+    assert layout_of(places) is not None
+
+
+def test_a_full_disk_keeps_nobody_from_the_lock_and_says_nothing_in_logs(
+    places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = open_lakehouse(places)
+    logs.start(folder, "run", False)
+    with full_disk(), writing(places, "run", "land"):
+        logs.log.info("a line that has no room")
+    assert capsys.readouterr().err == ""
+
+
+def test_models_are_written_all_or_none(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/other").write_text("no folder")
+
+    with pytest.raises(Fault, match="models can't be written"):
+        write(tmp_path, {"models/one.sql": "select 1", "models/other/two.sql": "select 2"})
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["models", "other"]
+
+
+def test_a_pattern_names_files_at_any_depth(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "x/b.jsonl", "x/y/c.jsonl", "x/_d.jsonl", "x/e.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    found = record_files([f"{tmp_path}/**/*.jsonl"])
+    assert found == [str(tmp_path / name) for name in ("a.jsonl", "x/b.jsonl", "x/y/c.jsonl")]
+
+
+def test_a_file_whose_name_spark_can_not_open_is_named(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jsonl")).touch()
+
+    with pytest.raises(UsageError, match=r"caf\\xe9.jsonl.*no UTF-8"):
+        record_files([str(tmp_path)])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("dbt_project.yml", "profiles.yml"):
+        shutil.copy(PROJECT / name, tmp_path)
+    return tmp_path
+
+
+def test_a_place_that_is_said_to_be_nowhere_is_where_it_is_by_default(project: Path) -> None:
+    empty = {"TIDEMARK_LAKEHOUSE": "", "TIDEMARK_CATALOG": ""}
+    assert Places.of(project, empty) == Places.of(project, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "said"),
+    [
+        ("tidemark: [", {}, "can't be read"),
+        ("other: {}", {}, "'tidemark'"),
+        ("tidemark: {target: '{{ target.name }}'}", {}, "'target' is undefined"),
+        ("tidemark: {target: local, outputs: {local: {method: session}}}", {}, "target local doesn't say its schema"),
+        ("tidemark: {target: local, outputs: [local]}", {}, "can't be read"),
+        (None, {"TIDEMARK_THRIFT_PORT": "abc"}, "'abc'"),
+    ],
+)
+def test_a_profile_that_can_not_be_read_is_told_in_a_sentence(
+    project: Path, text: str | None, environ: dict[str, str], said: str
+) -> None:
+    if text is not None:
+        (project / "profiles.yml").write_text(text)
+
+    with pytest.raises(UsageError, match=r"profiles\.yml") as told:
+        Places.of(project, environ)
+    assert said in str(told.value)
