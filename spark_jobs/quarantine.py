@@ -123,9 +123,6 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
     """Try the entries again, all of them or those named: what is understood now goes to bronze's records.
 
     An entry that is still not understood stays. So do lines: what could not be read of them is in no record.
-
-    Raises:
-        UsageError: No entry that is held has one of the ids.
     """
     entries = bronze.read(spark, places, "quarantine").where("released_in is null")
     if ids:
@@ -133,11 +130,6 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
         for quarantine_id in ids:
             wanted = wanted | F.col("quarantine_id").startswith(quarantine_id)
         entries = entries.where(wanted)
-        if entries.isEmpty():
-            raise UsageError(
-                f"quarantine release {' '.join(ids)}: no entry that is held has such an id."
-                " `tidemark quarantine list` names them."
-            )
     is_line = F.col("topic").isNull() | F.col("line").isNotNull() | F.col("code").isin(*OF_LINES)
     records = entries.where(~is_line)
     rows = records.select(
