@@ -201,10 +201,11 @@ def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | 
     several = [feed for feed, count in Counter(row["feed"] for row in rows).items() if count > 1]
     newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     if several:
-        key_fields = F.to_json(F.array_distinct(key_names(record_text("key"))))
         written = F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(-1)), "offset")
         records = read(spark, places, "records").where(F.col("feed").isin(*several) & (F.col("kind") == "change"))
-        found = records.withColumn("key_fields", key_fields).groupBy(*SHAPE).agg(F.max(written).alias("newest"))
+        found = (
+            records.withColumn("key_fields", F.to_json(key_names())).groupBy(*SHAPE).agg(F.max(written).alias("newest"))
+        )
         newest = {tuple(row[part] for part in SHAPE): tuple(row["newest"]) for row in found.collect()}
     return sorted(rows, key=lambda row: (newest.get(tuple(row[part] for part in SHAPE), ()), row["batch_id"]))
 
@@ -214,10 +215,16 @@ def full_name(shape: Row) -> list[str]:
     return [part for part in (shape["source_name"], shape["schema"] or shape["db"], shape["table"]) if part]
 
 
-def key_names(key: Column) -> Column:
-    """The names of a key's fields, of its JSON text; NULL where it is no object."""
+def key_object() -> Column:
+    """A record's key as the JSON of its fields, without the schema that may stand beside them."""
+    key = record_text("key")
     payload = F.get_json_object(key, "$.payload")
-    return F.json_object_keys(F.when(payload.startswith("{"), payload).otherwise(key))
+    return F.when(payload.startswith("{"), payload).otherwise(key)
+
+
+def key_names() -> Column:
+    """The names of the fields of a record's key, each once; NULL where it is no object."""
+    return F.array_distinct(F.json_object_keys(key_object()))
 
 
 def content_hash() -> Column:

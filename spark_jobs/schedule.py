@@ -212,7 +212,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
             except BaseException as error:
                 # A run that met another writer has not failed.
                 memory.failed_runs += not isinstance(error, Busy)
-                with suppress(Fault):  # what keeps it from being written may be why the run failed
+                with suppress(Fault, OSError):  # what keeps it from being written may be why the run failed
                     memory.store(task.places, outcome)
                 raise
             memory.store(task.places, outcome)

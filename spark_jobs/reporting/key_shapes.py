@@ -66,7 +66,7 @@ def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: D
 def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
     """The log with the field names of each record's own key; without changes that had no key."""
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
-    fields = F.array_remove(F.array_distinct(bronze.key_names(bronze.record_text("key"))), bronze.ROUTER_FIELD)
+    fields = F.array_remove(bronze.key_names(), bronze.ROUTER_FIELD)
     delivery = ["source_label", *_PLACE]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
     changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")

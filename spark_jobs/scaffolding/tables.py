@@ -380,9 +380,7 @@ def _guessed_key_types(spark: SparkSession, places: Places, feeds: list[str]) ->
     """The same for the fields of keys, whose schemas shapes don't have."""
     if not feeds:
         return {}
-    key = bronze.record_text("key")
-    payload = F.get_json_object(key, "$.payload")
-    image = F.try_parse_json(F.when(payload.startswith("{"), payload).otherwise(key)).alias("image")
+    image = F.try_parse_json(bronze.key_object()).alias("image")
     keys = bronze.read(spark, places, "records").where(F.col("feed").isin(feeds) & (F.col("kind") == "change"))
     keys.select("feed", image, _long_numbers()).createOrReplaceTempView("tidemark_keys")
     guesses: dict[str, dict[str, tuple[str, str]]] = {}
