@@ -136,6 +136,6 @@ profile: setup ## Where time goes: 20,000 changes into 200,000 keys, seconds per
 	$(VENV)/python -m benchmarks.profile
 
 .PHONY: bench
-bench: setup .venv-bench/ready .venv-bench-autocdc/ready ## Tidemark and its rivals on the same files, each answer checked: PROFILE=short (half an hour) or long (hours)
+bench: setup .venv-bench/ready .venv-bench-autocdc/ready ## Tidemark and its rivals on the same files, each answer checked: PROFILE=short (twenty minutes) or long (hours)
 	$(VENV)/python -m benchmarks.bench --profile $(or $(PROFILE),short); status=$$?; \
 		.venv-bench/bin/python -m benchmarks.chart target/bench/bench.json target/bench/bench.svg && exit $$status

@@ -47,6 +47,7 @@ class Trial:
 _FAST: Final = ("tidemark", "merge_careful", "rebuild_spark", "rebuild_duckdb")
 SMOKE: Final = (
     *(Trial(kind, Sizes(2_000, 2, 200, kind)) for kind in ("clean", "hostile", "truncate")),
+    Trial("initial", Sizes(2_000, 0), ("tidemark", "bare_parts")),
     Trial("again", Sizes(2_000, 1, 200), ("tidemark",), ("replay", "idle")),
 )
 SHORT: Final = (
