@@ -29,7 +29,7 @@ from benchmarks.score import merged, score
 from benchmarks.workload import SETS, Sizes, generate
 
 PROJECT: Final = Path(__file__).parents[1]
-RIVALS: Final = tuple(name for name in ENTRIES if name != "bare_parts")
+RIVALS: Final = tuple(name for name, entry in ENTRIES.items() if entry.has_increments)
 _WARM_NAME: Final = "warm"
 _WARM: Final = Sizes(keys=20_000, batches=4, changes=4_000, kind="clean")
 

@@ -19,7 +19,7 @@ _SETS = {"clean": "#7fbf7b", "hostile": "#e0a030", "truncate": "#8c6bb1"}
 def draw(found: Found, path: Path) -> None:
     """Bars of an increment's seconds on the left, shares of right keys on the right; one row a contender."""
     # The same figures give the same file, with its words as text.
-    mpl.rcParams.update({"svg.hashsalt": "tidemark", "svg.fonttype": "none", "font.family": "sans-serif"})
+    mpl.rcParams.update({"svg.hashsalt": "tidemark", "svg.fonttype": "none"})
     names = [name for name in found.contenders if found.increment("clean", name) is not None]
     names.sort(key=lambda name: -(found.increment("clean", name) or 0))
     figure, (left, right) = pyplot.subplots(

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from benchmarks.contenders import Contender, open_contender
+from benchmarks.contenders import ENTRIES, Contender, open_contender
 from benchmarks.workload import files_of
 
 
@@ -39,6 +39,7 @@ def contend(name: str, home: Path, folder: Path, then: Sequence[str]) -> dict[st
     """
     made = json.loads((folder / "workload.json").read_text())
     initial, increments = files_of(made, folder)
+    increments = increments if ENTRIES[name].has_increments else []
     begun = monotonic()
     contender = open_contender(name, home, made)
     told: dict[str, Any] = {"contender": name, "workload": folder.name, "start": monotonic() - begun}

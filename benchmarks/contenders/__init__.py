@@ -39,16 +39,16 @@ class Entry:
     Attributes:
         title: What the table calls it.
         venv: The virtual environment that it runs in.
-        has_tables: Whether it takes more than one captured table.
+        has_increments: Whether it takes more than an initial load; what a workload has behind that is left out else.
     """
 
     title: str
     venv: str = ".venv"
-    has_tables: bool = False
+    has_increments: bool = True
 
 
 ENTRIES: Final = {
-    "tidemark": Entry("Tidemark", has_tables=True),
+    "tidemark": Entry("Tidemark"),
     "merge_taught": Entry("hand MERGE as taught"),
     "merge_careful": Entry("hand MERGE, careful"),
     "rebuild_spark": Entry("full rebuild, Spark + Delta"),
@@ -57,7 +57,7 @@ ENTRIES: Final = {
     "rebuild_duckdb": Entry("full rebuild, DuckDB to Parquet", ".venv-bench"),
     "rebuild_duckdb_rules": Entry("full rebuild, DuckDB, with this workload's rules", ".venv-bench"),
     "rebuild_polars": Entry("full rebuild, Polars to Parquet", ".venv-bench"),
-    "bare_parts": Entry("bare parts in Spark: parse, raw append, an append per layer"),
+    "bare_parts": Entry("bare parts in Spark: parse, raw append, an append per layer", has_increments=False),
 }
 
 

@@ -43,10 +43,9 @@ class BareParts(Lake):
             seconds[f"append {name}"] = _seconds(appended(frame, name))
         return seconds
 
-    def increment(self, files: Sequence[str]) -> Mapping[str, float]:
-        """It has none: nothing is timed, and behind an increment its history is wrong."""
-        del files
-        return {}
+    def increment(self, files: Sequence[str]) -> None:
+        """It has none."""
+        raise NotImplementedError(f"bare parts are of an initial load: {files}")
 
     def history(self, table: str, folder: Path) -> list[Path]:
         """The last layer as Parquet."""
