@@ -33,9 +33,9 @@ _BLOCK_NAMES = (
     "op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type",
     "ts_ms", "ts_us", "ts_ns", "additional_data", "type",
 )  # fmt: skip
-_BLOCKS = ", ".join(f"{name} {_SOURCE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
+_BLOCKS = ", ".join(f"{name}: {_SOURCE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
 _KEY = "serverName string"
-_VALUE = f"`schema` string, payload struct<{_BLOCKS}>, {_BLOCKS}, _malformed string"
+_VALUE = f"v struct<`schema`: string, payload: struct<{_BLOCKS}>, {_BLOCKS}>, length int, _malformed string"
 
 REASONS = {
     "line-not-json": "the line is not one JSON object",
@@ -123,9 +123,14 @@ def _routed(records: DataFrame) -> DataFrame:
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
         F.struct(*[F.col(f"v.{name}").alias(name) for name in _BLOCK_NAMES])
     )
+    # Spark's reader ends behind an object, and says nothing of what follows: within another object it has to go on.
+    length = F.octet_length("value_text")
+    wrapped = F.concat(F.lit('{"v":'), "value_text", F.lit(',"length":'), length, F.lit("}"))
     # A column each: what stands in an expression twice is computed twice.
     parsed = (
-        records.withColumn("v", F.from_json("value_text", _VALUE, options))
+        records.withColumn("read", F.from_json(wrapped, _VALUE, options))
+        .withColumn("v", F.col("read.v"))
+        .withColumn("is_whole", F.col("read._malformed").isNull() & (F.col("read.length") == length))
         .withColumn("e", envelope)
         .withColumn("key_names", F.json_object_keys("key_text"))
         .withColumn("is_tombstone", _is_tombstone())
@@ -221,9 +226,10 @@ def _reason() -> Column:
         F.when(~_is_unicode("key"), "not-unicode")
         .when(F.col("is_tombstone"), F.lit(None))
         .when(~_is_unicode("value"), "not-unicode")
-        .when(F.col("v").isNull() | (F.col("v._malformed").isNotNull() & ~_is_object()), "value-not-json")
-        .when(goes_on(F.col("value_text")), "value-not-json")
-        .when(F.col("v._malformed").isNotNull(), "no-envelope")
+        .when(
+            F.col("v").isNull() | ~F.coalesce("is_whole", F.lit(False)),
+            F.when(_is_object() & ~goes_on(F.col("value_text")), "no-envelope").otherwise("value-not-json"),
+        )
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other & ~is_schema_change, F.lit(None))
         .when(~is_schema_change & (op.isNull() | source.isNull()), "no-envelope")

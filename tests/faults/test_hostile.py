@@ -149,7 +149,13 @@ def damaged(**own: Any) -> dict[str, Any]:
     """A change whose envelope, or with a dict its source block, says something else."""
     origin = {"connector": "postgresql", "name": PREFIX, "db": "db", "schema": "public", "table": "values", "lsn": 1,
               "txId": 1, "ts_ms": 1_700_000_000_000, "sequence": '["1","1"]'}  # fmt: skip
-    block = {"source": origin | own.pop("source", {}), "op": "c", "ts_ms": 1_700_000_000_000, "before": None}
+    told = own.pop("source", {})
+    block = {
+        "source": origin | told if isinstance(told, dict) else told,
+        "op": "c",
+        "ts_ms": 1_700_000_000_000,
+        "before": None,
+    }
     return block | {"after": {"id": 1}} | own
 
 
@@ -172,6 +178,12 @@ BAD = [
     Bad("headers-not-understood", damaged(), line={"headers": [5]}),
     Bad("value-not-json", "[" * 2000 + "]" * 2000),
     Bad("value-not-json", "\x00"),
+    Bad("value-not-json", json.dumps(damaged()) + "x"),
+    Bad("value-not-json", json.dumps(damaged()) * 2),
+    Bad("value-not-json", json.dumps([damaged()])),
+    Bad("no-envelope", json.dumps(damaged()) + ",0]"),
+    Bad("no-envelope", damaged(source="text")),
+    Bad("no-envelope", {"payload": "text"}),
     Bad("key-not-json", damaged(), key="'; --"),
     Bad("no-envelope", {"a": json.loads(DEEP)}),
     Bad("no-source", place(table="")),
