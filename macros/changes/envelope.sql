@@ -1,9 +1,9 @@
 {#-
-  Expression: a record's key or value as JSON: its bytes, or the plain form that landing put beside them; NULL where it is
-  no text.
+  Expression: a record's key or value as JSON: its bytes, or the plain form that landing put beside them. That its bytes are
+  text landing has seen, but for an outbox's events.
 -#}
 {% macro record_text(part) -%}
-    coalesce(plain_{{ part }}, try_validate_utf8(cast({{ part }} as string)))
+    coalesce(plain_{{ part }}, cast({{ part }} as string))
 {%- endmacro %}
 
 

@@ -39,6 +39,12 @@
 {%- endmacro %}
 
 
+{#- Expression: an event's key or value as text; NULL where it is none: an application decides what its bytes are. -#}
+{% macro valid_text(part) -%}
+    try_validate_utf8({{ record_text(part) }})
+{%- endmacro %}
+
+
 {% macro outbox_events(topics, specs) -%}
 with
 
@@ -47,9 +53,9 @@ told as (
     select
         *,
         {{ json_string(header_text('id')) }} as event_id,
-        {{ json_string(record_text('key')) }} as aggregate_id,
+        {{ json_string(valid_text('key')) }} as aggregate_id,
         {{ json_string(header_text('type')) }} as event_type,
-        {{ json_string('nullif(' ~ record_text('value') ~ ", 'null')") }} as payload
+        {{ json_string('nullif(' ~ valid_text('value') ~ ", 'null')") }} as payload
     from {{ lakehouse_table('bronze', 'records') }}
     where {{ is_outbox_event(topics) }}
 
