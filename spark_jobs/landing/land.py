@@ -10,10 +10,12 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
+from math import ceil
 from operator import and_
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -140,10 +142,34 @@ def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], la
         .withColumn("content_hash", bronze.content_hash())
     )
     try:
-        return land_rows(spark, places, rows, landing, check=_refuse_other_files)
+        with in_even_parts(spark, files):
+            return land_rows(spark, places, rows, landing, check=_refuse_other_files)
     except Fault:
         _refuse_damaged_files(files)
         raise
+
+
+@contextmanager
+def in_even_parts(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
+    """Have files read in parts of one size that all cores take in whole rounds.
+
+    Spark cuts them into parts of the largest size and a rest, for which one core works while others wait: here, and in
+    every later reading of what the parts were written as.
+    """
+    name = "spark.sql.files.maxPartitionBytes"
+    largest = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
+    cores = spark.sparkContext.defaultParallelism
+    size = sum(Path(file).stat().st_size for file in files)
+    rounds = ceil(size / (largest * cores))
+    if rounds < 2:
+        # Of less than that for each core, Spark's parts are even.
+        yield
+        return
+    spark.conf.set(name, ceil(size / (rounds * cores)))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, largest)
 
 
 def land_rows(

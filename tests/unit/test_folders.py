@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_jobs import logs
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.land import record_files
+from spark_jobs.landing.land import in_even_parts, record_files
 from spark_jobs.lock import layout_of, open_lakehouse, writing
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.write import write
@@ -112,3 +113,17 @@ def test_a_profile_that_can_not_be_read_is_told_in_a_sentence(
     with pytest.raises(UsageError, match=r"profiles\.yml") as told:
         Places.of(project, environ)
     assert said in str(told.value)
+
+
+def test_all_cores_have_as_many_parts_of_a_large_file_as_any_other(spark: SparkSession, tmp_path: Path) -> None:
+    name, largest, cores = "spark.sql.files.maxPartitionBytes", 1000, spark.sparkContext.defaultParallelism
+    file = tmp_path / "records.jsonl"
+    file.write_text("a line of 24 characters\n" * (largest * cores * 5 // 2 // 24))
+    before = spark.conf.get(name)
+    spark.conf.set(name, largest)
+    try:
+        with in_even_parts(spark, [str(file)]):
+            assert spark.read.text(str(file))._jdf.rdd().getNumPartitions() == 3 * cores
+        assert spark.conf.get(name) == str(largest)
+    finally:
+        spark.conf.set(name, before)
