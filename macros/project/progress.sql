@@ -142,19 +142,22 @@
     )
     {%- endif %}
 
-    select model, batch_id, state, run_id, recorded_at, account
-    from {{ progress_table() }}
-    where not array_contains({{ text_array(moved | list) }}, model)
-    union all
+    {%- set told = {
+        'batch_id': 'moved.batch_id',
+        'state': 'moved.state',
+        'run_id': text_literal(invocation_id),
+        'recorded_at': "timestamp'" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'",
+        'account': account_with_added('known.account', 'moved.added')
+    } -%}
+    {%- if held -%}{%- do told.update({'account': 'coalesce(held.account, ' ~ told.account ~ ')'}) -%}{%- endif %}
+
     select
-        moved.model,
-        moved.batch_id,
-        moved.state,
-        {{ text_literal(invocation_id) }},
-        timestamp'{{ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') }}',
-        {{ 'coalesce(held.account, ' if held }}{{ account_with_added('known.account', 'moved.added') }}{{ ')' if held }}
-    from moved
-    left join {{ progress_table() }} as known on moved.model = known.model
+        coalesce(moved.model, known.model) as model,
+        {%- for name, new in told.items() %}
+        if(moved.model is null, known.{{ name }}, {{ new }}) as {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from {{ progress_table() }} as known
+    full join moved on known.model = moved.model
     {%- if held %}
     left join held on moved.model = held.model
     {%- endif %}
