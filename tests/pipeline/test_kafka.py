@@ -45,7 +45,8 @@ from tests.servers import program
 from tests.source import Column, Source, Table
 from tests.unit.test_schedule_examples import EXAMPLES
 
-PATIENCE = 120
+# A landing whose broker is away ends when Spark's own readers give up: in two minutes, beside other tests in more.
+PATIENCE = 240
 POISON = {"key": b"\xff\xfe", "value": b"{poison", "headers": [("trace", b"\x00\xff"), ("none", None)]}
 
 
