@@ -234,7 +234,7 @@ def content_hash() -> Column:
 
 
 def record_text(part: str = "value") -> Column:
-    """A record's key or value as JSON, as the macro of this name has it; NULL where it is no text."""
+    """A record's key or value as JSON; NULL where it is no text, as an outbox's event can be."""
     return F.coalesce(f"plain_{part}", text_of(F.col(part)))
 
 

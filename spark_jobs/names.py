@@ -40,8 +40,6 @@ def feed(*parts: Column) -> Column:
     Args:
         parts: The columns that name the feed, NULL where a part doesn't apply; compared by exact text.
     """
-    name = F.lower(F.concat_ws("__", *parts))
-    # To look for other letters takes ten times as long as to see that there are none.
-    readable = F.when(name.rlike(r"^[a-z0-9_]*\z"), name).otherwise(F.regexp_replace(name, "[^a-z0-9_]", "_"))
+    readable = F.regexp_replace(F.lower(F.concat_ws("__", *parts)), "[^a-z0-9_]", "_")
     exact = F.to_json(F.array(*parts))
     return F.concat_ws("_", F.substring(readable, 1, _LONGEST), F.substring(F.md5(exact), 1, 8))

@@ -126,11 +126,11 @@ def _routed(records: DataFrame) -> DataFrame:
     # Spark's reader ends behind an object, and says nothing of what follows: within another object it has to go on.
     length = F.octet_length("value_text")
     wrapped = F.concat(F.lit('{"v":'), "value_text", F.lit(',"length":'), length, F.lit("}"))
+    ends_there = F.coalesce(F.col("read.length") == length, F.lit(False))
     # A column each: what stands in an expression twice is computed twice.
     parsed = (
         records.withColumn("read", F.from_json(wrapped, _VALUE, options))
-        .withColumn("v", F.col("read.v"))
-        .withColumn("is_whole", F.col("read._malformed").isNull() & (F.col("read.length") == length))
+        .withColumns({"v": F.col("read.v"), "is_whole": F.col("read._malformed").isNull() & ends_there})
         .withColumn("e", envelope)
         .withColumn("key_names", F.json_object_keys("key_text"))
         .withColumn("is_tombstone", _is_tombstone())
@@ -227,7 +227,7 @@ def _reason() -> Column:
         .when(F.col("is_tombstone"), F.lit(None))
         .when(~_is_unicode("value"), "not-unicode")
         .when(
-            F.col("v").isNull() | ~F.coalesce("is_whole", F.lit(False)),
+            F.col("v").isNull() | ~F.col("is_whole"),
             F.when(_is_object() & ~goes_on(F.col("value_text")), "no-envelope").otherwise("value-not-json"),
         )
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
