@@ -54,8 +54,9 @@ _READS_TOO = {
     "bigint": ("io.debezium.time.Interval",),
 }
 
-# Names of fields whose numbers are longer than a floating type's, of which the longest is -0.00 and 17 digits.
-_LONG_NUMBER = r'"([^"\\]*)"\s*:\s*[-0-9.]{23}'
+# A number that is longer than a floating type's, of which the longest is -0.00 and 17 digits; and its field's name.
+_LONG_NUMBER = r":\s*[-0-9.]{23}"
+_FIELD_OF_LONG_NUMBER = rf'"([^"\\]*)"\s*{_LONG_NUMBER}'
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
 
@@ -391,8 +392,11 @@ def _guessed_key_types(spark: SparkSession, places: Places, feeds: list[str]) ->
 
 
 def _long_numbers() -> Column:
-    """The fields of a record that have more digits than a variant or a floating type keeps."""
-    return F.regexp_extract_all(bronze.record_text(), F.lit(_LONG_NUMBER)).alias("long_numbers")
+    """The fields of a record that have more digits than a variant or a floating type keeps; NULL where none has."""
+    record = bronze.record_text()
+    # Names begin at every quotation mark: records are asked for such a number before they are for its name.
+    names = F.regexp_extract_all(record, F.lit(_FIELD_OF_LONG_NUMBER))
+    return F.when(record.rlike(_LONG_NUMBER), names).alias("long_numbers")
 
 
 def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
@@ -401,17 +405,24 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
         f"""
         select
             {owner},
-            key as field,
+            field,
             schema_of_variant_agg(value) as kind,
-            count_if(cast(value as string) rlike {text(_INSTANT)}) = count(cast(value as string)) as is_instant,
-            count_if(
-                schema_of_variant(value) = 'BOOLEAN'
-                or schema_of_variant(value) = 'BIGINT' and cast(value as string) in ('0', '1')
-            ) = count(cast(value as string)) and max(schema_of_variant(value) = 'BOOLEAN') as is_boolean,
-            max(array_contains(long_numbers, key)) as has_long_numbers,
-            count(cast(value as string)) as known
-        from {view}, lateral variant_explode(image)
-        group by {owner}, key
+            count_if(as_text rlike {text(_INSTANT)}) = count(as_text) as is_instant,
+            count_if(kind = 'BOOLEAN' or kind = 'BIGINT' and as_text in ('0', '1')) = count(as_text)
+                and max(kind = 'BOOLEAN') as is_boolean,
+            max(array_contains(long_numbers, field)) as has_long_numbers,
+            count(as_text) as known
+        from (
+            select
+                {owner},
+                key as field,
+                value,
+                cast(value as string) as as_text,
+                schema_of_variant(value) as kind,
+                long_numbers
+            from {view}, lateral variant_explode(image)
+        ) as seen
+        group by {owner}, field
         """
     ).collect()
     return found
