@@ -256,7 +256,8 @@ def _append_unknown(
     if unknown is not records:
         unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        seen = unknown.groupBy(*bronze.SHAPE, "has_shape").agg(F.count("*").alias("records")).collect()
+        of_shape = F.count("*").alias("records"), F.min("offset").alias("first_offset")
+        seen = unknown.groupBy(*bronze.SHAPE, "has_shape").agg(*of_shape).collect()
         has_new = bool(seen) and _append_unknown_shapes(spark, places, unknown, seen, batch_id)
         if seen:
             # Gathered by feed, its partition: a file or two each, however many tasks wrote. Large parts of one feed are
@@ -278,12 +279,19 @@ def _unknown(records: DataFrame, stored: DataFrame) -> DataFrame:
     delivery = list(bronze.DELIVERY)
     # What of the usual is not so is seen in a few narrow columns, before whole records are moved.
     told = records.select(*delivery)
-    is_told_twice = not told.groupBy(*delivery).count().where("count > 1").isEmpty()
     is_stored = not stored.isEmpty()
     if is_stored and told.join(stored, on=delivery, how="left_anti").isEmpty():
         return records.limit(0)
-    unknown = records.dropDuplicates(delivery) if is_told_twice else records
+    unknown = records.dropDuplicates(delivery) if _is_told_twice(told) else records
     return unknown.join(stored, on=delivery, how="left_anti") if is_stored else unknown
+
+
+def _is_told_twice(deliveries: DataFrame) -> bool:
+    """Whether two of them have one offset: seen in a bit for each, without moving them."""
+    bucket = F.bitmap_bucket_number("offset").alias("bucket")
+    offsets = F.bitmap_count(F.bitmap_construct_agg(F.bitmap_bit_position("offset"))).alias("offsets")
+    counted = deliveries.groupBy("topic", "partition", bucket).agg(F.count("*").alias("deliveries"), offsets)
+    return not counted.where("deliveries > offsets").isEmpty()
 
 
 def _stored(spark: SparkSession, places: Places, survey: Sequence[Row]) -> DataFrame:
@@ -325,21 +333,22 @@ def _append_unknown_shapes(
         spark: The session.
         places: Where bronze is.
         records: The records that are landed.
-        seen: The shapes of these records.
+        seen: The shapes of these records, and the first offset of each.
         batch_id: The number of this landing.
     """
     stored = bronze.read(spark, places, "shapes").where(F.col("feed").isin(sorted({one["feed"] for one in seen})))
     known = {tuple(row) for row in stored.select(*bronze.SHAPE).collect()}
     unknown = [one for one in seen if one["has_shape"] and tuple(one[name] for name in bronze.SHAPE) not in known]
     if unknown:
-        columns = [pa.field(name, pa.int64() if name == "shape_id" else pa.string()) for name in bronze.SHAPE]
+        numbers = ("shape_id", "first_offset")
+        columns = [(name, pa.int64() if name in numbers else pa.string()) for name in (*bronze.SHAPE, "first_offset")]
         # By way of Arrow: rows given as Python objects would start Python workers.
         rows = spark.createDataFrame(pa.Table.from_pylist([one.asDict() for one in unknown], pa.schema(columns)))
+        is_its = [records[name].eqNullSafe(rows[name]) for name in bronze.SHAPE]
         shapes = (
             records.where("has_shape")
-            .join(
-                F.broadcast(rows), on=[records[name].eqNullSafe(rows[name]) for name in bronze.SHAPE], how="left_semi"
-            )
+            # Of each shape a record or two: to pick one, whole records are sorted.
+            .join(F.broadcast(rows), on=[*is_its, records["offset"] == rows["first_offset"]], how="left_semi")
             .groupBy(*bronze.SHAPE)
             .agg(*[F.first(name).alias(name) for name in (*_NAMED, "value", "plain_value", "plain_schema")])
             .withColumn("shape", shape())
