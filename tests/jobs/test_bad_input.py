@@ -143,6 +143,16 @@ def test_what_stands_behind_a_record_is_not_passed_over(tidemark: CommandLine, l
     assert "18 records read: 1 landed, 17 quarantined" in said.out
 
 
+def test_what_one_landing_has_twice_is_landed_once(tidemark: CommandLine, landed: int) -> None:
+    offsets = (0, 1, 32_768, 32_769, 65_536, 2**63 - 1)
+    once = [line(offset, {"id": offset}, None, topic="bad.public.twice") for offset in offsets]
+    of_other_bytes = line(1, {"id": "one"}, None, topic="bad.public.twice")
+
+    said = tidemark("land", tidemark.write("twice.jsonl", *once, once[3], of_other_bytes, once[-1]))
+
+    assert "9 records read: 7 landed, 2 known" in said.out
+
+
 def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: int) -> None:
     row = envelope({"id": 1, "region": "eu", "email": "x"}, at=9)
     row["source"]["table"] = "places"
