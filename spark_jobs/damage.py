@@ -22,6 +22,12 @@ from spark_jobs.places import Places
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 _SHOWN = 300
+# What a machine says, or a store, that can't give or take a file just now: it tells nothing of the table.
+_IN_THE_WAY = re.compile(
+    "No space left|Disk quota exceeded|File too large|Read-only file system|Permission denied|Access ?Denied|Forbidden"
+    "|Too many open files|Cannot allocate memory|OutOfMemoryError|Connection re(fused|set)|[Tt]imed out|UnknownHost"
+    "|SlowDown"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +70,13 @@ def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]
     Args:
         spark: The session.
         places: Where the lakehouse is.
-        said: An error's text; a table of which it names a file is damaged, though its files are there.
+        said: An error's text; a table of which it names a file is damaged, though its files are there, unless it
+            says what was in the way of the file.
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
-    said_of = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(said))
+    blamed = "" if _IN_THE_WAY.search(said) else unquote(said)
+    said_of = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", blamed)
     named = {(schema.removeprefix(places.prefix), name) for schema, name in said_of}
     found = []
     for layer, name in _tables(places):

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, steps
 from spark_jobs.cli import main
-from spark_jobs.damage import damages, forget_progress, set_aside
+from spark_jobs.damage import damages, explained, forget_progress, set_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, TidemarkError, UsageError
 from spark_jobs.places import Places
@@ -287,6 +287,23 @@ def test_a_full_disk_ends_landing_and_building_in_a_line_and_the_next_run_is_rig
     for table in MODELS[1:3]:
         rows = DeltaTable(str(harmed.folder(table))).to_pyarrow_table(columns=["id"]).to_pylist()
         assert sorted(row["id"] for row in rows) == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("what", "is_damage"),
+    [
+        ("is not a Parquet file. Expected magic number at tail", True),
+        ("(Input/output error)", True),
+        ("(Permission denied)", False),
+        ("(Too many open files)", False),
+        ("(No space left on device)", False),
+        ("Connect to store.example:9000 failed: Connection refused", False),
+    ],
+)
+def test_a_file_that_something_was_in_the_way_of_damages_no_table(harmed: Harmed, what: str, is_damage: bool) -> None:
+    said = f"java.io.FileNotFoundException: {harmed.folder(MODELS[1])}/is_current=true/part-0.parquet {what}"
+
+    assert (explained(harmed.spark, harmed.places, said) is not None) == is_damage
 
 
 def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:
