@@ -70,14 +70,10 @@ def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]
     Args:
         spark: The session.
         places: Where the lakehouse is.
-        said: An error's text; a table of which it names a file is damaged, though its files are there, unless it
-            says what was in the way of the file.
+        said: An error's text; a table that it blames is damaged, though its files are there.
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
-    blamed = "" if _IN_THE_WAY.search(said) else unquote(said)
-    said_of = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", blamed)
-    named = {(schema.removeprefix(places.prefix), name) for schema, name in said_of}
+    named = blamed(places, said)
     found = []
     for layer, name in _tables(places):
         damage = damage_of(spark, places, layer, name)
@@ -86,6 +82,15 @@ def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]
         if damage is not None:
             found.append(damage)
     return found
+
+
+def blamed(places: Places, said: str) -> set[tuple[str, str]]:
+    """Layer and name of the tables of which an error names a file, unless it says what was in the way of that."""
+    if _IN_THE_WAY.search(said):
+        return set()
+    schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
+    files = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(said))
+    return {(schema.removeprefix(places.prefix), name) for schema, name in files}
 
 
 def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Damage | None:

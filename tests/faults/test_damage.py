@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, steps
 from spark_jobs.cli import main
-from spark_jobs.damage import damages, explained, forget_progress, set_aside
+from spark_jobs.damage import blamed, damages, forget_progress, set_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, TidemarkError, UsageError
 from spark_jobs.places import Places
@@ -300,10 +300,13 @@ def test_a_full_disk_ends_landing_and_building_in_a_line_and_the_next_run_is_rig
         ("Connect to store.example:9000 failed: Connection refused", False),
     ],
 )
-def test_a_file_that_something_was_in_the_way_of_damages_no_table(harmed: Harmed, what: str, is_damage: bool) -> None:
-    said = f"java.io.FileNotFoundException: {harmed.folder(MODELS[1])}/is_current=true/part-0.parquet {what}"
+def test_a_file_that_something_was_in_the_way_of_damages_no_table(tmp_path: Path, what: str, is_damage: bool) -> None:
+    places = Places(tmp_path, f"{tmp_path}/lakehouse", "")
+    file = f"{places.table('gold', NAME)}/is_current=true/part-0.parquet"
 
-    assert (explained(harmed.spark, harmed.places, said) is not None) == is_damage
+    found = blamed(places, f"java.io.FileNotFoundException: {file} {what}")
+
+    assert found == ({("gold", NAME)} if is_damage else set())
 
 
 def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:
