@@ -64,21 +64,21 @@ def delta_tables(places: Places) -> list[tuple[str, str]]:
     ]
 
 
-def damages(spark: SparkSession, places: Places, said: str = "") -> list[Damage]:
+def damages(spark: SparkSession, places: Places, *said: str) -> list[Damage]:
     """The damaged tables of a lakehouse, bronze first.
 
     Args:
         spark: The session.
         places: Where the lakehouse is.
-        said: An error's text; a table that it blames is damaged, though its files are there.
+        said: Texts of errors; a table that one of them blames is damaged, though its files are there.
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    named = blamed(places, said)
+    named = {table: text for text in said for table in blamed(places, text)}
     found = []
     for layer, name in _tables(places):
         damage = damage_of(spark, places, layer, name)
         if damage is None and (layer, name) in named:
-            damage = Damage(layer, name, places.table(layer, name), _first_line(said), has_log=True)
+            damage = Damage(layer, name, places.table(layer, name), _first_line(named[layer, name]), has_log=True)
         if damage is not None:
             found.append(damage)
     return found
@@ -112,12 +112,12 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {missing[0]}", has_log=True)
 
 
-def explained(spark: SparkSession | None, places: Places, said: str) -> Fault | None:
-    """The Fault that an engine's error, of which `said` is the text, comes from, where that is a damaged table."""
+def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault | None:
+    """The Fault that an engine's errors, of which `said` are the texts, come from, where that is a damaged table."""
     if spark is None:
         return None
     try:
-        found = damages(spark, places, said)
+        found = damages(spark, places, *said)
     except (PySparkException, Py4JError):
         return None
     return Fault(" ".join(damage.told for damage in found)) if found else None

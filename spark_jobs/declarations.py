@@ -111,7 +111,8 @@ def captured_tables(places: Places) -> list[CapturedTable]:
 def declared_tables(places: Places) -> Declared:
     """The captured tables, and those of what arrives beside changes, each in the order of their names."""
     with redirect_stdout(io.StringIO()) as said:
-        result = run_dbt(places, ["--quiet", "parse"])
+        # Without manifest.json, which takes as long to write as the rest: commands that build or document leave one.
+        result = run_dbt(places, ["--quiet", "--no-write-json", "parse"])
     if not result.success:
         raise UsageError(f"The project's models can't be read: {beginning_of(result.exception or said.getvalue())}")
     manifest = result.result

@@ -200,8 +200,8 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         raise kind(f"dbt build: {beginning_of(result.exception)}{hint}")
     if not result.success:
         broken = [one for one in result.result or [] if one.status == "error"]
-        said = "\n".join(str(one.message) for one in broken)
-        fault = explained(SparkSession.getActiveSession(), run.places, said) if said else None
+        said = [str(one.message) for one in broken]
+        fault = explained(SparkSession.getActiveSession(), run.places, *said) if said else None
         if fault is not None:
             raise fault
         if any("Compilation Error" in one.message for one in broken):

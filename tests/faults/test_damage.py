@@ -144,6 +144,15 @@ def test_a_torn_file_fails_the_build_with_the_table_s_name_and_the_command(harme
     assert damages(harmed.spark, harmed.places) == []
 
 
+def test_of_several_errors_each_tells_of_its_own_table(harmed: Harmed) -> None:
+    torn, locked = (f"{harmed.places.lakehouse}/{table}/part-0.parquet" for table in MODELS[:2])
+    said = [f"{torn} is not a Parquet file", f"java.io.FileNotFoundException: {locked} (Permission denied)"]
+
+    found = damages(harmed.spark, harmed.places, *said)
+
+    assert [(f"{one.layer}/{one.name}", one.what) for one in found] == [(MODELS[0], said[0])]
+
+
 @pytest.mark.parametrize("harm", [files_lost, commit_torn, log_lost])
 def test_damaged_bronze_is_named_and_never_written(
     harmed: Harmed, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
