@@ -45,7 +45,8 @@ the value itself tells decides: a number, ISO 8601, base64 that can't be hexadec
 in more than one way, such as a whole number for a timestamp or base64 for a decimal, is NULL with its text in
 `exact_values`, until the column's `encoding` names one of these:"""
 PLACES_ARE = (
-    "The environment says where things are and who asks, and nothing else. Relative paths start at the project."
+    "The environment says where things are, who asks, and what a process may take. A relative lakehouse or"
+    " catalog starts at the project, another path at the folder where a command is typed."
 )
 PLACES = {
     "TIDEMARK_LAKEHOUSE": (

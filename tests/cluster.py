@@ -1,7 +1,7 @@
 """A cluster on the loopback, for tests: an S3 server, PostgreSQL, Spark's master, workers and Thrift Server.
 
-Each is a process of its own with its own folder, ended by its id. `make setup-cluster` fetches their jars and
-`make setup-servers` installs PostgreSQL.
+Each is a process of its own with its own folder, ended by its id. `make .jars/cluster/ready .jars/s3/ready` fetches
+their jars, `make setup-servers` installs PostgreSQL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.session import FOR_SMALL_TABLES
-from tests.servers import PROJECT, SMALL, SPARK, Postgres, Server, java, program
+from tests.servers import PROJECT, SMALL, Postgres, Server, java, program
 
 BUCKET = "lake"
 ACCESS, SECRET = "tide", "mark of the tests"
@@ -67,7 +67,7 @@ class Spark(Server):
         logs = f"-Dlog4j2.configurationFile={PROJECT}/conf/log4j2.properties"
         self.begin(
             *command, "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0", *arguments,
-            environ={**os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
+            environ={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
                      "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": " ".join([*SMALL, logs])},
         )  # fmt: skip
 
@@ -100,6 +100,7 @@ class Cluster:
     def told(self) -> dict[str, str]:
         """What docs/cluster.md has every process told."""
         return {
+            "PYSPARK_PYTHON": sys.executable,
             "TIDEMARK_TARGET": "thrift",
             "TIDEMARK_LAKEHOUSE": f"s3a://{BUCKET}/lakehouse",
             "TIDEMARK_MASTER": f"spark://127.0.0.1:{self.master.port}",
@@ -155,8 +156,7 @@ class Cluster:
             "spark.hadoop.hive.server2.thrift.bind.host 127.0.0.1\n"
         )
         self.thrift.begin(
-            *documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}),
-            environ=self.environment | {"SPARK_HOME": str(SPARK)},
+            *documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}), environ=self.environment
         )
 
     def stop(self) -> None:
@@ -181,7 +181,7 @@ class Cluster:
         """Begin a command that acts on a project; a signal to its group meets what it started, too."""
         return subprocess.Popen(
             [*words, "--project-dir", str(project)],
-            env=self.environment | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | environ,
+            env=self.environment | environ,
             cwd=PROJECT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -208,12 +208,8 @@ def documented(pattern: str, **places: str) -> list[str]:
     assert commands(readme), "no commands of README's"
     assert set(commands(readme)) <= set(page), "README and docs/cluster.md have parted"
     [line] = [one for one in page if re.search(pattern, one)]
-    ours = {
-        ".venv/bin/tidemark": TIDEMARK,
-        ".venv/bin/python": [sys.executable],
-        **{name: [str(SPARK / "bin" / name)] for name in ("spark-submit", "spark-class")},
-    }
-    words = [new for word in shlex.split(line.partition(" > ")[0]) for new in ours.get(word, [places.get(word, word)])]
+    told = shlex.split(line.partition(" > ")[0])
+    words = [re.sub(r"^\.venv/bin", str(Path(sys.executable).parent), places.get(word, word)) for word in told]
     return [program(words[0]), *words[1:]] if words[0].startswith("create") else words
 
 

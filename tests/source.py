@@ -65,7 +65,8 @@ class Event:
 _BEYOND_BIGINT = 1 << 63
 
 
-def _lsn(place: int) -> str:
+def sqlserver_lsn(place: int) -> str:
+    """A place in SQL Server's log."""
     return f"00000025:{place:08x}:0001"
 
 
@@ -246,8 +247,9 @@ class Source:
         """SQL Server and Db2; a read has its snapshot's number alone."""
         is_read = event.op == "r"
         return {
-            "ts_ms": self.now // 1000, "schema": "db", "commit_lsn": _lsn(event.lsn if is_read else self.lsn + 8),
-            "change_lsn": None if is_read else _lsn(event.lsn),
+            "ts_ms": self.now // 1000, "schema": "db",
+            "commit_lsn": sqlserver_lsn(event.lsn if is_read else self.lsn + 8),
+            "change_lsn": None if is_read else sqlserver_lsn(event.lsn),
             **({"event_serial_no": 2 if event.op == "u" else 1} if self.connector == "sqlserver" else {}),
         }  # fmt: skip
 

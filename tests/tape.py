@@ -35,6 +35,8 @@ from typing import Any
 
 import yaml
 
+from tests.source import sqlserver_lsn
+
 CLOCK = 1_704_067_200
 ROOM = 10_000
 PARTITIONS = 10
@@ -167,7 +169,7 @@ class Tape:
                 "txId": None if is_read else f"0a00{transaction:012}",
                 "ssn": None if told["lcr_position"] or told["txSeq"] else 0,
             }  # fmt: skip
-        lsns = {"commit_lsn": commit and _lsn(commit), "change_lsn": place and _lsn(place)}
+        lsns = {"commit_lsn": commit and sqlserver_lsn(commit), "change_lsn": place and sqlserver_lsn(place)}
         return lsns if self.connector == "db2" else lsns | {"event_serial_no": line.get("serial") or None}
 
     def told(self, versions: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
@@ -196,11 +198,8 @@ class Tape:
         return str(value).removeprefix(f"{self.number}:")
 
 
-def _lsn(place: int) -> str:
-    return f"00000025:{place:08x}:0001"
-
-
-def _lines(table: str) -> list[dict[str, str]]:
+def lines_of(table: str) -> list[dict[str, str]]:
+    """The lines of a drawn table, by the names in its first one."""
     rows = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
     return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
@@ -212,12 +211,12 @@ def tapes(folder: Path) -> list[Tape]:
         Tape(
             number,
             one["tape"],
-            _lines(one["changes"]),
-            _lines(one["history"]),
+            lines_of(one["changes"]),
+            lines_of(one["history"]),
             one.get("connector", "postgresql"),
             one.get("options", {}),
             one.get("group", ""),
-            _lines(one["signs"]) if "signs" in one else [],
+            lines_of(one["signs"]) if "signs" in one else [],
         )
         for number, one in enumerate(told, 1)
     ]

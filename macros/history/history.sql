@@ -54,7 +54,7 @@
 with
 
 {% if 'versions_alone' in told -%}
-{{ alone_steps(table, scope) }},
+{{ alone_steps(scope) }},
 
 {% endif -%}
 {%- if 'versions' in told -%}

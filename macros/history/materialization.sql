@@ -66,7 +66,7 @@
         {%- if not open and made_of and made_of == decision.made_of -%}
             {%- set changed = 0 -%}
         {%- elif is_few -%}
-            {%- set changed = write_anew(target, columns, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
+            {%- set changed = write_anew(target, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
             {%- set changed = append_versions(target, columns, built) -%}
         {%- elif is_in_order and counts.closed and are_few(target, declared, target, quoted(open[0])) -%}

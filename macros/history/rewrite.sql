@@ -70,7 +70,7 @@
 
 
 {#- Write a table as a query for its columns says. Returns: what to say. -#}
-{% macro write_anew(target, columns, sql) -%}
+{% macro write_anew(target, sql) -%}
     {%- do run_statement('insert overwrite ' ~ target ~ ' ' ~ sql) -%}
     {{ return('all') }}
 {%- endmacro %}

@@ -111,7 +111,7 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
     }
     # Cut off after each step: what stands on expressions of the step before would repeat them, and theirs in them.
     rows = _unwrapped(decoded(spark, rows, held, registries)).localCheckpoint()
-    rows = _with_events(spark, _with_flattened(rows), known, registries)
+    rows = _with_events(spark, _with_flattened(rows), registries)
     return rows.select(
         *known,
         F.col("key_json").alias("plain_key"),
@@ -286,7 +286,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     )
 
 
-def _with_events(spark: SparkSession, rows: DataFrame, known: Sequence[str], registries: Registries) -> DataFrame:
+def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:
     """Add the envelope of CloudEvents: `event_text`, `event_schema` and `event_code`."""
     attributes = {name: f"{_EVENT}{name.replace('_', '').lower()}" for name in _BLOCK}
     more = ["time", "data", *[f"{_EVENT}{name}" for name in ("op", "txtotalorder")]]

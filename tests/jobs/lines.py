@@ -21,8 +21,9 @@ def envelope(after: dict[str, Any] | None, *, op: str = "c", at: int = 1_000, **
 def line(offset: int, key: Any, value: Any, **own: Any) -> str:
     """A line of a record file; a key or value that is no text is written as JSON."""
     record = {"topic": TOPIC, "partition": 0, "offset": offset, "timestamp": None, "headers": []}
-    return json.dumps(record | {"key": _text(key), "value": _text(value)} | own)
+    return json.dumps(record | {"key": text(key), "value": text(value)} | own)
 
 
-def _text(part: Any) -> str | None:
+def text(part: Any) -> str | None:
+    """A key or value as its record has it."""
     return part if part is None or isinstance(part, str) else json.dumps(part)

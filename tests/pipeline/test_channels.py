@@ -34,6 +34,7 @@ from spark_jobs.reporting.schema_changes import SchemaChange, because, because_o
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_channels, write
 from tests.forms import wire
+from tests.jobs.lines import text
 from tests.projects import account_of, declare_history, empty_project, rows_of
 from tests.registry import StandIn, serving
 
@@ -48,9 +49,6 @@ STARTED = 1_795_000_000_000
 
 
 def record(topic: str, offset: int, key: Any, value: Any, timestamp: int | None = None) -> Record:
-    def text(part: Any) -> str | None:
-        return part if part is None or isinstance(part, str) else json.dumps(part)
-
     return {
         "topic": topic, "partition": 0, "offset": offset, "timestamp": timestamp, "key": text(key),
         "value": text(value), "headers": [],

@@ -22,6 +22,7 @@ from spark_jobs.places import Places
 from spark_jobs.quarantine import held
 from tests import oracle
 from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
+from tests.tape import lines_of
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 SYNTHETIC = ("oracle", "sqlserver", "db2")
@@ -68,11 +69,6 @@ CUT = """
 """
 SCRIPTS = {"cn_oracle": TRUNCATED, "cn_sqlserver": SCRIPT, "cn_db2": SCRIPT, "cn_cut": CUT}
 STARTED = 1_709_287_200.123
-
-
-def lines_of(table: str) -> list[dict[str, str]]:
-    rows = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
-    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
 def again(lines: list[str]) -> Iterator[str]:

@@ -179,7 +179,7 @@ def test_runs_follow_one_another_until_they_are_stopped(runs: Runs) -> None:
     assert run_every(Task(task.places, files=["nowhere"]), 0.1, threading.Event(), seen.append) == 2
 
 
-def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
     seen: list[Outcome] = []
     records = runs.home / "lakehouse/bronze/records"
     log = sorted((records / "_delta_log").glob("*.json"))[0]
