@@ -146,11 +146,12 @@
 
 {#-
   Whether numbers can come to a column with more digits than Spark's JSON reader keeps: a variant holds 38, and is a double
-  of more, as it is of what has an exponent. A schema that tells a decimal's precision tells that there are no more.
+  of more, as it is of what has an exponent. With `decimal.format=NUMERIC` a decimal has one where it is small (`1E-8`).
 -#}
 {% macro has_long_numbers(spec) -%}
     {%- set is_rounded = kind_of(spec.type) == 'number' and not is_integral(spec.type) -%}
-    {%- for seen in spec.encodings or [''] if is_rounded and (not seen or seen.endswith(':wide')) -%}
+    {%- for seen in spec.encodings or ['']
+        if is_rounded and not seen or effective_encoding(seen, spec).startswith('org.apache.kafka.connect.data.Decimal') -%}
         {{ return(true) }}
     {%- endfor -%}
     {{ return(false) }}

@@ -214,10 +214,12 @@
     {%- elif type == 'boolean' -%}
         try_cast({{ text }} as boolean)
     {%- elif is_integral(type) -%}
-        {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number. -#}
+        {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number; a double of many has an exponent. -#}
         case
             when {{ text }} rlike '^[-+]?[0-9]+$' then try_cast({{ text }} as {{ type }})
             when {{ text }} rlike '^[-+]?[0-9]+[.]0*$' then try_cast(split_part({{ text }}, '.', 1) as {{ type }})
+            when {{ text }} rlike '^[-+]?[0-9][.][0-9]{1,17}E[0-9]{1,2}$' and try_cast({{ text }} as decimal(38, 18)) % 1 = 0
+                then try_cast(try_cast({{ text }} as decimal(38, 18)) as {{ type }})
         end
     {%- elif is_floating(type) -%}
         {#- A number that the type has no room for would be cast to infinity. -#}
@@ -307,19 +309,20 @@
 
 {#-
   Without a schema a number can be anything's: a floating one's own digits are 17 at most, or 9, which can be told as the
-  double that they are; and MySQL's BOOLEAN is 1 in a snapshot and `true` in the stream.
+  double that they are, and never without a point; and MySQL's BOOLEAN is 1 in a snapshot and `true` in the stream.
 -#}
 {% macro any_number_digits(text, encoding=none, type=none) -%}
     {%- if type.startswith('decimal') -%}
         if(startswith({{ text }}, '{'), {{ variable_decimal_digits(text, encoding, type) }}, {{ number_digits(text) }})
     {%- elif type == 'double' -%}
-        {{ digits_for(named_number(text), type, 17) }}
+        if({{ is_whole(text) }}, {{ whole_digits(text, encoding, type) }}, {{ digits_for(named_number(text), type, 17) }})
     {%- elif type == 'float' -%}
-        if(
-            cast(try_cast({{ text }} as float) as double) = try_cast({{ text }} as double),
-            {{ any_number_digits(text, encoding, 'double') }},
-            {{ digits_for(named_number(text), type, 9) }}
-        )
+        case
+            when {{ is_whole(text) }} then {{ whole_digits(text, encoding, type) }}
+            when cast(try_cast({{ text }} as float) as double) = try_cast({{ text }} as double)
+                then {{ digits_for(named_number(text), 'double', 17) }}
+            else {{ digits_for(named_number(text), type, 9) }}
+        end
     {%- else -%}
         {{ boolean_digits(text) }}
     {%- endif -%}
@@ -386,7 +389,8 @@
     {%- set digits = scaled_digits(unscaled, scale | int) if modules.re.match('-?[0-9]+$', scale) else 'null' -%}
     {%- set unread = "concat('base64:', if(try_to_binary(" ~ base64 ~ ", 'base64') is null, null, " ~ base64 ~ '))' -%}
     {%- set told = 'coalesce(' ~ digits ~ ', ' ~ unread ~ ', ' ~ base64 ~ ')' -%}
-    {{ digits_for('if(startswith(' ~ json ~ ", '\"'), " ~ told ~ ', ' ~ json ~ ')', type) }}
+    {%- set number = bound('number', json, number_digits('number')) -%}
+    {{ digits_for('if(startswith(' ~ json ~ ", '\"'), " ~ told ~ ', ' ~ number ~ ')', type) }}
 {%- endmacro %}
 
 

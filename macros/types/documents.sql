@@ -70,10 +70,15 @@
 {% macro plain_variant(type) -%}
     {%- set kind = kind_of(type) -%}
     {%- set text = 'cast(value as string)' -%}
-    {%- set number = 'coalesce(' ~ wrapped(['numberLong', 'numberInt', 'numberDouble', 'numberDecimal']) ~ ')' -%}
+    {%- set decimal = wrapped(['numberDecimal']) -%}
+    {%- set number = 'coalesce(' ~ wrapped(['numberLong', 'numberInt', 'numberDouble']) ~ ', ' ~ decimal ~ ')' -%}
     {%- if kind == 'number' -%}
         {%- set digits = any_number_digits if is_floating(type) else number_digits -%}
-        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', digits('number', none, type)) }}
+        {%- set plain = digits('number', none, type) -%}
+        {%- if is_floating(type) -%}
+            {%- set plain = 'if(' ~ decimal ~ ' is null, ' ~ plain ~ ', ' ~ text_digits('number', none, type) ~ ')' -%}
+        {%- endif -%}
+        {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', plain) }}
     {%- elif kind == 'moment' -%}
         case
             when {{ date_of_document() }} rlike '^-?[0-9]+$' then concat({{ date_of_document() }}, '000')

@@ -29,11 +29,15 @@ _COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, item
 _VALUE_SCHEMA = f"struct<flattened: boolean, fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-# MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones.
+# MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones. A table that
+# is made while the connector runs has its types as its statement spells them.
 UNSIGNED = "bigint unsigned"
+IS_UNSIGNED = "^(?i)(bigint|int8) unsigned"
 UNSIGNED_TYPE = "decimal(20,0)"
-# What `column.propagate.source.type` adds to a column's schema: its type in the source, length and scale.
+# What `column.propagate.source.type` adds to a column's schema: its type in the source, length and scale. A type of the
+# user's own can begin with these words, too.
 _SOURCE = "__debezium.source.column."
+_IS_DECIMAL = r"^(?i)(numeric|decimal|number)(\(\))?( (unsigned|signed|zerofill|identity))*$"
 _POINT = "struct<x:double,y:double,wkb:binary,srid:int>"
 _GEOMETRY = "struct<wkb:binary,srid:int>"
 
@@ -150,9 +154,7 @@ def _is_array(column: Column) -> Column:
 def _encoding(described: Column) -> Column:
     name = F.coalesce(described["name"], described["type"])
     precision = described["parameters"]["connect.decimal.precision"].try_cast("int")
-    is_unsigned = (described["type"] == "int64") & F.lower(described["parameters"][f"{_SOURCE}type"]).startswith(
-        UNSIGNED
-    )
+    is_unsigned = (described["type"] == "int64") & described["parameters"][f"{_SOURCE}type"].rlike(IS_UNSIGNED)
     scale = F.coalesce(described["parameters"]["scale"], F.lit("unknown"))
     scaled = F.concat_ws(":", name, scale, F.when(~_fits(precision), "wide"))
     return F.when(described["name"] == DECIMAL, scaled).when(is_unsigned, UNSIGNED).otherwise(name)
@@ -169,7 +171,8 @@ def _spark_type(described: Column) -> Column:
     # In the modes `string` and `double` of decimals only the source's type tells of them.
     is_told = (
         described["type"].isin("string", "double")
-        & parameters[f"{_SOURCE}type"].rlike("^(?i)(numeric|decimal|number)")
+        & described["name"].isNull()
+        & parameters[f"{_SOURCE}type"].rlike(_IS_DECIMAL)
         & told_scale.isNotNull()
     )
     # What has no scale of its own is told with another: PostgreSQL's `numeric` as one of 131089 digits without a
@@ -177,10 +180,15 @@ def _spark_type(described: Column) -> Column:
     has_scale = (told_scale >= 0) & F.coalesce(told_length <= _MOST_DECLARED, F.lit(True))
     scale = F.coalesce(parameters["scale"].try_cast("int"), told_scale, F.lit(0))
     precision = F.coalesce(parameters["connect.decimal.precision"].try_cast("int"), told_length, F.lit(_DIGITS))
-    decimal = F.when(
-        (scale >= 0) & (scale <= _DIGITS) & (precision >= scale) & (precision > 0),
-        F.concat(F.lit("decimal("), F.least(precision, F.lit(_DIGITS)), F.lit(","), scale, F.lit(")")),
-    ).otherwise(f"decimal({_DIGITS},0)")
+    # Of NUMBER(2,5) and numeric(2,5) the digits begin behind the point; MySQL's length of a whole number is that of its
+    # display.
+    digits = F.least(F.greatest(precision, scale, F.lit(1)), F.lit(_DIGITS))
+    decimal = (
+        F.when(F.coalesce(parameters[f"{_SOURCE}type"].rlike(IS_UNSIGNED), F.lit(False)), UNSIGNED_TYPE)
+        .when(scale.between(0, _DIGITS), F.concat(F.lit("decimal("), digits, F.lit(","), scale, F.lit(")")))
+        .when(scale > _DIGITS, _OF_ANY_SCALE)
+        .otherwise(f"decimal({_DIGITS},0)")
+    )
     semantic = _lookup(SEMANTIC_TYPES, F.split_part(_encoding(described), F.lit(":"), F.lit(1)))
     return (
         F.when((described["name"] == DECIMAL) | (is_told & has_scale), decimal)

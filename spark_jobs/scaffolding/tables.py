@@ -16,7 +16,7 @@ from spark_jobs import bronze
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
 from spark_jobs.landing.record_files import JSON_LIMITS
-from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
+from spark_jobs.landing.shapes import IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text
 from spark_jobs.places import Places
 from spark_jobs.texts import folded
@@ -54,8 +54,9 @@ _READS_TOO = {
     "bigint": ("io.debezium.time.Interval",),
 }
 
-# A number that is longer than a floating type's, of which the longest is -0.00 and 17 digits; and its field's name.
-_LONG_NUMBER = r":\s*[-0-9.]{23}"
+# A number that is longer than a floating type's, of which the longest is -0.00 and 17 digits, or has an exponent and no
+# point, as none of those is written; and its field's name.
+_LONG_NUMBER = r":\s*(?:[-0-9.]{23}|-?[0-9]+[eE])"
 _FIELD_OF_LONG_NUMBER = rf'"([^"\\]*)"\s*{_LONG_NUMBER}'
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
@@ -335,12 +336,12 @@ def _unsigned(spark: SparkSession, places: Places) -> dict[str, set[str]]:
     events = (
         bronze.read(spark, places, "records")
         .where("kind = 'schema_change'")
-        .where(bronze.record_text().contains(UNSIGNED.upper()))
+        .where(bronze.record_text().contains(" UNSIGNED"))
         .select(value.alias("v"))
         .selectExpr("if(v.payload is null, struct(v.source, v.databaseName, v.tableChanges), v.payload) as e")
         .selectExpr("e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
         .selectExpr("*", "inline(table.columns)")
-        .where(F.upper("typeName").startswith(UNSIGNED.upper()))
+        .where(F.col("typeName").rlike(IS_UNSIGNED))
         .select("source_name", "db", "id", "name")
         .distinct()
     )
@@ -441,7 +442,7 @@ def _guess(seen: Row) -> tuple[str, str]:
         whole, scale = int(decimal[1]) - int(decimal[2]), int(decimal[2])
         return f"decimal(38,{max(scale, min(18, 38 - whole))})", "room for more digits than were seen"
     if kind == "DOUBLE" and seen["has_long_numbers"]:
-        return "decimal(38,18)", "more digits were seen than a floating type keeps"
+        return "decimal(38,18)", "numbers were seen as no floating type writes them"
     if seen["is_boolean"]:
         return "boolean", "0 and 1 were seen with true and false"
     if kind in ("BOOLEAN", "DOUBLE", "STRING"):

@@ -64,7 +64,11 @@ def schema_of(literal: str, semantic: str) -> dict[str, Any]:
             "bytes" if "Decimal" in item else "int64" if "Micro" in item else "int32" if "Date" in item else "string"
         )
         return {"type": literal, "items": schema_of(item if plain else of_item, "" if plain else item)}
-    if source := re.fullmatch(r"source ([A-Z ]+)(?:\((\d+),(-?\d+)\))?", semantic):
+    if " source " in semantic:
+        name, _, of_source = semantic.partition(" source ")
+        told, more = schema_of(literal, name), schema_of(literal, f"source {of_source}")
+        return told | {"parameters": told["parameters"] | more["parameters"]}
+    if source := re.fullmatch(r"source ([A-Z0-9_ ]+)(?:\((\d+),(-?\d+)\))?", semantic):
         told = dict(zip(("type", "length", "scale"), source.groups(), strict=True))
         parameters = {f"__debezium.source.column.{name}": text for name, text in told.items() if text}
         return {"type": literal, "parameters": parameters}
