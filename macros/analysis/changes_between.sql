@@ -5,7 +5,8 @@
       change              how the new state came (`opened_by`), or how the row went (`closed_by`)
       changed_at          its time
       change_number       its place among all changes of its key, from 1: times can tie
-      changed_columns     the columns that differ; where there was no row, or is none, those that hold a value
+      changed_columns     the columns that differ, in their value, in the exact text of what their type can't hold or in being
+                          unresolved; where there was no row, or is none, those that hold a value
       before, after       the states as structs; NULL where there was no row
       transaction_id      of the change; NULL where the row went: a history keeps the opening change alone
 
@@ -16,9 +17,19 @@
       key: the columns of the key
       columns: the columns to compare and to give in `before` and `after`
       since, until: expressions, timestamps in UTC; half-open
-      column_names: as the history declares them
+      column_names: as the history declares them; this query's own columns, too, can have other names here, as they must
+          where the key has one of theirs
 -#}
 {% macro changes_between(history, key, columns, since, until, column_names={}) -%}
+    {%- set of_key = [] -%}
+    {%- for column in key -%}{%- do of_key.append(folded(column)) -%}{%- endfor -%}
+    {%- for name in ['change', 'changed_at', 'change_number', 'changed_columns', 'before', 'after', 'transaction_id']
+        if folded(column_names.get(name, name)) in of_key -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": changes_between has a column '" ~ name ~ "' of its own, and so has the key. Give another name to"
+            ~ " it: column_names={'" ~ name ~ "': 'tidemark_" ~ name ~ "'}."
+        ) }}
+    {%- endfor -%}
 with
 
 versions as (
@@ -26,9 +37,10 @@ versions as (
     select
         {{ struct_of_columns(key) }} as key,
         {{ struct_of_columns(columns) }} as state,
-        {%- for name in ['valid_from', 'valid_to', 'opened_by', 'closed_by', 'transaction_id', 'position', 'partition', 'offset'] %}
-        {{ own(name, column_names) }} as {{ quoted(name) }}{{ ',' if not loop.last }}
+        {%- for name in ['exact_values', 'unresolved_columns', 'valid_from', 'valid_to', 'opened_by', 'closed_by', 'transaction_id'] %}
+        {{ own(name, column_names) }} as {{ quoted(name) }},
         {%- endfor %}
+        row_number() over (partition by {{ key_columns(key) }} order by {{ place_of_version(column_names) }}) as place
     from {{ history }}
 
 ),
@@ -37,10 +49,11 @@ in_order as (
 
     select
         *,
-        lag(struct(state, closed_by, valid_to)) over in_key as last,
+        struct(state, exact_values, unresolved_columns) as version,
+        lag(struct(struct(state, exact_values, unresolved_columns) as version, closed_by, valid_to)) over in_key as last,
         lead(struct(opened_by, valid_from)) over in_key as next
     from versions
-    window in_key as (partition by key order by position, `partition`, `offset`)
+    window in_key as (partition by key order by place)
 
 ),
 
@@ -50,20 +63,22 @@ changes as (
         key,
         opened_by as change,
         valid_from as changed_at,
-        if({{ goes_over('last.closed_by', 'last.valid_to', 'opened_by', 'valid_from') }}, last.state, null) as before,
-        state as after,
+        if({{ goes_over('last.closed_by', 'last.valid_to', 'opened_by', 'valid_from') }}, last.version, null) as before,
+        version as after,
         transaction_id,
-        struct(position, `partition`, `offset`, false as is_end) as place
+        place,
+        false as is_end
     from in_order
     union all
     select
         key,
         closed_by as change,
         valid_to as changed_at,
-        state as before,
+        version as before,
         null as after,
         null as transaction_id,
-        struct(position, `partition`, `offset`, true as is_end) as place
+        place,
+        true as is_end
     from in_order
     where valid_to is not null
         and not {{ goes_over('closed_by', 'valid_to', 'next.opened_by', 'next.valid_from') }}
@@ -74,19 +89,18 @@ final as (
 
     select
         key.*,
-        change,
-        changed_at,
-        change_number,
+        change as {{ own('change', column_names) }},
+        changed_at as {{ own('changed_at', column_names) }},
+        change_number as {{ own('change_number', column_names) }},
         array_compact(array(
             {%- for column in columns %}
-            if(not before.{{ quoted(column) }} <=> after.{{ quoted(column) }}, {{ text_literal(column) }}, null)
-            {{- ',' if not loop.last }}
+            if({{ is_changed(column) }}, {{ text_literal(column) }}, null){{ ',' if not loop.last }}
             {%- endfor %}
-        )) as changed_columns,
-        before,
-        after,
-        transaction_id
-    from (select *, row_number() over (partition by key order by place) as change_number from changes) as numbered
+        )) as {{ own('changed_columns', column_names) }},
+        before.state as {{ own('before', column_names) }},
+        after.state as {{ own('after', column_names) }},
+        transaction_id as {{ own('transaction_id', column_names) }}
+    from (select *, row_number() over (partition by key order by place, is_end) as change_number from changes) as numbered
     where changed_at >= {{ since }} and changed_at < {{ until }}
 
 )
@@ -105,6 +119,17 @@ select * from final
             or ({{ closed_by }} = 'snapshot' and {{ next_opened_by }} = 'snapshot' and {{ valid_to }} = {{ next_from }}),
             false
         )
+{%- endmacro %}
+
+
+{#- Condition: whether a column differs `before` and `after`; as JSON, as Spark compares no maps. -#}
+{% macro is_changed(column) -%}
+    {%- set name = text_literal(column) -%}
+    not {{ exact_json('struct(before.state.' ~ quoted(column) ~ ')') }} <=> {{ exact_json('struct(after.state.' ~ quoted(column) ~ ')') }}
+                or not before.exact_values[{{ name }}] <=> after.exact_values[{{ name }}]
+                or before is not null and after is not null
+                    and not array_contains(before.unresolved_columns, {{ name }})
+                    <=> array_contains(after.unresolved_columns, {{ name }})
 {%- endmacro %}
 
 

@@ -28,6 +28,6 @@
         {%- endfor %}
     from {{ left }} as left_version
     left join {{ right }} as right_version
-        on {{ on }}
+        on ({{ on }})
         and {{ is_valid_at(valid_from, valid_to, at) }}
 {%- endmacro %}

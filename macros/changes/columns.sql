@@ -392,13 +392,20 @@
 
 {#-
   Expression: the key that `before` names, as JSON text, where it is the whole row and another key than the change's: a
-  change of key written as one `u` (R14).
+  change of key written as one `u` (R14). Of a column that its rows leave out only the record's key tells.
 -#}
 {% macro key_before(op, is_whole, columns, key) -%}
     {%- set before -%}
         named_struct(
             {%- for spec in columns if spec.name in key -%}
-                {{ text_literal(spec.name) }}, before_typed.{{ quoted(spec.name) }}{{ ', ' if not loop.last }}
+                {{ text_literal(spec.name) }},
+                {%- if spec.is_always_there %} before_typed.{{ quoted(spec.name) }}
+                {%- else %} if(
+                    array_contains(absent_columns, {{ text_literal(spec.name) }}),
+                    key_typed.{{ quoted(spec.name) }}, before_typed.{{ quoted(spec.name) }}
+                )
+                {%- endif %}
+                {{- ', ' if not loop.last }}
             {%- endfor -%}
         )
     {%- endset -%}

@@ -19,7 +19,8 @@
 
   Positions can depend on what stands before them: on reads (S in R4), and those of reads that tell none on changes. Where
   both are of one landing `follows_reads` says so, and of what was before it `tops` knows the last. The table is made anew
-  where a landing came out of order and that isn't enough.
+  where a landing came out of order and that isn't enough, and where it holds landings that nobody wrote down, of a run that
+  was killed (G4): `tops` knows nothing of those.
 
   Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, connectors, records}
       connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
@@ -75,7 +76,8 @@
         {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, tops=[], records=none)) }}
-    {%- elif (follows_reads and scope.has_placeless)
+    {%- elif run_query('select 1 from ' ~ this ~ ' where batch_id > ' ~ scope.after ~ ' limit 1') | length
+        or (follows_reads and scope.has_placeless)
         or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope)) -%}
         {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- endif -%}

@@ -204,7 +204,10 @@
 {%- endmacro %}
 
 
-{#- Query: the rows to insert, update and delete, by their id. Stored rows of untouched keys are not looked at. -#}
+{#-
+  Query: what differs, by a row's id: `acted_on`, the `row` as a struct, NULL where it is to be removed, and whether the
+  stored one `was_open`, NULL where there is none. Stored rows of untouched keys are not looked at.
+-#}
 {% macro difference(built, target, columns, decision, declared, id, open) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
     {%- set carried = decision.get('carried') -%}
@@ -231,14 +234,9 @@
     )
 
     select
-        case
-            when stored.{{ id }} is null then 'insert'
-            when built.{{ id }} is null then 'delete'
-            else 'update'
-        end as action,
-        {{ 'stored.' ~ quoted(open[0]) if open else 'true' }} as was_open,
         coalesce(built.{{ id }}, stored.{{ id }}) as acted_on,
-        built.*
+        if(built.{{ id }} is null, null, struct({{ names_of(columns, 'built.') }})) as row,
+        {{ 'stored.' ~ quoted(open[0]) if open else 'true' }} as was_open
     from built
     full outer join stored on built.{{ id }} = stored.{{ id }}
     where
@@ -258,14 +256,10 @@
     {%- set are_open = open and is_in_order -%}
     {%- set staged = stage(differing) if open and not is_in_order else none -%}
     {%- if staged -%}
-        {%- set counts = run_query(
-            "select count(*), count_if(action != 'insert' and not was_open) from " ~ staged
-        )[0] -%}
+        {%- set counts = run_query('select count(*), count_if(not was_open) from ' ~ staged)[0] -%}
         {%- set are_open = not counts[1] -%}
     {%- endif -%}
-    {%- set found -%}
-        select acted_on, if(action = 'delete', null, struct({{ names_of(columns) }})) as row from {{ staged or differing }}
-    {%- endset -%}
+    {%- set found = 'select acted_on, row from ' ~ (staged or differing) -%}
     {%- set on = 'target.' ~ id ~ ' = found.acted_on' ~ (' and target.' ~ quoted(open[0]) ~ ' = true' if are_open) -%}
     {%- set changed = merge_rows(target, columns, found, on) if not staged or counts[0] else 0 -%}
     {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}

@@ -1,6 +1,6 @@
 {#-
   Whether a model is made anew or goes on from what it has, decided by its declaration and its progress:
-      full        new, refreshed, or declared otherwise than what is stored
+      full        new, refreshed, declared otherwise than what is stored, or of columns that are stored with other types
       nothing     dbt's `--empty`: no row is read, and what is stored stays
       increment   `after` is the last landing that it holds; `added` the columns that have come since (R8)
 
@@ -25,7 +25,24 @@
         {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
     {%- endif -%}
     {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}
+    {%- if were_added_otherwise(shape[kept:]) -%}
+        {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
+    {%- endif -%}
     {{ return({'case': 'increment', 'after': known.batch_id, 'added': shape[kept:], 'state': state}) }}
+{%- endmacro %}
+
+
+{#- Whether a run that didn't come to its end has added one of these columns with another type (G4). -#}
+{% macro were_added_otherwise(added) -%}
+    {%- if added -%}
+        {%- set row = 'after.*' if model.config.materialized == 'changes' else '*' -%}
+        {%- set there = {} -%}
+        {%- for column in run_query('describe query select ' ~ row ~ ' from ' ~ this) -%}
+            {%- do there.update({column[0]: column[1]}) -%}
+        {%- endfor -%}
+        {%- for column in added if there.get(column[0], column[1]) != column[1] -%}{{ return(true) }}{%- endfor -%}
+    {%- endif -%}
+    {{ return(false) }}
 {%- endmacro %}
 
 

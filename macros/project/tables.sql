@@ -16,7 +16,7 @@
         create or replace table {{ target }}
         using delta
         {%- if partitions %}
-        partitioned by ({{ partitions | join(', ') }})
+        partitioned by ({% for name in partitions %}{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
         {%- endif %}
         location {{ text_literal(lakehouse(layer) ~ '/' ~ target.identifier) }}
         {%- if properties %}

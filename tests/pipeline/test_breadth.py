@@ -21,7 +21,7 @@ from tests.source import Column, Source, Table
 
 Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
-SOURCES = {"ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_reshaped", "ck_plain"}
+SOURCES = {"ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_reshaped", "ck_plain"}
 
 
 def alike() -> str:
@@ -56,9 +56,9 @@ def parts() -> str:
     return moved(source, "ck_parts.sales", {"__dbz__physicalTableIdentifier": "ck_parts.public.sales"})
 
 
-def left_out() -> str:
+def left_out(prefix: str, connector: str) -> str:
     """`column.exclude.list` takes a key's column out of the row, and the key keeps it."""
-    source = Source("ck_left_out")
+    source = Source(prefix, connector=connector)
     table = Table("people", [Column("tenant", {"type": "int32"}), NUMBER, Column("name")], ("tenant", "id"))
     with source.commit():
         source.insert(table, {"tenant": 1, "id": 1, "name": "a"})
@@ -68,7 +68,8 @@ def left_out() -> str:
     lines = []
     for record in source.records:
         value = json.loads(record["value"])
-        value["payload"]["after"].pop("tenant")
+        for row in filter(None, (value["payload"]["before"], value["payload"]["after"])):
+            row.pop("tenant")
         for image in value["schema"]["fields"]:
             image["fields"] = [column for column in image["fields"] if column["field"] != "tenant"]
         lines.append(json.dumps(record | {"value": json.dumps(value)}) + "\n")
@@ -127,7 +128,8 @@ class Built:
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     project = empty_project(tmp_path_factory.mktemp("breadth") / "project")
     places = Places.of(project)
-    land(spark, places, "breadth", alike() + chosen() + parts() + left_out() + reshaped() + plain_keys(), SOURCES)
+    of_left_out = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb")
+    land(spark, places, "breadth", alike() + chosen() + parts() + of_left_out + reshaped() + plain_keys(), SOURCES)
     model = project / "models/silver/changes/ck_plain__public__people_changes.sql"
     columns = "key=['id'], columns={'id': 'int', 'name': 'string'}"
     model.write_text(f"{{{{ changes('ck_plain', 'public__people', {columns}) }}}}\n")
@@ -159,9 +161,10 @@ def test_each_partition_of_a_table_has_its_history_and_together_they_are_the_tab
     assert (first["valid_to"], first["transaction_id"]) == (second["valid_from"], "501")
 
 
-def test_a_column_of_the_key_that_the_row_leaves_out_is_the_keys(built: Built) -> None:
+@pytest.mark.parametrize("table", ["ck_left_out__public__people", "ck_left_out_whole__db__people"])
+def test_a_column_of_the_key_that_the_row_leaves_out_is_the_keys(built: Built, table: str) -> None:
     columns = ("tenant", "id", "name", "closed_by")
-    found = [tuple(map(row.get, columns)) for row in built.versions("ck_left_out__public__people")]
+    found = [tuple(map(row.get, columns)) for row in built.versions(table)]
 
     assert found == [(1, 1, "a", "update"), (2, 1, "c", None), (1, 1, "b", None)]
 

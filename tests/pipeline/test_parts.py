@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -77,6 +78,14 @@ class Orders:
         schema = {"type": "struct", "fields": envelope}
         return record | {"value": json.dumps({"schema": schema, "payload": json.loads(record["value"])})}
 
+    @contextmanager
+    def killed(self) -> Iterator[None]:
+        """Have nothing written down of how far it came, as if the run within had been killed at its end."""
+        progress = f"delta.`{self.places.lakehouse}/ops/progress`"
+        [written, *_] = self.spark.sql(f"describe history {progress}").collect()
+        yield
+        self.spark.sql(f"restore table {progress} to version as of {written['version']}")
+
     def declare(self, was: str, now: str, file: str = "models/silver/changes/{}_changes.sql") -> None:
         """Declare something otherwise."""
         path = self.places.project / file.format(f"{self.source}__public__orders")
@@ -138,18 +147,41 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
 def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> None:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     orders.build()
-    progress = f"delta.`{orders.places.lakehouse}/ops/progress`"
-    [written, *_] = orders.spark.sql(f"describe history {progress}").collect()
 
-    orders.send(("u", {"id": 1, "state": "paid"}, {}))
-    orders.build("--exclude", "*_current")
-    assert orders.living() == {1: "new"}
-    # As if it had been killed before it wrote down how far it came.
-    orders.spark.sql(f"restore table {progress} to version as of {written['version']}")
+    with orders.killed():
+        orders.send(("u", {"id": 1, "state": "paid"}, {}))
+        orders.build("--exclude", "*_current")
+        assert orders.living() == {1: "new"}
 
     orders.build()
     assert orders.versions("state") == [("new",), ("paid",)]
     assert orders.living() == {1: "paid"}
+
+
+def test_what_a_killed_run_has_built_is_placed_again_behind_reads_that_come_late(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+
+    with orders.killed():
+        orders.land(orders.record("u", {"id": 1, "state": "paid"}, place=40, sequence='[null,"40"]') | {"offset": 5})
+        orders.build()
+
+    orders.land(orders.record("r", {"id": 1, "state": "new"}, place=50) | {"offset": 3})
+    orders.build()
+    assert orders.living() == {1: "paid"}
+
+
+def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+
+    with orders.killed():
+        orders.land(orders.described("c", {"id": 2, "state": "new", "n": 5}, {"state": {}, "n": {"type": "int32"}}))
+        orders.build()
+
+    orders.land(orders.described("c", {"id": 3, "state": "new", "n": "few"}, {"state": {}, "n": {}}))
+    orders.build()
+    assert orders.versions("id", "n") == [(1, None), (2, "5"), (3, "few")]
 
 
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> None:

@@ -30,6 +30,7 @@ DRAW = random.Random(SEED)
 NAMES = [
     "Odd Name", "select", "a.b", "ü", "UPPER", "back`tick", 'quo"te', "it's", "日本", "x{y}", "per%cent", "semi;colon",
     "n" * 60, "_", "1st", "offset", "valid_from", "key", "before", "op", "dash-ed", "two  spaces", "{{ curly }}",
+    "change_id", "state", "row", "stored",
 ]  # fmt: skip
 DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 
@@ -92,7 +93,8 @@ class Drawn:
 
     def __init__(self, source: Source, name: str, draw: random.Random) -> None:
         self.source, self.draw = source, draw
-        names = draw.sample(NAMES, draw.randint(2, 7)) + ["Twin", "twin"] * (draw.random() < 0.5)
+        # `action` has been a name of ours, in a query that sources' columns went through.
+        names = [*draw.sample(NAMES, draw.randint(2, 7)), "action"] + ["Twin", "twin"] * (draw.random() < 0.5)
         key_size = draw.randint(1, min(3, len(names) - 1))
         chosen = [draw.choice(KEY_KINDS) if i < key_size else draw.randrange(len(KINDS)) for i in range(len(names))]
         columns = [

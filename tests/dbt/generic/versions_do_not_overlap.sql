@@ -11,7 +11,7 @@ from (
     from {{ model }}
     window in_key as (
         partition by {{ key_columns(key) }}
-        order by {{ own('valid_from', column_names) }}, {{ own('position', column_names) }}
+        order by {{ own('valid_from', column_names) }}, {{ place_of_version(column_names) }}
     )
 ) as bounds
 where valid_from is null
