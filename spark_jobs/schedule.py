@@ -198,14 +198,14 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     outcome.lag, outcome.gaps = memory.lag, memory.gaps
     is_counted = False
     try:
-        files = record_files(task.files) if task.files else []
+        _files(task, memory)  # what is wrong with them is said before the lock is waited for
         run.begin(task.log_format)
         with writing(task.places, run.run_id, "run", task.wait):
             memory = Memory.of(task.places)  # another run may have ended meanwhile
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
             is_counted = True
             try:
-                if _run(task, run, outcome, memory, files, stop):
+                if _run(task, run, outcome, memory, stop):
                     if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
                         outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
@@ -232,12 +232,10 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     return outcome
 
 
-def _run(
-    task: Task, run: steps.Run, outcome: Outcome, memory: Memory, files: Sequence[str], stop: threading.Event | None
-) -> bool:
+def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: threading.Event | None) -> bool:
     """Do it; whether to its end, and not behind a step where it was told to stop."""
     known = memory.files.get(task.source_label, {})
-    fresh = {file: _stamp(file) for file in files}
+    fresh = {file: stamp for file in _files(task, memory) if (stamp := _stamp(file)) is not None}
     changed = [file for file, stamp in fresh.items() if not task.skips or known.get(file) != stamp]
     if changed:
         outcome.landed = steps.land(run, run.session(catalog=True), changed, task.source_label)
@@ -248,9 +246,11 @@ def _run(
             return False
     else:
         outcome.skipped.append("land")
-        if files:
+        if task.files:
             run.landed = outcome.landed  # they were looked for
     project = _project(task.places)
+    # In an environment that only reads bronze somebody may land while this run builds: that is news to the next.
+    bronze = _versions(task.places, ["bronze"]) if task.places.reads_only else None
     if task.skips and memory.fingerprint == _fingerprint(task.places, project) and not _is_late(memory.check_by):
         outcome.skipped += ["build", "check"]
         return True
@@ -278,7 +278,7 @@ def _run(
         raise failed
     if not outcome.checked.passed:
         raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
-    memory.fingerprint = _fingerprint(task.places, project)
+    memory.fingerprint = _fingerprint(task.places, project, bronze)
     return True
 
 
@@ -292,10 +292,11 @@ def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:
 
 def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory) -> list[Upkept]:
     project = _project(run.places)
-    is_unchanged = memory.fingerprint == _fingerprint(run.places, project)
+    bronze = _versions(run.places, ["bronze"]) if run.places.reads_only else None
+    is_unchanged = memory.fingerprint == _fingerprint(run.places, project, bronze)
     done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
     if is_unchanged:
-        memory.fingerprint = _fingerprint(run.places, project)
+        memory.fingerprint = _fingerprint(run.places, project, bronze)
     memory.upkept_at = datetime.now(UTC).isoformat()
     return done
 
@@ -340,8 +341,18 @@ def _look_at_topics(task: Task, outcome: Outcome) -> None:
     outcome.gaps = [asdict(one) for one in kafka.gaps(spark, task.places)]
 
 
-def _stamp(file: str) -> list[int]:
-    found = Path(file).stat()
+def _files(task: Task, memory: Memory) -> list[str]:
+    """The files to land; where some were landed before, somebody may take them away, and there is nothing new."""
+    may_be_gone = task.skips and bool(memory.files.get(task.source_label))
+    return record_files(task.files, may_be_gone=may_be_gone) if task.files else []
+
+
+def _stamp(file: str) -> list[int] | None:
+    """What tells that a file has changed; None where it is gone."""
+    try:
+        found = Path(file).stat()
+    except FileNotFoundError:
+        return None
     return [found.st_size, found.st_mtime_ns]
 
 
@@ -367,13 +378,23 @@ def _project(places: Places) -> str:
     return digest.hexdigest()
 
 
-def _fingerprint(places: Places, project: str) -> str:
-    """What the tables are, and what they are made by: equal where a build would find nothing to do."""
+def _versions(places: Places, layers: Sequence[str]) -> list[str]:
+    """The tables of some layers with their versions."""
     files = Files.of(places)
     # Those of another environment are no news to this one.
-    layers = map(places.schema, LAYERS)
-    names = [f"{layer}/{name}" for layer in layers for name in files.folders(layer)]
-    tables = [f"{name}:{_version(places, name)}" for name in names if not name.endswith(_NOT_NEWS)]
+    names = [f"{layer}/{name}" for layer in map(places.schema, layers) for name in files.folders(layer)]
+    return [f"{name}:{_version(places, name)}" for name in names if not name.endswith(_NOT_NEWS)]
+
+
+def _fingerprint(places: Places, project: str, bronze: list[str] | None = None) -> str:
+    """What the tables are, and what they are made by: equal where a build would find nothing to do.
+
+    Args:
+        places: Where the tables are.
+        project: What `_project` gave.
+        bronze: The versions of bronze's tables that a build has read, where they may be others by now.
+    """
+    tables = [*(_versions(places, ["bronze"]) if bronze is None else bronze), *_versions(places, LAYERS[1:])]
     # A catalog that was lost is made anew by a build.
     catalog = f"{places.catalog}:{Path(places.catalog).is_dir()}" if places.is_local else places.target
     return hashlib.sha256("\n".join([__version__, project, catalog, *tables]).encode()).hexdigest()
@@ -383,7 +404,8 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
     """Run again and again, until stopped; the exit status.
 
     A run that fails on data, or meets another writer, is followed by the next. After three faults in a row the process
-    ends, so that whoever started it can start another; so it does at once where the command itself is wrong.
+    ends, so that whoever started it can start another; so it does at once where the first run finds the command itself
+    wrong. Of a later one a file is wrong, or something else that comes and goes.
 
     Args:
         task: What each run is to do.
@@ -391,7 +413,7 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
         stop: Set to end behind the step that a run is at.
         tell: Called with what each run came to.
     """
-    faults = 0
+    faults, has_begun = 0, False
     while not stop.is_set():
         began = time.monotonic()
         outcome = run_once(task, stop)
@@ -399,9 +421,11 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
         if task.topics is not None and outcome.streamed is not None:
             # Offsets are asked for once: they would move every later run back to them.
             task = replace(task, topics=replace(task.topics, starting="earliest"))
-        faults = faults + 1 if outcome.status == Fault.status else 0
-        if outcome.status == UsageError.status or faults == _FAULTS:
+        is_wrong = outcome.status == UsageError.status
+        faults = faults + 1 if is_wrong or outcome.status == Fault.status else 0
+        if (is_wrong and not has_begun) or faults == _FAULTS:
             return outcome.status
+        has_begun = True
         stop.wait(max(seconds - (time.monotonic() - began), 0))
     return 0
 

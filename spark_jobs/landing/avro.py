@@ -8,11 +8,13 @@ what they are in JSON: times as numbers, decimals as base64 of their bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -100,6 +102,18 @@ def header(headers: Column, name: str) -> Column:
     return F.try_element_at(F.filter(headers, lambda one: one["key"] == name), F.lit(-1))["value"]
 
 
+@contextmanager
+def names_in_their_case(spark: SparkSession) -> Iterator[None]:
+    """Have what `decoded` gives computed here: of fields whose names differ in case alone Spark would find none."""
+    name = "spark.sql.caseSensitive"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
+
+
 def decoded(spark: SparkSession, rows: DataFrame, columns: Mapping[str, Column], registries: Registries) -> DataFrame:
     """Add to each row the JSON text of columns that hold an id and bytes.
 
@@ -176,13 +190,14 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
     ):
         return Schema(connect=found.text)
     try:
-        connect = connect_schema(schema)
+        connect = json.dumps(connect_schema(schema))
         fields = [{"name": "v", "type": _bare(schema)}, {"name": "end", "type": _fixed_end()}]
         avro = json.dumps({"type": "record", "name": "TidemarkValue", "fields": fields})
         spark.range(0).select(from_avro(F.lit(b""), avro)["v"])
-    except (_Unreadable, AnalysisException, RecursionError, LookupError, TypeError, ValueError):
+    except (_Unreadable, AnalysisException, Py4JJavaError, RecursionError, LookupError, TypeError, ValueError):
+        # Avro's parser and Spark's have exceptions of their own, which PySpark passes on as Java's.
         return Schema(code="schema-not-read")
-    return Schema(json.dumps(connect), avro)
+    return Schema(connect, avro)
 
 
 def _fixed_end() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.landing.avro import decoded, has_magic, inside, told
+from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, told
 from spark_jobs.landing.record_files import JSON_LIMITS, OF_LINES, text_of
 from spark_jobs.landing.registry import GLOBAL, Registries
 
@@ -78,7 +78,7 @@ def is_suspect(reason: Column, kind: Column) -> Column:
     value = F.col("value")
     # Apicurio's converter to JSON writes the id of a schema in the schema's place.
     has_id = F.contains(F.substring(value, 1, 40), F.lit(b'"schemaId"'))
-    tells_op = F.contains(value, F.lit(b'"__op"'))
+    tells_op = F.contains(value, F.lit(b'"__op"')) | _has_header("__op")
     is_odd = (
         # Cheap for what most records are: JSON with a key in JSON, or this would have a reason.
         # A flattened row with a column `ddl` seems to be a change of schema.
@@ -110,7 +110,8 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
         "value": _told_value(told(F.col("value"), F.col("headers"), "value")),
     }
     # Cut off after each step: what stands on expressions of the step before would repeat them, and theirs in them.
-    rows = _unwrapped(decoded(spark, rows, held, registries)).localCheckpoint()
+    with names_in_their_case(spark):
+        rows = _unwrapped(decoded(spark, rows, held, registries)).localCheckpoint()
     rows = _with_events(spark, _with_flattened(rows), registries)
     return rows.select(
         *known,
@@ -298,7 +299,8 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
     rows = rows.withColumn("event", event).withColumn("packed", packed).localCheckpoint()
     if rows.where(has_magic(F.col("packed"))).limit(1).count():
         none = F.array().cast("array<struct<key: string, value: binary>>")
-        rows = decoded(spark, rows, {"data": told(F.col("packed"), none, "data")}, registries).localCheckpoint()
+        with names_in_their_case(spark):
+            rows = decoded(spark, rows, {"data": told(F.col("packed"), none, "data")}, registries).localCheckpoint()
     else:
         rows = rows.withColumns({f"data_{name}": F.lit(None).cast("string") for name in ("json", "schema", "code")})
     plain = F.when(is_object, exact_field(F.col("payload"), "data", F.col("event.data"))).otherwise(

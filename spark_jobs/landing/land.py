@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
+from itertools import takewhile
 from math import ceil
 from operator import and_
 from pathlib import Path
@@ -85,8 +86,11 @@ class Rekeyed:
     now: tuple[str, ...]
 
 
-def record_files(arguments: Sequence[str]) -> list[str]:
-    """The files that files, folders and globs name; raises UsageError for one that names none."""
+def record_files(arguments: Sequence[str], *, may_be_gone: bool = False) -> list[str]:
+    """The files that files, folders and globs name; raises UsageError for one that names none.
+
+    With `may_be_gone`, a folder without files, or where a glob begins, is right as long as it is there.
+    """
     files: list[Path] = []
     for argument in arguments:
         try:
@@ -104,10 +108,15 @@ def record_files(arguments: Sequence[str]) -> list[str]:
                 f"{os.fsencode(error.object)!r}: a name that is no UTF-8, which Spark can't open. Nothing was landed;"
                 " give the file another name."
             ) from error
-        if not wanted:
+        if not wanted and not (may_be_gone and _is_place(argument)):
             raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
         files += wanted
     return [str(file.resolve()) for file in dict.fromkeys(files)]
+
+
+def _is_place(argument: str) -> bool:
+    """Whether a folder, or that in which a glob looks, is there."""
+    return Path(*takewhile(lambda part: not glob.has_magic(part), Path(argument).parts)).is_dir()
 
 
 def _files_of(argument: str) -> list[Path]:

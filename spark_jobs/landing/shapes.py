@@ -29,8 +29,8 @@ _COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, item
 _VALUE_SCHEMA = f"struct<flattened: boolean, fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-# MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones. A table that
-# is made while the connector runs has its types as its statement spells them.
+# MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones. Those of a
+# table that is made while the connector runs are spelled as in its statement.
 UNSIGNED = "bigint unsigned"
 IS_UNSIGNED = "^(?i)(bigint|int8) unsigned"
 UNSIGNED_TYPE = "decimal(20,0)"

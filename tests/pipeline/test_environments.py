@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,27 @@ import polars
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs import steps
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.schedule import Memory
+from spark_jobs.schedule import Memory, Task, run_once
 from tests.projects import empty_project, forget_tables, land, rows_of, run_models
 from tests.source import Column, Source, Table
 
 NAME = "envs__public__orders"
+
+
+def lines_of(keys: range) -> str:
+    """The records of some orders, each made and sent."""
+    source, table = Source("envs"), Table("orders", [Column("id"), Column("state")], ("id",))
+    for key in range(keys.stop):
+        with source.commit():
+            source.insert(table, {"id": str(key), "state": "new"})
+        with source.commit():
+            source.update(table, table.rows[table.key_of({"id": str(key)})], {"state": "sent"})
+    return source.lines(source.records[2 * keys.start :])
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +45,7 @@ def project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_LAKEHOUSE", str(home / "lakehouse"))
-        source, table = Source("envs"), Table("orders", [Column("id"), Column("state")], ("id",))
-        for key in range(5):
-            with source.commit():
-                source.insert(table, {"id": str(key), "state": "new"})
-            with source.commit():
-                source.update(table, table.rows[table.key_of({"id": str(key)})], {"state": "sent"})
-        land(spark, Places.of(folder), "envs-0", source.lines(), {"envs"})
+        land(spark, Places.of(folder), "envs-0", lines_of(range(5)), {"envs"})
         run_models(Places.of(folder))
         yield folder
     for schema in ("dev_silver", "dev_gold", "dev_ops"):
@@ -136,3 +142,25 @@ def test_a_memory_of_another_environment_is_not_its_own(project: Path, monkeypat
     monkeypatch.setenv("TIDEMARK_TARGET", "local_dev")
 
     assert Memory.of(Places.of(project)).failed_runs == 0
+
+
+def test_what_is_landed_while_an_environment_builds_is_news_to_its_next_run(
+    spark: SparkSession, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prod = Places.of(project)
+    assert main(["catalog", "--project-dir", str(project)]) == 0, "another test has moved it"
+    monkeypatch.setenv("TIDEMARK_TARGET", "local_dev")
+    task = Task(Places.of(project), skips=True)
+
+    def build_beside_a_landing(run: steps.Run, arguments: Sequence[str], build: Any = steps.build) -> None:
+        build(run, arguments)
+        land(spark, prod, "envs-1", lines_of(range(5, 6)), {"envs"})
+
+    with monkeypatch.context() as beside:
+        beside.setattr(steps, "build", build_beside_a_landing)
+        first = run_once(task)
+    second = run_once(task)
+
+    assert (first.status, first.skipped) == (0, ["land"])
+    assert (second.status, second.skipped) == (0, ["land"])
+    assert len(history(task.places)) == 12

@@ -221,6 +221,8 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
     plain = life("fm_bad")[2]
     number = registry.register({"type": "record", "name": "Odd", "fields": [{"name": "a", "type": ["int", "string"]}]})
     json_schema = registry.register({"type": "object"}, "JSON")
+    within_itself = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    endless = registry.register(within_itself)
     good = base64.b64decode(avro(plain, registry)["value_base64"])
     no_attributes = json.loads(cloud_event(plain)["value"])
     no_attributes = {name: value for name, value in no_attributes.items() if not name.startswith("iodebezium")}
@@ -229,6 +231,7 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         "fm_bad.unknown": (topic("fm_bad.unknown", packed(wire(4711, b"\2"))), "schema-unknown", "knows no schema"),
         "fm_bad.huge_id": (topic("fm_bad.huge_id", packed(b"\0\0\0\0\0" + b"\xff" * 8)), "schema-unknown", "knows no"),
         "fm_bad.union": (topic("fm_bad.union", packed(wire(number, b"\0\2"))), "schema-not-read", "none of Avro"),
+        "fm_bad.endless": (topic("fm_bad.endless", packed(wire(endless, b"\0"))), "schema-not-read", "none of Avro"),
         "fm_bad.other": (topic("fm_bad.other", packed(wire(json_schema, b"{}"))), "schema-not-read", "none of Avro"),
         "fm_bad.short": (topic("fm_bad.short", packed(good[:-1])), "avro-not-decoded", "no value of their schema"),
         "fm_bad.long": (topic("fm_bad.long", packed(good + b"\0")), "avro-not-decoded", "no value of their schema"),
@@ -449,6 +452,40 @@ def test_bronze_keeps_what_came_and_the_plain_form_beside_it(built: Built, spark
     assert plain["before"] is None
     untouched = bronze.read(spark, built.places, "records").where("topic = 'fm_plain.public.items'")
     assert untouched.where("plain_key is not null or plain_value is not null").count() == 0
+
+
+def inserted(prefix: str, name: str, row: Row) -> Record:
+    """The record of a row of texts, with a number as its key."""
+    source = Source(prefix)
+    table = Table(name, [Column("id", {"type": "int32"}), *[Column(column) for column in row]], ("id",))
+    with source.commit():
+        source.insert(table, {"id": 1, **row})
+    return source.records[0]
+
+
+def test_names_that_differ_in_case_alone_come_out_of_avro(built: Built, spark: SparkSession) -> None:
+    row = {"Name": "upper", "name": "lower"}
+    told = landed(spark, built.places, "alike", [avro(inserted("fm_alike", "people", row), built.registry)])
+    [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm_alike.public.people'").collect()
+
+    assert (told.landed, told.quarantined) == (1, 0)
+    assert json.loads(stored["plain_value"])["after"] == {"id": 1, **row}
+
+
+def test_a_flattened_row_is_one_whatever_its_columns_are_called_and_wherever_its_op_is(
+    built: Built, spark: SparkSession
+) -> None:
+    made = flattened(
+        inserted("fm_headers_op", "events", {"aggregate_type": "order", "type": "made"}), with_schema=False
+    )
+    assert made is not None
+    row = json.loads(made["value"])
+    op = {"key": "__op", "value": row.pop("__op")}
+    told = landed(spark, built.places, "headers", [made | {"value": json.dumps(row), "headers": [op]}])
+    [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm_headers_op.public.events'").collect()
+
+    assert (told.landed, told.quarantined) == (1, 0)
+    assert (stored["kind"], stored["op"], stored["table"]) == ("change", "c", "events")
 
 
 def test_types_come_out_of_avro_as_out_of_json(built: Built, spark: SparkSession) -> None:

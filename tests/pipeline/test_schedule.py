@@ -176,6 +176,27 @@ def test_runs_follow_one_another_until_they_are_stopped(runs: Runs) -> None:
     task = Task(Places.of(runs.home / "project"), files=[str(runs.home / "records")], skips=True)
     assert run_every(task, 0.1, stop, tell) == 0
     assert [(one.status, one.landed.read) for one in seen] == [(0, 0), (0, 1), (0, 0)]
+
+    # Somebody takes away what was landed, and then brings what is no whole file.
+    for file in (runs.home / "records").iterdir():
+        file.unlink()
+    stop.clear()
+    seen.clear()
+
+    def bring(outcome: Outcome) -> None:
+        seen.append(outcome)
+        half = runs.home / "records/half.jsonl.gz"
+        if len(seen) == 1:
+            half.write_bytes(b"\x1f\x8b half")
+        if len(seen) == 2:
+            half.unlink()
+        if len(seen) == 3:
+            stop.set()
+
+    assert run_every(task, 0.1, stop, bring) == 0
+    assert [(one.status, one.skipped) for one in seen] == [
+        (0, ["land", "build", "check"]), (2, []), (0, ["land", "build", "check"]),
+    ]  # fmt: skip
     assert run_every(Task(task.places, files=["nowhere"]), 0.1, threading.Event(), seen.append) == 2
 
 
