@@ -49,6 +49,8 @@ _TAKEN = (
 # A record of a transaction that was aborted was never sent.
 _DEFAULTS = {"isolation.level": "read_committed", "request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
 _TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
+# What a broker of before 2.8 says where a topic's id is asked for: 16 bytes of zeros.
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _SECRETS = re.compile(r"jaas|password|secret|token|[.]key$")
 _REFUSED = ("AuthenticationException", "SSLException", "SSLHandshakeException")
 _FORBIDDEN = "AuthorizationException"

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.errors import UsageError
-from spark_jobs.landing.kafka_client import Broker, Ends, Look, Place
+from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Place
 from spark_jobs.names import table_at, text
 from spark_jobs.places import Places
 
@@ -210,7 +210,7 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
         )
     for place, ends in look.partitions.items():
         one = known.get(place)
-        if one is not None and one.topic_id != ends.topic_id:
+        if one is not None and _is_another_life(one, ends):
             gaps += [] if one.is_gone else [_unseen(one, "topic_made_anew")]
             one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
         elif one is not None and one.is_gone:
@@ -242,6 +242,11 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
                 one = replace(one, is_gone=True, looked_at=look.at)
             begin[place] = one
     return Beginnings(begin, gaps, again)
+
+
+def _is_another_life(one: Offsets, ends: Ends) -> bool:
+    """Whether a topic was made anew, which a broker without ids of topics shows by fewer records alone."""
+    return one.topic_id != ends.topic_id or (ends.topic_id == NO_ID and ends.end < one.next_offset)
 
 
 def _unseen(one: Offsets, reason: str) -> Gap:

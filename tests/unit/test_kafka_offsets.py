@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs.cli import main
 from spark_jobs.errors import UsageError
-from spark_jobs.landing.kafka_client import Away, Ends, Look, Settings, explained, patiently
+from spark_jobs.landing.kafka_client import NO_ID, Away, Ends, Look, Settings, explained, patiently
 from spark_jobs.landing.kafka_offsets import Offsets, beginnings, first_offsets, has_moved, landed_until, starting
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -23,8 +23,8 @@ def look(first: int = 0, end: int = 10, topic_id: str = "a", *, minutes: int = 0
     return Look(NOON + timedelta(minutes=minutes), {PLACE: Ends(topic_id, first, end)}, {TOPIC: topic_id})
 
 
-def known(next_offset: int = 10, end: int = 10, **more: Any) -> dict[tuple[str, int], Offsets]:
-    return {PLACE: Offsets(TOPIC, 0, "a", next_offset, end, **more)}
+def known(next_offset: int = 10, end: int = 10, topic_id: str = "a", **more: Any) -> dict[tuple[str, int], Offsets]:
+    return {PLACE: Offsets(TOPIC, 0, topic_id, next_offset, end, **more)}
 
 
 def begun(
@@ -205,6 +205,12 @@ def test_a_topic_made_anew_is_read_from_its_beginning_and_what_its_first_life_ke
     assert begun(look(end=4, topic_id="z"), known(6, 9)) == (0, [(6, 9, "topic_made_anew")])
     unseen = (9, 9, "topic_made_anew")
     assert begun(look(first=2, topic_id="z"), known(9, 9)) == (2, [unseen, (0, 2, "retention")])
+
+
+def test_without_ids_a_topic_made_anew_is_seen_by_fewer_records() -> None:
+    before = known(100, 100, NO_ID)
+    assert begun(look(end=50, topic_id=NO_ID), before) == (0, [(100, 100, "topic_made_anew")])
+    assert begun(look(end=100, topic_id=NO_ID), before) == (100, [])
 
 
 def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
