@@ -423,8 +423,10 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
             task = replace(task, topics=replace(task.topics, starting="earliest"))
         is_wrong = outcome.status == UsageError.status
         faults = faults + 1 if is_wrong or outcome.status == Fault.status else 0
-        if (is_wrong and not has_begun) or faults == _FAULTS:
+        if is_wrong and not has_begun:
             return outcome.status
+        if faults == _FAULTS:
+            return Fault.status
         has_begun = True
         stop.wait(max(seconds - (time.monotonic() - began), 0))
     return 0

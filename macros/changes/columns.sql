@@ -146,13 +146,17 @@
 
 {#-
   Whether numbers can come to a column with more digits than Spark's JSON reader keeps: a variant holds 38, and is a double
-  of more, as it is of what has an exponent. With `decimal.format=NUMERIC` a decimal has one where it is small (`1E-8`).
+  of more, as it is of what has an exponent. Where a converter writes decimals as numbers (`decimal.format=NUMERIC`), those
+  of less than 39 digits have an exponent where their scale is negative, or above 6 (`0E-8`).
 -#}
 {% macro has_long_numbers(spec) -%}
     {%- set is_rounded = kind_of(spec.type) == 'number' and not is_integral(spec.type) -%}
-    {%- for seen in spec.encodings or ['']
-        if is_rounded and not seen or effective_encoding(seen, spec).startswith('org.apache.kafka.connect.data.Decimal') -%}
-        {{ return(true) }}
+    {%- for seen in spec.encodings or [''] -%}
+        {%- set encoding = effective_encoding(seen, spec) -%}
+        {%- set is_short = modules.re.match('org.apache.kafka.connect.data.Decimal:[0-6]$', encoding) -%}
+        {%- if is_rounded and not seen or (encoding.startswith('org.apache.kafka.connect.data.Decimal') and not is_short) -%}
+            {{ return(true) }}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(false) }}
 {%- endmacro %}

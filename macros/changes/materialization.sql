@@ -152,7 +152,8 @@
 
 {#-
   Write what of a staged batch the log lacks or holds otherwise. Where the whole batch stands behind the log, as it mostly
-  does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4).
+  does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4). A
+  log that is ahead of what was written down of it may hold the batch already (G4).
 
   Args:
       id: the column that names a row
@@ -164,7 +165,7 @@
     {%- set bounds = bounds or run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
     {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
-    {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max -%}
+    {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}

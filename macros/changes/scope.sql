@@ -19,10 +19,11 @@
 
   Positions can depend on what stands before them: on reads (S in R4), and those of reads that tell none on changes. Where
   both are of one landing `follows_reads` says so, and of what was before it `tops` knows the last. The table is made anew
-  where a landing came out of order and that isn't enough, and where it holds landings that nobody wrote down, of a run that
-  was killed (G4): `tops` knows nothing of those.
+  where a landing came out of order and that isn't enough, and where it `is_ahead` of what was written down, by a run that was
+  killed (G4), and has placed changes by reads or borders that `tops` and `borders` know nothing of.
 
-  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, connectors, records}
+  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, is_ahead, connectors,
+  records}
       connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
       records: how many there are to read; none where that wasn't asked
 -#}
@@ -47,7 +48,7 @@
     {%- set scope = dict(
         build_scope('silver', declared, captured.columns, progress), batch_id=none, hazards=known.get('hazards', {}),
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
-        follows_reads=true, connectors=none, records=none
+        follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}
     {%- if scope.case == 'increment' and were_told(captured, scope) -%}
         {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
@@ -76,12 +77,18 @@
         {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, tops=[], records=none)) }}
-    {%- elif run_query('select 1 from ' ~ this ~ ' where batch_id > ' ~ scope.after ~ ' limit 1') | length
-        or (follows_reads and scope.has_placeless)
-        or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope)) -%}
+    {%- endif -%}
+    {%- set ahead = run_query(
+        'select count(*), count_if(' ~ log_of('position') ~ " != '') from " ~ this ~ ' where batch_id > ' ~ scope.after
+    )[0] -%}
+    {%- if (follows_reads and scope.has_placeless)
+        or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope))
+        or (ahead[0] and (follows_reads or scope.has_placeless or scope.borders or ahead[1])) -%}
         {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- endif -%}
-    {{ return(dict(scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
+    {{ return(dict(
+        scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=ahead[0] > 0
+    )) }}
 {%- endmacro %}
 
 

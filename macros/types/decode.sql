@@ -214,11 +214,13 @@
     {%- elif type == 'boolean' -%}
         try_cast({{ text }} as boolean)
     {%- elif is_integral(type) -%}
-        {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number; a double of many has an exponent. -#}
+        {#- A cast would round 1.5: only digits, and zeros behind them, are a whole number. A double of eight digits or more has
+            an exponent, and is every whole number up to 2^53. -#}
         case
             when {{ text }} rlike '^[-+]?[0-9]+$' then try_cast({{ text }} as {{ type }})
             when {{ text }} rlike '^[-+]?[0-9]+[.]0*$' then try_cast(split_part({{ text }}, '.', 1) as {{ type }})
-            when {{ text }} rlike '^[-+]?[0-9][.][0-9]{1,17}E[0-9]{1,2}$' and try_cast({{ text }} as decimal(38, 18)) % 1 = 0
+            when {{ text }} rlike '^-?[0-9][.][0-9]{1,16}E[0-9]{1,2}$' and abs(try_cast({{ text }} as double)) < 9007199254740992
+                and try_cast({{ text }} as decimal(38, 18)) % 1 = 0
                 then try_cast(try_cast({{ text }} as decimal(38, 18)) as {{ type }})
         end
     {%- elif is_floating(type) -%}

@@ -204,13 +204,19 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
     """
     begin, gaps, again = {}, [], []
     followed = {(one.topic, one.topic_id) for one in known.values()}
+    # Topics made anew, as far as a broker without ids of topics shows it: a partition has fewer records.
+    shorter = {
+        place[0]
+        for place, ends in look.partitions.items()
+        if ends.topic_id == NO_ID and place in known and ends.end < known[place].next_offset
+    }
     if strange := sorted(set(asked) - set(look.partitions)):
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
         )
     for place, ends in look.partitions.items():
         one = known.get(place)
-        if one is not None and _is_another_life(one, ends):
+        if one is not None and (one.topic_id != ends.topic_id or place[0] in shorter):
             gaps += [] if one.is_gone else [_unseen(one, "topic_made_anew")]
             one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
         elif one is not None and one.is_gone:
@@ -233,7 +239,7 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
         elif one.next_offset < ends.first:
             gaps += _gap(one, one.next_offset, ends.first, "retention")
             one = replace(one, next_offset=ends.first)
-        # A broker that lost the end of its log writes these offsets anew; bronze then has both (R5).
+        # A broker that lost the end of a topic's log writes these offsets anew; bronze then has both (R5).
         begin[place] = replace(one, next_offset=min(one.next_offset, ends.end)).seen(ends, look.at)
     for place, one in known.items():
         if place not in begin:
@@ -242,11 +248,6 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
                 one = replace(one, is_gone=True, looked_at=look.at)
             begin[place] = one
     return Beginnings(begin, gaps, again)
-
-
-def _is_another_life(one: Offsets, ends: Ends) -> bool:
-    """Whether a topic was made anew, which a broker without ids of topics shows by fewer records alone."""
-    return one.topic_id != ends.topic_id or (ends.topic_id == NO_ID and ends.end < one.next_offset)
 
 
 def _unseen(one: Offsets, reason: str) -> Gap:

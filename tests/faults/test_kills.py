@@ -112,7 +112,7 @@ def test_what_a_kill_leaves_the_next_run_puts_right(
     assert [victim.home.name for victim in victims if not tables_are_right(victim)] == [], (SEED, killed)
     assert killed.total() == KILLS
     assert len(KINDS) > KILLS or set(killed) == {kind.name for kind in KINDS}
-    assert between >= killed.total() / 2
+    assert len(KINDS) > KILLS or between >= killed.total() / 2
 
 
 @dataclass

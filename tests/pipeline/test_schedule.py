@@ -197,6 +197,15 @@ def test_runs_follow_one_another_until_they_are_stopped(runs: Runs) -> None:
     assert [(one.status, one.skipped) for one in seen] == [
         (0, ["land", "build", "check"]), (2, []), (0, ["land", "build", "check"]),
     ]  # fmt: skip
+
+    def bring_and_leave(outcome: Outcome) -> None:
+        bring(outcome) if len(seen) == 0 else seen.append(outcome)
+
+    seen.clear()
+    stop.clear()
+    assert run_every(task, 0.1, stop, bring_and_leave) == 3
+    assert [one.status for one in seen] == [0, 2, 2, 2]
+    (runs.home / "records/half.jsonl.gz").unlink()
     assert run_every(Task(task.places, files=["nowhere"]), 0.1, threading.Event(), seen.append) == 2
 
 
