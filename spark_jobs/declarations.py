@@ -29,7 +29,7 @@ class CapturedTable:
     `columns` are dicts of `name`, `type`, `field`, `sensitive` and `encoding`, as `macros/changes` reads them;
     `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` (a view)
     are None for a table without a key (R18) or whose models were removed, `transactions` where its source is not
-    declared `consistent` (G7). `silent_after_minutes` is what its source declares, None where it doesn't.
+    declared `consistent` (G7). `silent_after_minutes` and `transaction_topic` are what its source declares, or None.
     """
 
     name: str
@@ -45,6 +45,7 @@ class CapturedTable:
     accounting: Model | None
     transactions: Model | None
     silent_after_minutes: float | None = None
+    transaction_topic: str | None = None
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -151,6 +152,7 @@ def declared_tables(places: Places) -> Declared:
                 accounting=_model(places, accounting) if accounting else None,
                 transactions=_model(places, transactions) if transactions else None,
                 silent_after_minutes=declared.get("silent_after_minutes"),
+                transaction_topic=declared.get("transaction_topic"),
             )
         )
     beside = [

@@ -232,8 +232,9 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     declared = declared_tables(run.places)
     models = {model.name: model for table in declared.tables for model in models_of(table)}
     models |= {one.model.name: one.model for one in declared.beside}
+    models |= {table.transactions.name: table.transactions for table in declared.tables if table.transactions}
     books = {f"ops.{name}" for name in BOOKS}
-    known = {one.model.name: [one.model] for one in declared.beside}
+    known = {name: [model] for name, model in models.items()}
     for table in declared.tables:
         known |= {name: [*models_of(table)] for name in (table.name, *(model.name for model in models_of(table)))}
     for name in names:

@@ -32,8 +32,9 @@
         'columns': column_specs(columns), 'key': key or [], 'before_is_whole': before_is_whole,
         'source': source_name ~ '.' ~ table, 'documents': documents, 'source_fields': source_fields
     } -%}
+    {%- set of_source = source_options(source_name) -%}
     {%- do config(meta={'tidemark': dict(
-        declared, silent_after_minutes=source_options(source_name).silent_after_minutes
+        declared, silent_after_minutes=of_source.silent_after_minutes, transaction_topic=of_source.transaction_topic
     )}) -%}
     {%- set captured = captured_table(source_name, table, declared) -%}
     {%- set scope = changes_scope(captured) -%}

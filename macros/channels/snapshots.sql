@@ -287,11 +287,9 @@ where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.i
   declared with `snapshot_notifications`. Known by the name of the changes model, as `transactions_of` has it.
 -#}
 {% macro snapshots_of(changes) -%}
-    {%- for name, options in (var('sources', none) or {}).items()
-        if options is mapping and options.get('snapshot_notifications') and changes.startswith(name ~ '__') -%}
-        {{ return(name ~ '_snapshots') }}
-    {%- endfor -%}
-    {{ return(none) }}
+    {%- set its_source = source_named_in(changes) -%}
+    {%- set has_notifications = its_source and var('sources')[its_source].get('snapshot_notifications') -%}
+    {{ return(its_source ~ '_snapshots' if has_notifications else none) }}
 {%- endmacro %}
 
 

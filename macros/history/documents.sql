@@ -167,7 +167,8 @@ filled as (
     case
         when edit.how = 'remove' and {{ is_field }} then {{ others }}
         when edit.how = 'set' and {{ is_field }} then map_concat({{ others }}, map({{ name }}, edit.value))
-        when not map_contains_key(fields, {{ name }}) and (edit.how != 'set' or not base.is_whole) then fields
+        when not map_contains_key(fields, {{ name }})
+            and (edit.how != 'set' or not (base.is_whole or array_contains(base.told, {{ name }}))) then fields
         else map_concat({{ others }}, map({{ name }}, {{ bound(
             'json',
             edited_json(

@@ -6,7 +6,8 @@
       granularity: `transaction`, so that only committed states are versions, or `event` (R11)
       track, ignore: the columns whose change makes a version; all, or all but (R12)
       snapshot_deletes: `report` or `close` what a complete later snapshot lacks, or `ignore` it where snapshots of the
-          table are filtered and prove nothing (R16)
+          table are filtered and prove nothing (R16), as are those of documents: their reads have no place in the log, and one
+          that is read again as it was is the same read
       reselected: columns whose values the connector may have read again, later than the change (R7)
       column_names: own column → another name for it, where the source has a column of that name
       rewritten_rows: up to how many living rows a run with news writes all of them anew
@@ -31,6 +32,15 @@
     {%- for name in [transactions_of(changes), snapshots_of(changes)] if name -%}{%- do read(name) -%}{%- endfor -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes, reselected) -%}
+        {%- if table.documents and snapshot_deletes == 'close' -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ": snapshot_deletes='close' was asked for a history of documents, whose snapshots don't tell which"
+                ~ ' documents they read. Leave it out.'
+            ) }}
+        {%- elif table.documents -%}
+            {%- set snapshot_deletes = 'ignore' -%}
+            {%- do declared.update({'snapshot_deletes': snapshot_deletes}) -%}
+        {%- endif -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
         {%- set scope = history_scope('gold', log, table, declared, sorted_changes=sorted_changes) -%}
         {%- if scope.case == 'nothing' and is_building() -%}

@@ -68,7 +68,7 @@
         {%- elif is_few -%}
             {%- set changed = write_anew(target, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
-            {%- set changed = append_versions(target, columns, built) -%}
+            {%- set changed = append_versions(target, columns, built) if counts.get('versions', 1) else 0 -%}
         {%- elif is_in_order and counts.closed and are_few(target, declared, target, quoted(open[0])) -%}
             {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
         {%- elif is_in_order and account and declared.track is none and not declared.ignore -%}
@@ -123,11 +123,14 @@
       told: the versions of a fold that is in order, or what `accounted_rows` gives
       open: the column that tells open versions from closed ones
 
-  Returns: {closed, opened, closed_only, no_op, collapsed, with_signs, more_open}, numbers: of versions that are closed; of
-      changes by what became of them, and of those with signs; and of versions that are open beside those that were
+  Returns: {versions, closed, opened, closed_only, no_op, collapsed, with_signs, more_open}, numbers: of versions, and of those
+      that are closed; of changes by what became of them, and of those with signs; and of versions that are open beside
+      those that were
 -#}
 {% macro counts_of_told(told, open, account, is_in_order) -%}
-    {%- set asked = {'closed': 'count_if(not ' ~ ('version.' if account) ~ open ~ ')'} -%}
+    {%- set asked = {
+        'versions': 'count(version)' if account else 'count(*)', 'closed': 'count_if(not ' ~ ('version.' if account) ~ open ~ ')'
+    } -%}
     {%- if account -%}
         {%- do asked.update({'collapsed': 'sum(collapsed)', 'with_signs': 'count_if(size(signs) > 0)'}) -%}
         {%- for outcome in ['opened', 'closed_only', 'no_op'] -%}

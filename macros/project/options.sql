@@ -77,7 +77,8 @@
                 'takes': ['report', 'close', 'ignore'], 'default': 'report', 'rule': 'R16',
                 'about': 'What becomes of living rows that a complete later snapshot lacks. Say `ignore` where snapshots'
                     ~ ' of the table are filtered (`snapshot.select.statement.overrides`, or conditions of a signal for a'
-                    ~ ' blocking one): they prove nothing, and no event tells that they are.',
+                    ~ ' blocking one): they prove nothing, and no event tells that they are. Of documents (MongoDB) it is always'
+                    ~ ' `ignore`.',
             },
             'reselected': {
                 'takes': 'names', 'default': [], 'rule': 'R7',

@@ -3,19 +3,27 @@
   name of the changes model, which begins with its source's: while dbt parses there is nothing else to know it by.
 -#}
 {% macro transactions_of(changes) -%}
-    {%- set named = namespace(model=none) -%}
-    {%- for name, options in (var('sources', none) or {}).items()
-        if options is mapping and options.get('consistent') and changes.startswith(name ~ '__') -%}
-        {%- set named.model = name ~ '_transactions' -%}
-    {%- endfor -%}
-    {%- if execute and not named.model and graph.nodes
+    {%- set its_source = source_named_in(changes) -%}
+    {%- set is_consistent = its_source and var('sources')[its_source].get('consistent') -%}
+    {%- if execute and not is_consistent and graph.nodes
         and source_options(model_node(changes).config.meta.tidemark.source.split('.', 1)[0]).consistent -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': its source is declared `consistent`, and a history of it is built from a changes model named'
             ~ ' <source>__<table>_changes; ' ~ changes ~ ' is not.'
         ) }}
     {%- endif -%}
-    {{ return(named.model) }}
+    {{ return(its_source ~ '_transactions' if is_consistent else none) }}
+{%- endmacro %}
+
+
+{#- Of the sources that have options the one that the name of a changes model begins with: the longest. -#}
+{% macro source_named_in(changes) -%}
+    {%- set named = namespace(source='') -%}
+    {%- for name, options in (var('sources', none) or {}).items()
+        if options is mapping and changes.startswith(name ~ '__') and name | length > named.source | length -%}
+        {%- set named.source = name -%}
+    {%- endfor -%}
+    {{ return(named.source or none) }}
 {%- endmacro %}
 
 

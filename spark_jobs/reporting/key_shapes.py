@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.names import exact_json, table_at
+from spark_jobs.names import exact_json, quoted, table_at
 from spark_jobs.places import Places
 
 _SAMPLES = 10
@@ -78,7 +78,7 @@ def _open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
 
 
 def _own(table: CapturedTable, name: str) -> Column:
-    return F.col(table.column_names.get(name, name))
+    return F.col(quoted(table.column_names.get(name, name)))
 
 
 def _counted(name: str, met: DataFrame) -> DataFrame:

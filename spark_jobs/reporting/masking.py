@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 _DIGITS = 10
 _SHOWN = 500
 _THROWN = re.compile(r".*\b((?:\w+\.)+\w*(?:Exception|Error): .+)")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+# From a quotation mark that is no apostrophe to the next that nothing escapes, or to the end.
+_QUOTED = re.compile(r"(?<!\w)'(?:\\.|[^'\\])*(?:'|$)|(?<!\w)\"(?:\\.|[^\"\\])*(?:\"|$)|`[^`]*(?:`|$)", re.DOTALL)
 
 
 def hashed(value: Column) -> Column:
@@ -32,6 +33,8 @@ def redacted(message: str) -> str:
 
 def first_cause(message: str) -> str:
     """What an engine's error came from, without values: the last exception that it names, or else its first line."""
-    lines = [line for line in message.splitlines() if line.strip() and not line.lstrip().startswith("at ")] or [""]
+    lines = [
+        line for line in redacted(message).splitlines() if line.strip() and not line.lstrip().startswith("at ")
+    ] or [""]
     thrown = [found[1] for line in lines if (found := _THROWN.match(line))]
-    return redacted((thrown or lines[:1])[-1].strip()[:_SHOWN]).rstrip(".")
+    return (thrown or lines[:1])[-1].strip()[:_SHOWN].rstrip(".")

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
-from spark_jobs.names import table_at
+from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import moment
 
@@ -98,7 +98,7 @@ def _parts(
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
     if history is not None:
-        begin, end = (F.col(table.column_names.get(name, name)) for name in ("valid_from", "valid_to"))
+        begin, end = (F.col(quoted(table.column_names.get(name, name))) for name in ("valid_from", "valid_to"))
         parts.append(
             (
                 table.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -155,8 +156,16 @@ def _of_sources(
     sources = {one.source_name: one.connector for one in found if one.kind in ROW_KINDS}
     for source, connector in sorted(sources.items()):
         own = {one.feed for one in found if one.kind in ROW_KINDS and one.source_name == source}
-        of_source = [measured[table.name] for table in tables if table.feed in own]
-        topics = [one for one in found if one.kind == "transaction" and one.topic.startswith(f"{source}.")]
+        its_tables = [table for table in tables if table.feed in own]
+        of_source = [measured[table.name] for table in its_tables]
+        declared = {table.transaction_topic for table in its_tables if table.transaction_topic}
+        # `topic.delimiter` and `topic.transaction` are the connector's own: a mark and a word behind the prefix.
+        usual = re.compile(rf"{re.escape(source)}[^A-Za-z0-9]\w+")
+        topics = [
+            one
+            for one in found
+            if one.kind == "transaction" and (one.topic in declared if declared else usual.fullmatch(one.topic))
+        ]
         streamed = sum(one.streamed for one in of_source)
         unknown = sum(one.without_transaction for one in of_source)
         if streamed and not topics:
@@ -166,7 +175,8 @@ def _of_sources(
                 f"{streamed} streamed changes, and no BEGIN or END of a transaction"
                 + (f"; {unknown} changes name no transaction at all, so each stands alone (R11)." if unknown else ".")
                 + " A cut on which all tables agree (G7) can't be made, and repeated equal rows of tables without a key"
-                " can't be told from redeliveries.",
+                " can't be told from redeliveries. Where BEGIN and END come on a topic of another name, declare"
+                " `transaction_topic`.",
                 "provide.transaction.metadata=true",
                 "warning",
             )

@@ -20,6 +20,7 @@ def good_story() -> Story:
     story.version("four", 4, opened_by="update", position=f"{5:020}", offset=5)
     story.change(None, op="t", after=None)
     story.change("five", op="r", transaction_id=None)
+    story.change("six", op="c", after=None, problem="row_not_read")
     for offset in (0, 1, 3):
         story.record(offset)
     story.record(4, kind="tombstone", op=None, table=None, source_name=None)

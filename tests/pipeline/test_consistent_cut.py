@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from spark_jobs import steps
+from spark_jobs.damage import damages
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
 from tests.generated.lakehouse import current_is_open
@@ -190,3 +193,15 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
     }
     assert landings[-1].shown["cut1"] <= shown
     assert str(10**6) not in shown
+
+
+def test_a_damaged_list_of_transactions_is_made_anew(
+    spark: SparkSession, places: Places, landings: list[Landing]
+) -> None:
+    shutil.rmtree(f"{places.table('ops', 'cut1_transactions')}/_delta_log")
+    [damage] = damages(spark, places)
+
+    steps.rebuild(steps.Run(places, "rebuild"), spark, [damage.name])
+
+    assert "tidemark rebuild cut1_transactions" in damage.told
+    assert damages(spark, places) == []

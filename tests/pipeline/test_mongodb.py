@@ -321,6 +321,9 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("deep", 80, "c", {"after": {"_id": "deep", "status": "a", "qty": 1, "tags": []}}),
     ("deep", 81, "u", {"updateDescription": described({"note" + ".x" * 1100: 1, "qty" + ".x" * 1100: 1})}),
     ("deep", 82, "u", {"updateDescription": described({"qty": 2})}),
+    # Of a field that is known to be gone all is known that is set within it.
+    ("gone", 90, "u", {"updateDescription": described(None, ["status"])}),
+    ("gone", 91, "u", {"updateDescription": described({"status.a": 1})}),
 ]  # fmt: skip
 DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
@@ -328,6 +331,8 @@ BY_HAND_VERSIONS = f"""
     bare   | 10 | update | update | "a"  | null | null          | qty, tags, whole         |
     bare   | 11 | update | update | "a"  | null | null          | tags, whole              |
     bare   | 13 | update |        | "b"  | 3    | ["t"]         |                          |
+    gone   | 90 | update | update | null | null | null          | qty, tags, whole         |
+    gone   | 91 | update |        | "{{\\"a\\":1}}" | null | null | qty, tags, whole         |
     looked | 20 | update | update | "a"  | 5    | ["x","y"]     | qty, tags, whole         |
     looked | 21 | update | update | "a"  | 6    | []            | tags, whole              |
     looked | 22 | update |        | "a"  | 6    | ["z"]         | whole                    |

@@ -184,6 +184,17 @@ def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orde
     assert orders.versions("id", "n") == [(1, None), (2, "5"), (3, "few")]
 
 
+def test_news_without_effect_write_neither_history_nor_current_state(orders: Orders) -> None:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.build()
+    tables = [model for model in (orders.table.history, orders.table.current) if model is not None]
+    before = [sorted(Path(model.location).rglob("*.json")) for model in tables]
+
+    orders.send(("d", {"id": 2}, {}))
+    orders.build()
+    assert [sorted(Path(model.location).rglob("*.json")) for model in tables] == before
+
+
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> None:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "n/a"}, {}))
     orders.build()

@@ -98,6 +98,23 @@ def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("sources", "its"),
+    [
+        ("{shop: {consistent: true}, shop__eu: {consistent: true}}", "shop__eu_transactions"),
+        ("{shop__eu: {consistent: true}, shop: {consistent: true}}", "shop__eu_transactions"),
+        ("{shop: {consistent: true}, shop__eu: {}}", None),
+        ("{shop: {consistent: true}}", "shop_transactions"),
+    ],
+)
+def test_a_model_is_of_the_source_with_the_longest_name_that_its_own_begins_with(
+    project: Path, sources: str, its: str | None
+) -> None:
+    model = "{{ config(meta={'its': transactions_of('shop__eu__public__t_changes')}) }} select 1 as one"
+
+    assert parsed(project, model, sources)["its"] == its
+
+
 def signature(scope: str) -> dict[str, Any]:
     """The arguments of an entry point's macro, with their defaults; `...` where there is none."""
     # dbt's own block: its body is Jinja, its tag is not.

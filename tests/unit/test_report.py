@@ -21,7 +21,7 @@ from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse
-from spark_jobs.reporting.masking import redacted, short_hash
+from spark_jobs.reporting.masking import first_cause, redacted, short_hash
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
@@ -333,6 +333,9 @@ def test_values_are_masked_alike_wherever_they_stand() -> None:
     assert short_hash("ada") == short_hash(b"ada")
     assert short_hash("ada") != short_hash("bob")
     assert redacted("Cast of 'ada' to \"int\" failed") == "Cast of … to … failed"
+    assert redacted("The value 'O\\'Brien, 12 Elm St' can't be cast") == "The value … can't be cast"
+    assert redacted("It ends in 'the middle") == "It ends in …"
+    assert first_cause(f"The value 'one\ntwo' and '{'x' * 600}'\n at x") == "The value … and …"
 
 
 def test_hidden_letters_and_lengths_of_time_are_spelled() -> None:
