@@ -30,10 +30,11 @@
             ~ " it: column_names={'" ~ name ~ "': 'tidemark_" ~ name ~ "'}."
         ) }}
     {%- endfor -%}
-    {#- Not known where a unit test gives the history. -#}
+    {#- A history that a unit test gives has no schema, and one under `--empty` is a query: the stored one is asked. -#}
+    {%- set stored = load_relation(history) if execute and history.schema else none -%}
     {%- set types = {} -%}
-    {%- if execute and load_relation(history) is not none -%}
-        {%- for column in adapter.get_columns_in_relation(history) -%}{%- do types.update({column.name: column.dtype}) -%}{%- endfor -%}
+    {%- if stored is not none -%}
+        {%- for column in adapter.get_columns_in_relation(stored) -%}{%- do types.update({column.name: column.dtype}) -%}{%- endfor -%}
     {%- endif -%}
 with
 

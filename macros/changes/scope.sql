@@ -78,16 +78,16 @@
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- endif -%}
-    {%- set ahead = run_query(
-        'select count(*), count_if(' ~ log_of('position') ~ " != '') from " ~ this ~ ' where batch_id > ' ~ scope.after
-    )[0] -%}
+    {%- set is_ahead = run_query('select 1 from ' ~ this ~ ' where batch_id > ' ~ scope.after ~ ' limit 1') | length > 0 -%}
     {%- if (follows_reads and scope.has_placeless)
         or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope))
-        or (ahead[0] and (follows_reads or scope.has_placeless or scope.borders or ahead[1])) -%}
+        or (is_ahead and (follows_reads or scope.has_placeless or scope.borders or run_query(
+            'select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != '' limit 1"
+        ) | length)) -%}
         {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- endif -%}
     {{ return(dict(
-        scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=ahead[0] > 0
+        scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=is_ahead
     )) }}
 {%- endmacro %}
 

@@ -204,21 +204,25 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
     """
     begin, gaps, again = {}, [], []
     followed = {(one.topic, one.topic_id) for one in known.values()}
-    # Topics made anew, as far as a broker without ids of topics shows it: a partition has fewer records.
+    # On a broker without ids of topics fewer records show that one was made anew.
     shorter = {
-        place[0]
+        place
         for place, ends in look.partitions.items()
         if ends.topic_id == NO_ID and place in known and ends.end < known[place].next_offset
     }
+    with_shorter = {topic for topic, _ in shorter}
     if strange := sorted(set(asked) - set(look.partitions)):
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
         )
     for place, ends in look.partitions.items():
         one = known.get(place)
-        if one is not None and (one.topic_id != ends.topic_id or place[0] in shorter):
+        if one is not None and (one.topic_id != ends.topic_id or place in shorter):
             gaps += [] if one.is_gone else [_unseen(one, "topic_made_anew")]
             one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
+        elif one is not None and place[0] in with_shorter:
+            # It may be another life, too, and bronze knows what it has.
+            one = replace(one, next_offset=ends.first)
         elif one is not None and one.is_gone:
             again.append(one)
         elif one is None:
@@ -239,7 +243,8 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
         elif one.next_offset < ends.first:
             gaps += _gap(one, one.next_offset, ends.first, "retention")
             one = replace(one, next_offset=ends.first)
-        # A broker that lost the end of a topic's log writes these offsets anew; bronze then has both (R5).
+        # A broker that lost the end of a log, and tells by an id that the topic is the same, writes these offsets anew;
+        # bronze then has both (R5).
         begin[place] = replace(one, next_offset=min(one.next_offset, ends.end)).seen(ends, look.at)
     for place, one in known.items():
         if place not in begin:

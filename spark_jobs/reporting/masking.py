@@ -11,8 +11,15 @@ from pyspark.sql import functions as F
 _DIGITS = 10
 _SHOWN = 500
 _THROWN = re.compile(r".*\b((?:\w+\.)+\w*(?:Exception|Error): .+)")
-# From a quotation mark that is no apostrophe to the next that nothing escapes, or to the end.
-_QUOTED = re.compile(r"(?<!\w)'(?:\\.|[^'\\])*(?:'|$)|(?<!\w)\"(?:\\.|[^\"\\])*(?:\"|$)|`[^`]*(?:`|$)", re.DOTALL)
+# From a quotation mark that is no apostrophe, or that of a literal (X'00'), to the next that nothing escapes; where
+# there is none, to the next cause or to the end.
+_QUOTED = re.compile(
+    "|".join(
+        rf"{begin}{mark}(?:\\.|[^{mark}\\])*?(?:{mark}|(?=\nCaused by: )|\\?\Z)"
+        for begin, mark in ((r"(?<!\w)[XNEB]?", "'"), (r"(?<!\w)", '"'), ("", "`"))
+    ),
+    re.DOTALL,
+)
 
 
 def hashed(value: Column) -> Column:

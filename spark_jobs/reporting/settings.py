@@ -160,7 +160,7 @@ def _of_sources(
         of_source = [measured[table.name] for table in its_tables]
         declared = {table.transaction_topic for table in its_tables if table.transaction_topic}
         # `topic.delimiter` and `topic.transaction` are the connector's own: a mark and a word behind the prefix.
-        usual = re.compile(rf"{re.escape(source)}[^A-Za-z0-9]\w+")
+        usual = re.compile(rf"{re.escape(source)}[^A-Za-z0-9][\w-]+")
         topics = [
             one
             for one in found

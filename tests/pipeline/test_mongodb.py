@@ -17,7 +17,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
 from tests.projects import PROJECT, account_of, empty_project, land, microseconds, renamed, rows_of, run_models
@@ -630,6 +630,20 @@ def test_the_capture_is_what_its_script_says(built: Built) -> None:
         None, None, f"{session}:1", f"{session}:1", f"{session}:2", f"{session}:2", f"{session}:3", f"{session}:4",
         f"{session}:5",
     ]  # fmt: skip
+
+
+def test_snapshots_of_documents_are_asked_to_close_nothing(built: Built) -> None:
+    places = built.places
+    history = places.project / "models/gold/history/mg_cut__shop__t_history.sql"
+    right = history.read_text()
+    history.write_text(right.replace("_changes'", "_changes', snapshot_deletes='close'"))
+    result = run_dbt(places, ["--quiet", "compile", "--select", "mg_cut__shop__t_history"])
+    history.write_text(right)
+
+    assert not result.success
+    assert "snapshot_deletes='close' was asked for a history of documents" in str(
+        [one.message for one in result.result or []] or result.exception
+    )
 
 
 def test_a_cut_knows_a_collection_by_its_replica_set(built: Built) -> None:

@@ -171,6 +171,26 @@ def test_what_a_killed_run_has_built_is_placed_again_behind_reads_that_come_late
     assert orders.living() == {1: "paid"}
 
 
+def test_a_border_that_a_killed_run_has_found_is_found_again(orders: Orders) -> None:
+    def at(offset: int, second: int, op: str, row: dict[str, Any], place: int) -> dict[str, Any]:
+        record = orders.record(op, row, place=place)
+        value = json.loads(record["value"])
+        value["source"]["ts_ms"] = 1_704_067_200_000 + second * 1000
+        return record | {"offset": offset, "value": json.dumps(value)}
+
+    orders.land(at(11, 100, "c", {"id": 1, "state": "new"}, 10))
+    orders.build()
+
+    with orders.killed():
+        # Another log begins behind it: what came before is of the new one, and has its number since.
+        orders.land(at(5, 50, "c", {"id": 2, "state": "new"}, 90))
+        orders.build()
+
+    orders.land(at(12, 200, "u", {"id": 1, "state": "paid"}, 95))
+    orders.build()
+    assert orders.living() == {1: "paid", 2: "new"}
+
+
 def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orders: Orders) -> None:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     orders.build()

@@ -212,6 +212,13 @@ def test_without_ids_a_topic_made_anew_is_seen_by_fewer_records() -> None:
     assert begun(look(end=50, topic_id=NO_ID), before) == (0, [(100, 100, "topic_made_anew")])
     assert begun(look(end=100, topic_id=NO_ID), before) == (100, [])
 
+    other = (TOPIC, 1)
+    seen = look(end=50, topic_id=NO_ID)
+    both = Look(seen.at, {**seen.partitions, other: Ends(NO_ID, 5, 200)}, seen.topics)
+    found = beginnings(both, {**before, other: Offsets(TOPIC, 1, NO_ID, 150, 150)}, {}, {})
+    assert found.known[other].next_offset == 5, "it may be another life, of more records"
+    assert [(one.partition, one.reason) for one in found.gaps] == [(0, "topic_made_anew")]
+
 
 def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
     gone = Look(NOON, {}, {})

@@ -335,6 +335,12 @@ def test_values_are_masked_alike_wherever_they_stand() -> None:
     assert redacted("Cast of 'ada' to \"int\" failed") == "Cast of … to … failed"
     assert redacted("The value 'O\\'Brien, 12 Elm St' can't be cast") == "The value … can't be cast"
     assert redacted("It ends in 'the middle") == "It ends in …"
+    assert redacted("It ends in 'the middle\\") == "It ends in …"
+    assert redacted("Of X'73656372' and CAN'T") == "Of … and CAN'T"
+    assert (
+        first_cause("Job: 'Project ['id)\nCaused by: java.IOException: No space left")
+        == "java.IOException: No space left"
+    )
     assert first_cause(f"The value 'one\ntwo' and '{'x' * 600}'\n at x") == "The value … and …"
 
 
