@@ -249,9 +249,12 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
         if task.files:
             run.landed = outcome.landed  # they were looked for
     project = _project(task.places)
-    # In an environment that only reads bronze somebody may land while this run builds: that is news to the next.
-    bronze = _versions(task.places, ["bronze"]) if task.places.reads_only else None
-    if task.skips and memory.fingerprint == _fingerprint(task.places, project) and not _is_late(memory.check_by):
+    bronze = _moving_bronze(task.places)
+    if (
+        task.skips
+        and memory.fingerprint == _fingerprint(task.places, project, bronze)
+        and not _is_late(memory.check_by)
+    ):
         outcome.skipped += ["build", "check"]
         return True
     if stop is not None and stop.is_set():
@@ -292,7 +295,7 @@ def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:
 
 def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory) -> list[Upkept]:
     project = _project(run.places)
-    bronze = _versions(run.places, ["bronze"]) if run.places.reads_only else None
+    bronze = _moving_bronze(run.places)
     is_unchanged = memory.fingerprint == _fingerprint(run.places, project, bronze)
     done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
     if is_unchanged:
@@ -386,13 +389,21 @@ def _versions(places: Places, layers: Sequence[str]) -> list[str]:
     return [f"{name}:{_version(places, name)}" for name in names if not name.endswith(_NOT_NEWS)]
 
 
+def _moving_bronze(places: Places) -> list[str] | None:
+    """The versions of bronze's tables as they are now, where somebody may land while a run works; None elsewhere.
+
+    What an environment that only reads bronze has not built is news to its next run.
+    """
+    return _versions(places, ["bronze"]) if places.reads_only else None
+
+
 def _fingerprint(places: Places, project: str, bronze: list[str] | None = None) -> str:
     """What the tables are, and what they are made by: equal where a build would find nothing to do.
 
     Args:
         places: Where the tables are.
         project: What `_project` gave.
-        bronze: The versions of bronze's tables that a build has read, where they may be others by now.
+        bronze: What `_moving_bronze` gave before the work.
     """
     tables = [*(_versions(places, ["bronze"]) if bronze is None else bronze), *_versions(places, LAYERS[1:])]
     # A catalog that was lost is made anew by a build.

@@ -42,11 +42,15 @@ versions as (
 
     select
         {{ struct_of_columns(key) }} as key,
-        {{ struct_of_columns(columns) }} as state,
-        {%- for name in ['exact_values', 'unresolved_columns', 'valid_from', 'valid_to', 'opened_by', 'closed_by', 'transaction_id'] %}
+        struct(
+            {{ struct_of_columns(columns) }} as state,
+            {{ own('exact_values', column_names) }} as exact_values,
+            {{ own('unresolved_columns', column_names) }} as unresolved_columns
+        ) as version,
+        {%- for name in ['valid_from', 'valid_to', 'opened_by', 'closed_by', 'transaction_id'] %}
         {{ own(name, column_names) }} as {{ quoted(name) }},
         {%- endfor %}
-        row_number() over (partition by {{ key_columns(key) }} order by {{ place_of_version(column_names) }}) as place
+        struct({{ place_of_version(column_names) }}) as place
     from {{ history }}
 
 ),
@@ -55,8 +59,7 @@ in_order as (
 
     select
         *,
-        struct(state, exact_values, unresolved_columns) as version,
-        lag(struct(struct(state, exact_values, unresolved_columns) as version, closed_by, valid_to)) over in_key as last,
+        lag(struct(version, closed_by, valid_to)) over in_key as last,
         lead(struct(opened_by, valid_from)) over in_key as next
     from versions
     window in_key as (partition by key order by place)
