@@ -73,7 +73,16 @@ def _check(
         others = [one for one in suite.expectations if not isinstance(one, Law)]
         results += run_checkpoint(context, judged.table, layer, laws, judged.findings, samples)
         results += run_checkpoint(context, judged.table, layer, others, judged.frames[layer], samples)
-    return results
+    return results + [_unexpected(judged.table, layer) for layer in judged.frames if layer not in suites]
+
+
+def _unexpected(table: CapturedTable, layer: str) -> ExpectationResult:
+    """Said of a layer that the suite leaves out, as that of a table which had no key when it was written (R18)."""
+    said = (
+        f"expectations/suites/{table.name}.py has no {layer}, so nothing was expected of it. Add"
+        f' `def {layer}(): return suite(TABLE, "{layer}")`.'
+    )
+    return ExpectationResult(table.name, layer, "suite_to_have_layer", said, "warning", False, None, ())
 
 
 def _unchecked(table: CapturedTable) -> ExpectationResult:

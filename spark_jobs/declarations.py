@@ -124,15 +124,27 @@ def declared_tables(places: Places) -> Declared:
         for node in manifest.sources.values()
     }
 
+    def all_built_from(field: str, name: str | None) -> list[Any]:
+        return [node for key, node in models.items() if name and meta[key].get(field) == name]
+
     def built_from(field: str, name: str | None) -> Any:
-        return next((node for key, node in models.items() if name and meta[key].get(field) == name), None)
+        return next(iter(all_built_from(field, name)), None)
+
+    def history_of(changes: str) -> Any:
+        """Of several histories of one log that which others are built from."""
+        found = all_built_from("changes", changes)
+        return max(
+            found,
+            key=lambda one: sum(built_from(by, one.name) is not None for by in ("accounts", "history")),
+            default=None,
+        )
 
     tables = []
     for key, node in models.items():
         declared = meta[key]
         if "columns" not in declared:
             continue
-        history = built_from("changes", node.name)
+        history = history_of(node.name)
         current = built_from("history", history.name if history else None)
         accounting = built_from("accounts", history.name if history else None)
         source_name, _, source_table = declared["source"].partition(".")

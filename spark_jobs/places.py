@@ -62,6 +62,12 @@ class Places:
         return {"TIDEMARK_LAKEHOUSE": self.lakehouse, "TIDEMARK_CATALOG": self.catalog}
 
     @property
+    def option(self) -> str:
+        """What a command has to say to act on this target: ` --target NAME`; nothing where it is the profile's own."""
+        usual = profile(self.project, {**os.environ, "TIDEMARK_TARGET": ""})["target"]
+        return "" if self.target == usual else f" --target {self.target}"
+
+    @property
     def is_folder(self) -> bool:
         """Whether the lakehouse is a folder; else it is on an object store."""
         return "://" not in self.lakehouse

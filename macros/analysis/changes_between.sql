@@ -34,7 +34,7 @@
     {%- set stored = load_relation(history) if execute and history.schema else none -%}
     {%- set types = {} -%}
     {%- if stored is not none -%}
-        {%- for column in adapter.get_columns_in_relation(stored) -%}{%- do types.update({column.name: column.dtype}) -%}{%- endfor -%}
+        {%- for column in columns_in(stored) -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
     {%- endif -%}
 with
 

@@ -223,7 +223,7 @@
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
 {% macro merge_revisions(revisions, target, id) -%}
-    {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
+    {%- set columns = columns_in(target) | map(attribute='name') | list -%}
     merge into {{ target }} as target
     using ({{ revisions }}) as revised
     on target.{{ id }} = revised.{{ id }}

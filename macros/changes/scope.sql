@@ -46,7 +46,7 @@
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
-        build_scope('silver', declared, captured.columns, progress), batch_id=none, hazards=known.get('hazards', {}),
+        build_scope('silver', declared, captured.columns, progress, captured.feed), batch_id=none, hazards=known.get('hazards', {}),
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
         follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}

@@ -27,14 +27,14 @@ where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }
 {%- endmacro %}
 
 
-{#- A table with the columns that its history has: a new one of the log comes with a run of both (R8). -#}
+{#- A table with the columns that its history has: what is new of the log, or of another type, comes with a run of both (R8). -#}
 {% macro as_history_has_it(history, table) -%}
     {%- set id = model_node(history).unique_id if is_building() else none -%}
     {%- set built = graph.tidemark.progress.get(id) if id and id not in selected_resources else none -%}
     {%- if not built -%}
         {{ return(table) }}
     {%- endif -%}
-    {{ return(dict(table, columns=table.columns | selectattr('name', 'in', built.columns | map('first') | list) | list)) }}
+    {{ return(dict(table, columns=as_built(table.columns, built.columns))) }}
 {%- endmacro %}
 
 

@@ -100,7 +100,12 @@ select * from final
         ) }}
     {%- endif -%}
     {%- set columns = declared.columns + undeclared_in(relation_of(changes), declared.columns) -%}
-    {%- do check_columns('reselected', reselected, columns) -%}
+    {%- set known = columns | map(attribute='name') | list -%}
+    {%- if is_building() and node.unique_id not in selected_resources and node.unique_id in graph.tidemark.progress -%}
+        {#- The log is read as it was built, whatever has been declared since. -#}
+        {%- set columns = as_built(columns, graph.tidemark.progress[node.unique_id].columns) -%}
+    {%- endif -%}
+    {%- do check_columns('reselected', reselected, known) -%}
     {%- if reselected and declared.documents -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': reselected: no connector reads documents again. The fields of an `after` that was looked up are'
@@ -109,8 +114,18 @@ select * from final
     {%- endif -%}
     {{ return({
         'unique_id': node.unique_id, 'name': declared.source, 'key': declared.key, 'documents': declared.documents,
-        'columns': columns, 'reselected': reselected | reject('in', declared.key) | list
+        'columns': columns, 'known': known, 'reselected': reselected | reject('in', declared.key) | list
     }) }}
+{%- endmacro %}
+
+
+{#- Of columns those that a table was built with, [[name, type, …]], with the types that they have there. -#}
+{% macro as_built(columns, built) -%}
+    {%- set types = {} -%}
+    {%- for column in built -%}{%- do types.update({column[0]: column[1]}) -%}{%- endfor -%}
+    {%- set kept = [] -%}
+    {%- for spec in columns if spec.name in types -%}{%- do kept.append(dict(spec, type=types[spec.name])) -%}{%- endfor -%}
+    {{ return(kept) }}
 {%- endmacro %}
 
 
@@ -148,7 +163,7 @@ select * from final
 {#- The columns whose change makes a version (R12), without the key: it never changes within a version. -#}
 {% macro tracked_columns(table, track, ignore) -%}
     {%- set known = table.columns | map(attribute='name') | list -%}
-    {%- do check_columns('track/ignore', (track or []) + (ignore or []), table.columns) -%}
+    {%- do check_columns('track/ignore', (track or []) + (ignore or []), table.known) -%}
     {%- set tracked = [] -%}
     {%- for name in known
         if name not in table.key and (track is none or name in track) and name not in (ignore or []) -%}
@@ -158,10 +173,12 @@ select * from final
 {%- endmacro %}
 
 
-{#- Stop where an option names a column that the table has not. -#}
-{% macro check_columns(option, names, columns) -%}
-    {%- set known = columns | map(attribute='name') | list -%}
-    {%- for name in names if name not in known -%}
-        {%- do only_known_options(option, {name: none}, known) -%}
+{#- Stop where an option names a column that the table has not; only a build knows those that no model declares. -#}
+{% macro check_columns(option, names, known) -%}
+    {%- for name in names if is_building() and name not in known -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': ' ~ option ~ " names '" ~ name ~ "', and the table has no such column. Did you mean '"
+            ~ nearest_name(name, known) ~ "'? It has: " ~ known | join(', ') ~ '.'
+        ) }}
     {%- endfor -%}
 {%- endmacro %}

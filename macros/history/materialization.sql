@@ -61,7 +61,7 @@
             account_for(decision, declared, told, counts) if account else none
         ) -%}
     {%- else -%}
-        {%- set columns = adapter.get_columns_in_relation(target) -%}
+        {%- set columns = columns_in(target) -%}
         {%- set is_few = not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
         {%- if not open and made_of and made_of == decision.made_of -%}
             {%- set changed = 0 -%}
@@ -202,7 +202,7 @@
                 column[0]: quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
             }) -%}
         {%- endfor -%}
-        {%- do add_columns(target, definitions, adapter.get_columns_in_relation(target) | map(attribute='name') | list) -%}
+        {%- do add_columns(target, definitions, columns_in(target) | map(attribute='name') | list) -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -214,6 +214,9 @@
 {% macro difference(built, target, columns, decision, declared, id, open) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
     {%- set carried = decision.get('carried') -%}
+    {%- set types = {} -%}
+    {%- for column in columns -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
+    {%- for column in decision.state.columns -%}{%- do types.update({column[0]: column[1]}) -%}{%- endfor -%}
     with built as (
 
         {%- if open or decision.case != 'keys' %}
@@ -244,7 +247,7 @@
     full outer join stored on built.{{ id }} = stored.{{ id }}
     where
         {%- for column in columns %}
-        not {{ comparable('built.' ~ quoted(column.name), column.dtype) }} <=> {{ comparable('stored.' ~ quoted(column.name), column.dtype) }}
+        not {{ comparable('built.' ~ quoted(column.name), types[column.name]) }} <=> {{ comparable('stored.' ~ quoted(column.name), types[column.name]) }}
         {{- ' or' if not loop.last }}
         {%- endfor %}
 {%- endmacro %}

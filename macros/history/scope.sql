@@ -26,13 +26,21 @@
     {%- set cut = cut_of(declared.changes) -%}
     {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
     {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress),
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
         log=up_to(with_late_columns(log, built.get('late')), cut), scans=[]
     ) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
+    {%- if history -%}
+        {%- set built_as = (graph.tidemark.said.get(history) or progress.get(history, {})).get('declared') -%}
+        {%- do scope.state.update({'built_as': built_as}) -%}
+        {%- if scope.case == 'increment' and last.get('built_as', built_as) != built_as -%}
+            {#- The last run read a history that was not built yet as it is declared. -#}
+            {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- set scope = dict(
         scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
@@ -40,7 +48,7 @@
     {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
-    {%- if table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and scope.after == known.batch_id
+    {%- if table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and not scope.added and scope.after == known.batch_id
         and cut == last.get('cut') and not is_moved(scope, last) and not is_made_anew_alone(progress.get(history), last)
         and (not stored or stored.is_base) -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
@@ -64,8 +72,8 @@
         hazards=both_hazards(built.hazards, named_hazards(found, 5)),
         batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
-    {#- Of these counts the first three are of news, too. -#}
-    {%- if scope.case == 'full' or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
+    {#- Of these counts the first three are of news, too. A column that came without any is added to what is stored (R8). -#}
+    {%- if scope.case == 'full' or (scope.added and not found[3]) or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
         or found[4] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}

@@ -1,6 +1,8 @@
-{#- The folder or URL of a layer's tables: TIDEMARK_LAKEHOUSE, or `lakehouse/` in the project. -#}
+{#- The folder or URL of a layer's tables: TIDEMARK_LAKEHOUSE, or `lakehouse`; a relative one starts at the project. -#}
 {% macro lakehouse(layer) -%}
-    {{ env_var('TIDEMARK_LAKEHOUSE', flags.PROJECT_DIR ~ '/lakehouse') }}/{{ layer_schema(layer) }}
+    {%- set place = modules.re.sub('/+$', '', env_var('TIDEMARK_LAKEHOUSE', '') or 'lakehouse') -%}
+    {%- set is_whole = '://' in place or place.startswith('/') -%}
+    {{ place if is_whole else flags.PROJECT_DIR ~ '/' ~ place }}/{{ layer_schema(layer) }}
 {%- endmacro %}
 
 

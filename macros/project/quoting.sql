@@ -32,9 +32,11 @@
 {%- endmacro %}
 
 
-{#- Expression list: the columns of a key, quoted. -#}
-{% macro key_columns(key) -%}
-    {% for column in key %}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %}
+{#- Expression: a key as one value: beside it a query may have names of its own, whatever the key's columns are called. -#}
+{% macro whole_key(key, relation=none) -%}
+    struct(
+        {%- for column in key %}{{ relation ~ '.' if relation }}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor -%}
+    )
 {%- endmacro %}
 
 

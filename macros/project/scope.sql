@@ -1,6 +1,7 @@
 {#-
   Whether a model is made anew or goes on from what it has, decided by its declaration and its progress:
-      full        new, refreshed, declared otherwise than what is stored, or of columns that are stored with other types
+      full        new, refreshed, declared otherwise than what is stored, or of columns that are stored with other types; or
+                  of another subject, or in another table, than the last run had
       nothing     dbt's `--empty`: no row is read, and what is stored stays
       increment   `after` is the last landing that it holds; `added` the columns that have come since (R8)
 
@@ -9,19 +10,23 @@
       declared: the options that its rows depend on
       columns: [{name, type, …}], the columns of the captured table, those that no model declares last
       progress: what `progress_of` gave
+      subject: what it is a table of, where its name can change without its declaration
 
   Returns: {case, after, added, state}; `state` is what the next run compares with.
 -#}
-{% macro build_scope(layer, declared, columns, progress) -%}
+{% macro build_scope(layer, declared, columns, progress, subject=none) -%}
     {%- set shape = [] -%}
     {%- for spec in columns -%}{%- do shape.append([spec.name, spec.type, spec.field]) -%}{%- endfor -%}
-    {%- set state = {'declared': local_md5(tojson(declared)), 'columns': shape} -%}
+    {%- set state = {
+        'declared': local_md5(tojson(declared)), 'columns': shape, 'subject': subject, 'identifier': this.identifier
+    } -%}
     {%- set known = progress.get(model.unique_id) -%}
     {%- set kept = known.columns | length if known else 0 -%}
     {%- if flags.EMPTY -%}
         {{ return({'case': 'nothing', 'after': -1, 'added': [], 'state': state}) }}
     {%- elif not is_building() or should_full_refresh() or not known or known.declared != state.declared
-        or shape[:kept] != known.columns -%}
+        or shape[:kept] != known.columns or known.get('subject', subject) != subject
+        or known.get('identifier', this.identifier) != this.identifier -%}
         {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
     {%- endif -%}
     {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}

@@ -35,6 +35,19 @@
 {%- endmacro %}
 
 
+{#-
+  The columns of a relation, [{name, type}]. dbt's own list ends before the first whose name begins with `#`; of a struct of many
+  fields the type names some.
+-#}
+{% macro columns_in(relation) -%}
+    {%- set columns = [] -%}
+    {%- for row in run_query('describe query select * from ' ~ relation) -%}
+        {%- do columns.append({'name': row[0], 'type': row[1]}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro %}
+
+
 {#- Give the catalog this model's table, which is in the lakehouse. -#}
 {% macro register(layer) -%}
     {%- do run_statement(
@@ -149,9 +162,9 @@
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, this.schema) -%}
+        {%- do leave_as_is(target, config.get('schema')) -%}
     {%- else -%}
-        {%- do create_as(target, compiled_code, this.schema, []) -%}
+        {%- do create_as(target, compiled_code, config.get('schema'), []) -%}
         {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}

@@ -46,7 +46,7 @@ class Account:
         if self.dispositions.get("duplicates", 0) < 0:
             return (
                 f"{self.name}: its changes log holds {-self.dispositions['duplicates']} more changes than bronze has"
-                " records of it. Was bronze replaced? `dbt build --full-refresh` makes the tables anew from bronze."
+                " records of it. Was bronze replaced? `tidemark build --full-refresh` makes the tables anew from it."
             )
         if self.difference:
             return (

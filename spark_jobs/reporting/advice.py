@@ -25,14 +25,15 @@ def next_steps(evidence: Evidence) -> list[Step]:
             Step(
                 f"{len(stopped)} critical expectations failed, in {_listed(names)}: see their keys below. A table"
                 " that was changed by hand is made anew from bronze by",
-                "dbt build --full-refresh --select " + " ".join(f"{name}_changes+" for name in names[:3]),
+                f"tidemark build{evidence.target} --full-refresh --select "
+                + " ".join(f"{name}_changes+" for name in names[:3]),
             )
         )
     if evidence.dbt and evidence.dbt.failed:
         steps.append(Step(f"{evidence.dbt.failed} nodes of dbt failed; once their cause is gone:", "dbt retry"))
     pending = sum(one.pending for one in evidence.accounts)
     if pending:
-        steps.append(Step(f"{pending} landed records are in no table yet.", "tidemark build"))
+        steps.append(Step(f"{pending} landed records are in no table yet.", f"tidemark build{evidence.target}"))
     unknown = [one.name for one in evidence.accounts if one.subject == "feed"]
     unchecked = [one.table for one in evidence.expectations if one.expectation == "suite_to_be_there"]
     if unknown:
@@ -49,7 +50,9 @@ def next_steps(evidence: Evidence) -> list[Step]:
         steps.append(Step("Nothing has landed yet.", "tidemark land FILES"))
     histories = [table.history for table in evidence.tables if table.history is not None]
     if not steps and histories:
-        steps.append(Step("Look at a history.", f'tidemark sql "select * from {histories[0].name} limit 20"'))
+        steps.append(
+            Step("Look at a history.", f'tidemark sql{evidence.target} "select * from {histories[0].name} limit 20"')
+        )
     return steps
 
 

@@ -99,6 +99,7 @@ def check(
             gaps=kafka.gaps(spark, places),
             pulses=pulses(spark, places, tables, found, measured, run.started_at if run.landed else None),
             schema_changes=changed,
+            target=places.option,
             dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
         )
         report = write_report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.run import RunSummary
 from tests.expectations.lakehouses import Story, write_account, write_bronze
+from tests.projects import PROJECT
 
 PRIVATE = "ada@example.org"
 
@@ -72,6 +74,7 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     home = tmp_path_factory.mktemp("check")
     lakehouse = Lakehouse(spark, Places(home / "project", str(home / "lakehouse"), str(home / "catalog")))
     lakehouse.build()
+    shutil.copy(PROJECT / "profiles.yml", lakehouse.places.project)
     good = lakehouse.check("run-1")
     outcomes = [{"kind": "disposition", "name": "opened", "records": 2, "sample_keys": []}]
     write_account(spark, lakehouse.places, lakehouse.tables[0], outcomes)
@@ -104,6 +107,12 @@ def test_signs_of_what_no_event_told_are_warnings_with_their_keys(checked: Check
     [warning] = [one for one in checked.good.warnings if "no event told" in one]
     assert warning.startswith("orders: 1 reads that differ")
     assert '{"id": "one"}' in warning
+
+
+def test_what_is_held_is_a_warning_of_every_check(checked: Checked) -> None:
+    for outcome in (checked.good, checked.lost):
+        [warning] = [one for one in outcome.warnings if "held" in one]
+        assert warning.startswith("2 records of notes.topic and 1 more topics are held in the quarantine (no-envelope)")
 
 
 def test_what_a_run_changed_is_told(checked: Checked) -> None:

@@ -102,7 +102,9 @@ def validated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     for name in ("secret", "shown"):
         module = places.project / "expectations" / "suites" / f"{name}.py"
         text = module.read_text().replace('return suite(TABLE, "gold_history")', PLAIN)
-        module.write_text("import great_expectations.expectations as gxe\n" + text)
+        head, *layers = ("import great_expectations.expectations as gxe\n" + text).split("\n\n\ndef ")
+        kept = [layer for layer in layers if name != "shown" or not layer.startswith("silver_current")]
+        module.write_text("\n\n\ndef ".join([head, *kept]))
     results = validate(spark, places, list(tables.values()), home / "run")
     return Validated(results, home / "run", places, tables)
 
@@ -152,6 +154,12 @@ def test_an_expectation_that_cannot_be_judged_fails(validated: Validated) -> Non
     [one] = [one for one in validated.broken("shown") if "no_such_column" in one.description]
     assert one.stops
     assert "could not be judged" in one.description
+
+
+def test_a_layer_that_a_suite_leaves_out_is_named(validated: Validated) -> None:
+    [one] = [one for one in validated.broken("shown") if one.expectation == "suite_to_have_layer"]
+    assert (one.layer, one.stops) == ("silver_current", False)
+    assert "expectations/suites/shown.py has no silver_current" in one.description
 
 
 def test_data_docs_escape_what_events_hold(validated: Validated) -> None:

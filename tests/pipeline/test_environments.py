@@ -12,13 +12,16 @@ import duckdb
 import duckdb_extension_delta
 import polars
 import pytest
+from dbt.cli.main import dbtRunner
 from pyspark.sql import SparkSession
 
 from spark_jobs import steps
 from spark_jobs.cli import main
-from spark_jobs.declarations import captured_tables
+from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import seen_channels
+from spark_jobs.scaffolding.write import files_of_channels, write
 from spark_jobs.schedule import Memory, Task, run_once
 from tests.projects import empty_project, forget_tables, land, rows_of, run_models
 from tests.source import Column, Source, Table
@@ -37,6 +40,14 @@ def lines_of(keys: range) -> str:
     return source.lines(source.records[2 * keys.start :])
 
 
+def message() -> str:
+    """A logical decoding message of the same source, which has a table of its own."""
+    source = {"connector": "postgresql", "name": "envs", "ts_ms": 1_704_067_200_000, "lsn": 7, "snapshot": "false"}
+    value = {"op": "m", "ts_ms": 1_704_067_200_000, "source": source, "message": {"prefix": "p", "content": "aGk="}}
+    record = {"topic": "envs.message", "partition": 0, "offset": 0, "key": None, "value": json.dumps(value)}
+    return json.dumps(record) + "\n"
+
+
 @pytest.fixture(scope="module")
 def project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project whose table is built in a lakehouse of its own."""
@@ -45,8 +56,9 @@ def project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_LAKEHOUSE", str(home / "lakehouse"))
-        land(spark, Places.of(folder), "envs-0", lines_of(range(5)), {"envs"})
-        run_models(Places.of(folder))
+        land(spark, Places.of(folder), "envs-0", lines_of(range(5)) + message(), {"envs"})
+        write(folder, files_of_channels(seen_channels(spark, Places.of(folder))))
+        run_models(Places.of(folder), accounting=True)
         yield folder
     for schema in ("dev_silver", "dev_gold", "dev_ops"):
         spark.sql(f"drop schema if exists {schema} cascade")
@@ -76,6 +88,9 @@ def test_dev_reads_bronze_and_writes_beside(
     assert dev.table("ops", "kafka_offsets") == prod.table("ops", "kafka_offsets")
     assert history(dev) == history(prod)
     assert len(history(dev)) == 10
+    assert [rows_of(one.table("silver", "envs_messages"), "content") for one in (prod, dev)] == [
+        [{"content": b"hi"}]
+    ] * 2
     assert refused == [2, 2]
     assert "reads bronze and never writes it" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in tables if path.exists() and "dev_" not in str(path)}
@@ -164,3 +179,22 @@ def test_what_is_landed_while_an_environment_builds_is_news_to_its_next_run(
     assert (first.status, first.skipped) == (0, ["land"])
     assert (second.status, second.skipped) == (0, ["land"])
     assert len(history(task.places)) == 12
+
+
+@pytest.mark.parametrize("spelled", ["{}/", "../lakehouse"])
+def test_dbt_by_hand_finds_the_lakehouse_as_tidemark_does(
+    project: Path, spelled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", spelled.format(Places.of(project).lakehouse))
+    places = ["--project-dir", str(project), "--profiles-dir", str(project)]
+
+    assert dbtRunner().invoke(["--quiet", "run", "--select", f"{NAME}_current", *places]).success
+
+
+def test_layers_can_be_built_one_by_one(spark: SparkSession, project: Path) -> None:
+    places = Places.of(project)
+    land(spark, places, "envs-2", lines_of(range(6, 7)), {"envs"})
+
+    for layer in ("silver", "gold", "ops", "silver"):
+        built = run_dbt(places, ["--quiet", "build", "--select", f"tag:layer:{layer}"])
+        assert built.success, (layer, [one.node.name for one in built.result or [] if one.status != "success"])

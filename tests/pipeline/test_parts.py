@@ -114,6 +114,11 @@ class Orders:
         rows = rows_of(self.table.changes.location, "key", "position")
         return {row["key"]["id"]: row["position"] for row in rows}
 
+    def now(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Of each living row some columns."""
+        assert self.table.current is not None
+        return [tuple(row[name] for name in columns) for row in rows_of(self.table.current.location)]
+
     def living(self) -> dict[int, Any]:
         """Order → its present state."""
         assert self.table.current is not None
@@ -468,6 +473,42 @@ def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: O
     orders.build()
     assert orders.versions("state", "note") == [("new", None), ("paid", "late")]
     assert orders.living() == {1: "paid"}
+
+
+def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(orders: Orders) -> None:
+    history = "models/gold/history/{}_history.sql"
+    name = f"{orders.source}__public__orders"
+    orders.send(("c", {"id": 1, "state": "new", "qty": 1}, {}))
+    orders.build()
+
+    orders.declare("'qty': 'bigint'", "'qty': 'decimal(12,4)'")
+    orders.build("--select", f"{name}_history")
+    orders.build()
+    orders.send(("u", {"id": 1, "state": "paid", "qty": 1.2345}, {}))
+    orders.build()
+    assert orders.versions("qty") == [(Decimal(1),), (Decimal("1.2345"),)]
+
+    orders.declare("decimal(12,4)", "decimal(20,8)")
+    orders.build("--select", "tag:layer:silver")
+    orders.build()
+    orders.send(("u", {"id": 1, "state": "sent", "qty": 1.00000001}, {}))
+    orders.build()
+    assert orders.now("qty") == [(Decimal("1.00000001"),)]
+
+    orders.declare("_changes'", "_changes', ignore=['state', 'qty']", history)
+    orders.build("--select", "tag:layer:silver")
+    orders.build()
+    assert orders.now("version_id", "state") == orders.versions("version_id", "state")
+
+    orders.declare("'state': 'string'", "'state': 'string', 'seen': 'timestamp'")
+    orders.build()
+    assert orders.now("state", "seen") == orders.versions("state", "seen") == [("sent", None)]
+
+    orders.declare("{{ history", "{{ config(alias='orders_versions') }}{{ history", history)
+    orders.build()
+    assert orders.table.history is not None
+    assert orders.table.history.location.endswith("/orders_versions")
+    assert orders.versions("state") == [("sent",)]
 
 
 def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(orders: Orders) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import captured_tables
+from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.listing import listed
 from spark_jobs.places import Places
 from tests import oracle
@@ -30,7 +30,7 @@ DRAW = random.Random(SEED)
 NAMES = [
     "Odd Name", "select", "a.b", "ü", "UPPER", "back`tick", 'quo"te', "it's", "日本", "x{y}", "per%cent", "semi;colon",
     "n" * 60, "_", "1st", "offset", "valid_from", "key", "before", "op", "dash-ed", "two  spaces", "{{ curly }}",
-    "change_id", "state", "row", "stored",
+    "change_id", "state", "row", "stored", "#tag", "topic", "server", "valid_to", "closed_by", "next_from", "partition",
 ]  # fmt: skip
 DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 
@@ -164,7 +164,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     half = len(source.records) // 2
     for number, records in enumerate([source.records[:half], source.records[half:]]):
         land(spark, places, f"unseen-{number}", source.lines(records), {source.prefix})
-        run_models(places)
+        run_models(places, accounting=True)
     return places, source
 
 
@@ -189,3 +189,10 @@ def test_a_table_never_seen_before_has_the_oracles_history(
             assert held[row] == versions, (
                 f"{told}: {[pair for pair in zip(held[row], versions, strict=False) if pair[0] != pair[1]][:1]}"
             )
+
+
+def test_the_laws_of_a_table_never_seen_before_can_be_asked(built: tuple[Places, Source]) -> None:
+    places, _ = built
+    result = run_dbt(places, ["--quiet", "test", "--exclude", "test_type:unit"])
+    broken = [(one.node.name, one.message) for one in result.result or [] if one.status not in ("pass", "success")]
+    assert (result.success, broken) == (True, []), f"TIDEMARK_SEED={SEED}"

@@ -1,11 +1,11 @@
 {#- Law: a key has at most one open version, and `is_current` says the same as `valid_to`. -#}
 {% test at_most_one_open_version(model, key, column_names={}) %}
 select
-    {{ key_columns(key) }},
+    {{ whole_key(key) }} as key_of_version,
     count(*) as open_versions
 from {{ model }}
 where {{ own('valid_to', column_names) }} is null or {{ own('is_current', column_names) }}
-group by {{ key_columns(key) }}
+group by {{ whole_key(key) }}
 having count(*) > 1
     or count_if(not {{ own('is_current', column_names) }} <=> ({{ own('valid_to', column_names) }} is null)) > 0
 {% endtest %}

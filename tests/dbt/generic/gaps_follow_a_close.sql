@@ -6,7 +6,7 @@
 select *
 from (
     select
-        {{ key_columns(key) }},
+        {{ whole_key(key) }} as key_of_version,
         {{ own('version_id', column_names) }} as version_id,
         {{ own('valid_to', column_names) }} as valid_to,
         {{ own('closed_by', column_names) }} as closed_by,
@@ -14,7 +14,7 @@ from (
         lead({{ own('version_id', column_names) }}) over in_key as next_version
     from {{ model }}
     window in_key as (
-        partition by {{ key_columns(key) }}
+        partition by {{ whole_key(key) }}
         order by {{ own('valid_from', column_names) }}, {{ place_of_version(column_names) }}
     )
 ) as bounds

@@ -3,11 +3,11 @@
 select *
 from (
     select
-        {{ key_columns(key) }},
+        {{ whole_key(key) }} as key_of_version,
         {{ own('version_id', column_names) }} as version_id,
         {{ own('valid_from', column_names) }} as valid_from,
         lead({{ own('valid_from', column_names) }}) over (
-            partition by {{ key_columns(key) }}
+            partition by {{ whole_key(key) }}
             order by
                 {{ own('position', column_names) }},
                 {{ own('partition', column_names) }},

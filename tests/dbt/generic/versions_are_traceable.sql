@@ -1,7 +1,7 @@
 {#- Law: every version leads back to the change that opened it, and that one to a record of bronze. -#}
 {% test versions_are_traceable(model, key, changes, column_names={}) %}
 select
-    {{ key_columns(key) }},
+    {{ whole_key(key, 'versions') }} as key_of_version,
     versions.{{ own('version_id', column_names) }} as version_id
 from {{ model }} as versions
 left join {{ changes }} as changes
