@@ -404,7 +404,7 @@ def _binlog_place(source: Mapping[str, Any]) -> Position | None:
 def _oracle_place(source: Mapping[str, Any]) -> Position | None:
     names = ("scn", "commit_scn", "ssn", "txSeq")
     scn, commit, ssn, in_transaction = (source.get(name) and int(source[name]) for name in names)
-    commit = scn if commit is None else commit
+    commit = max((number for number in (scn, commit) if number is not None), default=None)
     serial = in_transaction if in_transaction is not None and source.get("rs_id") is None else ssn
     place = source.get("rs_id") or source.get("lcr_position")
     return None if commit is None else (commit, *_nulls_first(scn, place, serial))
@@ -421,7 +421,8 @@ class Connector:
     """R3, R4, R11, R19: what differs between connectors.
 
     `place` is the part of a position that a change's own event tells; `identity` names the fields of the source block
-    that are equal in each delivery; `transaction` the one that names the transaction.
+    that are equal in each delivery; `untying` those of which one tells changes of one number apart, where content
+    doesn't have to; `transaction` the one that names the transaction.
     """
 
     place: Callable[[Mapping[str, Any]], Position | None]
@@ -429,6 +430,7 @@ class Connector:
     transaction: str
     is_tied: bool = False
     is_before_whole: bool = True
+    untying: tuple[str, ...] = ()
 
 
 _POSTGRESQL: Final = Connector(_wal_place, ("lsn",), "txId", is_before_whole=False)
@@ -438,7 +440,11 @@ CONNECTORS: Final = {
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
     "oracle": Connector(
-        _oracle_place, ("commit_scn", "scn", "rs_id", "lcr_position", "ssn", "txSeq"), "txId", is_before_whole=False
+        _oracle_place,
+        ("commit_scn", "scn", "rs_id", "lcr_position", "ssn", "txSeq"),
+        "txId",
+        is_before_whole=False,
+        untying=("rs_id", "lcr_position", "txSeq"),
     ),
     "sqlserver": Connector(_lsn_place, ("commit_lsn", "change_lsn", "event_serial_no"), "commit_lsn"),
     "db2": Connector(_lsn_place, ("commit_lsn", "change_lsn"), "commit_lsn", is_tied=True),
@@ -493,7 +499,9 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
     counted = []
     for change, occurrence in numbered:
         key = tuple(change.column(name) for name in key_columns)
-        counts = change.op == "r" or change.connector.is_tied or not key_columns
+        untying = change.connector.untying
+        is_tied = change.connector.is_tied or (untying and all(change.source.get(name) is None for name in untying))
+        counts = change.op == "r" or is_tied or not key_columns
         content = change.content if counts else ""
         # A read is in no transaction (R11), but PostgreSQL's tells the one that its snapshot was taken in.
         transaction = change.source.get("txId") if change.connector is _POSTGRESQL else change.transaction
@@ -545,6 +553,11 @@ def _server(change: Change) -> tuple[Any, ...] | None:
     return (change.source.get("server_id"), _binlog_file(change.source)[0]) if is_told else None
 
 
+def _tells_commit(change: Change) -> bool:
+    """R5: whether a place that falls back says anything: PostgreSQL's own places do with every second transaction."""
+    return change.connector is not _POSTGRESQL or change.op == "r" or change.source.get("sequence") is not None
+
+
 def _new_log(changes: list[Change]) -> Change | None:
     """R5: the change that begins a new log; None where there is one log.
 
@@ -555,7 +568,7 @@ def _new_log(changes: list[Change]) -> Change | None:
     for number, change in enumerate(changes):
         falls = change.position < changes[highest].position
         servers = {_server(change), _server(told)} - {None}
-        if falls and (change.time > latest or len(servers) > 1):
+        if falls and ((change.time > latest and _tells_commit(change)) or len(servers) > 1):
             return changes[highest + 1]
         latest = max(latest, change.time)
         highest = number if change.position >= changes[highest].position else highest

@@ -15,7 +15,7 @@ Columns of `changes` that can be left out:
              the event has no `sequence`
     commit   the commit's position (Oracle, SQL Server, Db2); the change's own
     rs       Oracle's `rs_id`
-    lcr, seq Oracle's `lcr_position` (XStream) and `txSeq` (OpenLogReplicator)
+    lcr, seq Oracle's `lcr_position` (XStream) and `txSeq` (LogMiner)
     serial   SQL Server's `event_serial_no`
     oldkey, newkey   the headers of a change of key
 

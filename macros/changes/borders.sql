@@ -7,7 +7,7 @@
 
       the position falls back while the source's time goes on, or the server or its log is another: the new log begins
       with the first change behind the highest position of the old one; deliveries that only repeat the old log don't
-      count. A late record, older in both, is no border;
+      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -200,7 +200,8 @@
   that tells its server (reads of MySQL tell none), and the latest time.
 -#}
 {% macro begins_new_log(highest, told, latest) -%}
-    position < {{ highest }} and (changed_at > {{ latest }} or server != {{ told }}.server)
+    position < {{ highest }}
+    and (changed_at > {{ latest }} and not endswith(position, {{ text_literal(without_commit()) }}) or server != {{ told }}.server)
 {%- endmacro %}
 
 

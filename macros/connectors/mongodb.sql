@@ -4,8 +4,9 @@
   collection's topic has several; a document is in one of them at a time, and a cluster's times agree on its way.
   A read has no time (0), and so no position.
 
-  A session (`lsid`) numbers its transactions and its retryable writes. Transaction metadata spells the session as a
-  UUID, whose bytes `lsid` has in base64. END calls a collection `rs.db.collection`.
+  A session (`lsid`) numbers its transactions and its retryable writes. Transaction metadata names a transaction by both,
+  joined by a colon: the session as `lsid` spells it, or as the UUID whose bytes that has in base64. END calls a collection
+  `rs.db.collection`.
 
   What a row is here, is in macros/changes/documents.sql.
 -#}
@@ -19,8 +20,9 @@
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
         'is_tied': true,
         'server': none,
-        'transaction': 'coalesce(concat(' ~ session_id() ~ ", ':', source.`txnNumber`), transaction.id)",
-        'boundary': 'told.id',
+        'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), transaction.id)",
+        'boundary': "coalesce(concat(" ~ session_id("nullif(regexp_extract(told.id, '(?s)^(.*):[0-9]+$', 1), '')")
+            ~ ", ':', substring_index(told.id, ':', -1)), told.id)",
         'collections': [['db', 'table'], ['replica_set', 'db', 'table']],
         'is_before_whole': false,
         'has_documents': true
@@ -28,16 +30,16 @@
 {%- endmacro %}
 
 
-{#- Expression: the session's UUID; its text where it has none. -#}
-{% macro session_id() -%}
+{#- Expression: the UUID in a session's text; the text where it has none. -#}
+{% macro session_id(lsid) -%}
     coalesce(
-        nullif(regexp_extract(source.lsid, '"[$]uuid" *: *"([^"]*)"', 1), ''),
+        nullif(regexp_extract({{ lsid }}, '"[$]uuid" *: *"([^"]*)"', 1), ''),
         nullif(regexp_replace(
             lower(hex(try_to_binary(
-                nullif(regexp_extract(source.lsid, '"_?id" *: *[{] *"[$]binary" *: *(?:[{] *"base64" *: *)?"([^"]*)"', 1), ''), 'base64'
+                nullif(regexp_extract({{ lsid }}, '"_?id" *: *[{] *"[$]binary" *: *(?:[{] *"base64" *: *)?"([^"]*)"', 1), ''), 'base64'
             ))),
             '^(.{8})(.{4})(.{4})(.{4})(.{12})$', '$1-$2-$3-$4-$5'
         ), ''),
-        source.lsid
+        {{ lsid }}
     )
 {%- endmacro %}

@@ -1,25 +1,28 @@
 {#-
   Oracle. Events come when their transaction commits, so along a topic `commit_scn` rises, while `scn`, the change's own
-  system change number, rises and falls. Both are texts of digits and can be greater than a bigint. `rs_id` and `ssn`
-  tell changes of one number apart; read by XStream they have an `lcr_position` for that, by OpenLogReplicator a `txSeq`.
+  system change number, rises and falls. Both are texts of digits and can be greater than a bigint. A `commit_scn` below the
+  `scn` is that of an older commit of its redo thread, as LogMiner told it of all but a transaction's last change before 2.5.
+  `rs_id` and `ssn` tell changes of one number apart; read by XStream they have an `lcr_position` for that, by LogMiner from
+  3.2 on a `txSeq`. OpenLogReplicator tells nothing of the kind: its changes tie, and their content counts.
   A snapshot read has the snapshot's `scn` and no transaction.
 
   `before` is the whole row with supplemental logging of all columns alone; a LOB that changed is a placeholder even then.
 -#}
 {% macro oracle() -%}
     {%- set place = 'coalesce(source.rs_id, source.lcr_position)' -%}
-    {#- LogMiner counts a `txSeq` too. -#}
     {%- set serial = 'coalesce(if(source.rs_id is null, source.`txSeq`, null), source.ssn)' -%}
     {{ return({
         'names': ['oracle'],
         'fields': ['txId', 'scn', 'commit_scn', 'rs_id', 'ssn', 'lcr_position', 'txSeq'],
         'position': position_of([
-            sortable_number('coalesce(source.commit_scn, source.scn)', 38),
+            'greatest(' ~ sortable_number('source.commit_scn', 38) ~ ', ' ~ sortable_number('source.scn', 38) ~ ')',
             nulls_first(sortable_number('source.scn', 38)),
             nulls_first(place),
             nulls_first(sortable_number(serial))
         ]),
-        'identity': 'array(source.commit_scn, source.scn, ' ~ place ~ ', ' ~ serial ~ ', source.`txId`)',
+        'identity': 'concat(array(source.commit_scn, source.scn, ' ~ place ~ ', ' ~ serial ~ ', source.`txId`), '
+            ~ 'if(coalesce(' ~ place ~ ", source.`txSeq`) is null and op != 'r', "
+            ~ 'array(to_json(struct(before_text, after_text))), cast(array() as array<string>)))',
         'is_tied': false,
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',

@@ -1,7 +1,8 @@
 {#-
   PostgreSQL. A change's own place in the log is its `lsn`. The log is in the order of writing, and what counts is the
   order of commits, so the position begins with the last commit before it: the first of `sequence`, the text of a JSON
-  list of two texts, the last commit's place and the change's own. Without it a change follows the snapshot read before it (S).
+  list of two texts, the last commit's place and the change's own. Without it a change follows the snapshot read before it (S),
+  and of transactions side by side the one that commits last can have written first: the position then says so at its end.
 
   All reads of a snapshot have its place. `before` is what REPLICA IDENTITY lets the server write: the whole row with
   FULL alone. `transaction.id` is `txId:lsn`, with another lsn on each event.
@@ -14,7 +15,8 @@
         'fields': ['txId', 'lsn', 'sequence'],
         'position': "if(op = 'r' and source.lsn is not null, "
             ~ position_of([sortable_number('source.lsn'), sortable_number("'0'")]) ~ ', '
-            ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)]) ~ ')',
+            ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])[:-1]
+            ~ ", if(source.sequence is null, '" ~ without_commit() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
         'is_tied': false,
         'server': none,
@@ -23,6 +25,12 @@
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
         'is_before_whole': false
     }) }}
+{%- endmacro %}
+
+
+{#- What stands at the end of a position whose event has no `sequence`. -#}
+{% macro without_commit() -%}
+    {{ return(' -') }}
 {%- endmacro %}
 
 

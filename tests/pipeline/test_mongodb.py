@@ -439,19 +439,23 @@ def whole() -> list[str]:
 
 
 def cut_short() -> list[str]:
-    """Two transactions of two inserts each, of which the last has not come; END names the replica set too."""
+    """Two transactions of two inserts each, of which the last has not come; END names the replica set too.
+
+    The session's id is spelled as connectors do, and as a UUID.
+    """
     session = "11111111-2222-3333-4444-555555555555"
     lines = []
     for offset, (key, number) in enumerate([("a", 1), ("b", 1), ("c", 2)]):
         source = {"lsid": LSID, "txnNumber": number}
-        block = {"id": f"{session}:{number}", "total_order": 1, "data_collection_order": 1}
+        block = {"id": f"{LSID}:{number}", "total_order": 1, "data_collection_order": 1}
         told = event("mg_cut", number, "c", after={"_id": key}, source=source, transaction=block)
         lines.append(record("mg_cut.shop.t", offset, json.dumps(key), told))
     for number in (1, 2):
         ended = {"event_count": 2, "data_collections": [{"data_collection": "rs0.shop.t", "event_count": 2}]}
         halves: list[Row] = [{"status": "BEGIN"}, {"status": "END"} | ended]
         for half, told in enumerate(halves):
-            boundary = {"id": f"{session}:{number}", "ts_ms": (STARTED + number) * 1000, "event_count": None}
+            spelled = LSID if number == 1 else session
+            boundary = {"id": f"{spelled}:{number}", "ts_ms": (STARTED + number) * 1000, "event_count": None}
             lines.append(record("mg_cut.transaction", 2 * number + half, session, boundary | told))
     return lines
 
