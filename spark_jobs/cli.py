@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -199,6 +200,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         files_of_channels,
         files_of_events,
         missing,
+        not_there,
         outdated,
         write,
     )
@@ -210,15 +212,16 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         raise UsageError(
             f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
         )
-    tables = seen_tables(spark, run.places)
+    declared = {table.feed: table.name for table in captured_tables(run.places)}
+    # A declared table is called what its models call it.
+    tables = [replace(table, name=declared.get(table.feed, table.name)) for table in seen_tables(spark, run.places)]
     beside = files_of_events(seen_events(spark, run.places)) | files_of_channels(seen_channels(spark, run.places))
     if diff:
         click.echo(visible(differences(run.places.project, tables, beside)), nl=False)
         return
-    declared = {table.feed for table in captured_tables(run.places)}
     fresh = [table for table in tables if table.feed not in declared]
     files = missing(run.places.project, fresh, tables)
-    files |= {path: text for path, text in beside.items() if not (run.places.project / path).exists()}
+    files |= not_there(run.places.project, beside)
     write(run.places.project, files)
     write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:
@@ -551,7 +554,10 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
 @click.argument("quarantine_ids", nargs=-1)
 @_writer
 def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
-    """Try entries again, all or those named: what is understood now goes to bronze, the rest stays."""
+    """Try entries again, all or those named: what is understood now goes to bronze, the rest stays.
+
+    Lines of files are not tried: mend their file or take them out of it, and land it again.
+    """
     from spark_jobs import bronze, steps
     from spark_jobs.lock import writing
     from spark_jobs.quarantine import release as release_entries
@@ -565,7 +571,10 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
         found = release_entries(spark, this.places, quarantine_ids, this.run_id, this.started_at)
     click.echo(f"{found.tried} entries tried, {found.released} released, {found.tried - found.released} still held.")
     if found.lines:
-        click.echo(f"{found.lines} lines of files were not tried: mend their files and land them again.")
+        click.echo(
+            f"{found.lines} lines of files were not tried: mend them or take them out, and land their files again;"
+            " then they are held no longer."
+        )
 
 
 def _say_landed(landed: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,11 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from spark_jobs.errors import Fault
+from spark_jobs.files import Files
+from spark_jobs.reporting.report import LATEST
 
+# A store that is away is why a run failed, and was waited for.
+_PATIENCE = 2.0
 _OUTCOME = {
     "status": ("run_status", "Exit status of the last run: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy"),
     "failed_runs": ("run_failed_runs", "Runs that failed since the last good one"),
@@ -60,6 +66,9 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
     for one in said["gaps"]:
         at_least = max(one["to_offset"] - one["from_offset"], 1) if one["records"] is None else one["records"]
         gaps.labels(one["source_label"], one["topic"], one["reason"]).inc(at_least)
+    held = _gauge(registry, "quarantine_held", "Records and lines that the last check found held", "code", "topic")
+    for one in _held(said["report"]):
+        held.labels(one["code"], one["topic"]).inc(one["records"])
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(file), registry)
@@ -68,6 +77,14 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
             f"--metrics {file}: can't be written ({error.strerror}). The run itself went on; give this user the right"
             " to write there."
         ) from error
+
+
+def _held(report: str | None) -> list[dict[str, Any]]:
+    """The quarantine as the report of the last check has it; nothing where that can't be read."""
+    with suppress(OSError, ValueError, LookupError, TypeError, Fault):
+        text = report and Files(report.rsplit("/", 2)[0], _PATIENCE).read(f"{LATEST}/report.json")
+        return list(json.loads(text)["quarantine"]) if text else []
+    return []
 
 
 def _gauge(registry: CollectorRegistry, name: str, about: str, *labels: str) -> Gauge:

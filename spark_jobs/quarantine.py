@@ -122,7 +122,8 @@ def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable
 def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime) -> Released:
     """Try the entries again, all of them or those named: what is understood now goes to bronze's records.
 
-    An entry that is still not understood stays. So do lines: what could not be read of them is in no record.
+    An entry that is still not understood stays. So do lines: what could not be read of them is in no record, and the
+    next landing of their file settles those that are no more in it.
     """
     entries = bronze.read(spark, places, "quarantine").where("released_in is null")
     if ids:

@@ -10,10 +10,11 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatch
 from functools import reduce
 from itertools import takewhile
 from math import ceil
@@ -35,6 +36,7 @@ from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.shapes import fields_of
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import first_cause
 
@@ -42,6 +44,8 @@ from spark_jobs.reporting.masking import first_cause
 _MOST_RANGES = 500
 # From how many records on, on average, a file or partition of a topic is left in files of its own.
 _LARGE = 50_000
+# How the names of files and folders begin that writers put there for a while, Spark's own among them.
+_ASIDE = (".", "_")
 _PLAIN = ("plain_key", "plain_value", "plain_schema")
 _NAMED = ("connector", "source_name", "db", "schema", "table")
 
@@ -111,7 +115,7 @@ def record_files(arguments: Sequence[str], *, may_be_gone: bool = False) -> list
         if not wanted and not (may_be_gone and _is_place(argument)):
             raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
         files += wanted
-    return [str(file.resolve()) for file in dict.fromkeys(files)]
+    return list(dict.fromkeys(str(file.resolve()) for file in files))
 
 
 def _is_place(argument: str) -> bool:
@@ -120,18 +124,34 @@ def _is_place(argument: str) -> bool:
 
 
 def _files_of(argument: str) -> list[Path]:
-    found = [argument] if Path(argument).exists() else glob.glob(argument, recursive=True)  # noqa: PTH207 - absolute patterns too
-    inside = [file for path in map(Path, found) for file in (_inside(path) if path.is_dir() else [path])]
-    return [file for file in inside if file.is_file() and not file.name.startswith((".", "_"))]
+    paths = [named := Path(argument)]
+    if not named.exists():
+        found = map(Path, glob.glob(argument, recursive=True))  # noqa: PTH207 - absolute patterns too
+        paths = [path for path in found if not any(_is_aside(part, named.parts) for part in path.parts)]
+    inside = [file for path in paths for file in (_inside(path) if path.is_dir() else [path])]
+    return [file for file in inside if file.is_file() and not file.name.startswith(_ASIDE)]
+
+
+def _is_aside(folder: str, named: Sequence[str] = ()) -> bool:
+    """Whether a folder is one for what isn't finished, by its name; those that a pattern's parts `named` are meant."""
+    return folder.startswith(_ASIDE) and not any(one[0] == folder[0] and fnmatch(folder, one) for one in named)
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The files in a folder and in those within it; raises OSError where one of them can't be looked into."""
+    """The files in a folder and in those within it, linked ones too; raises OSError where one can't be looked into."""
 
     def refuse(error: OSError) -> None:
         raise error
 
-    return sorted(Path(path) / name for path, _, names in os.walk(folder, onerror=refuse) for name in names)
+    files: list[Path] = []
+    # A link can lead back.
+    seen = set(folder.resolve().parents)
+    for path, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        is_new = (real := Path(path).resolve()) not in seen
+        seen.add(real)
+        folders[:] = [name for name in folders if is_new and not _is_aside(name)]
+        files += [Path(path) / name for name in names if is_new]
+    return sorted(files)
 
 
 def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], landing: Landing) -> Landed:
@@ -152,7 +172,7 @@ def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], la
     )
     try:
         with in_even_parts(spark, files):
-            return land_rows(spark, places, rows, landing, check=_refuse_other_files)
+            return land_rows(spark, places, rows, landing, check=_refuse_other_files, files=files)
     except Fault:
         _refuse_damaged_files(files)
         raise
@@ -187,8 +207,21 @@ def land_rows(
     rows: DataFrame,
     landing: Landing,
     check: Callable[[Sequence[Row]], None] = lambda survey: None,
+    files: Sequence[str] = (),
 ) -> Landed:
-    """Land rows that `records_of` gave, whatever they were read from; `check` may refuse them before a write."""
+    """Land rows that `records_of` gave, whatever they were read from.
+
+    Args:
+        spark: The session.
+        places: Whose bronze.
+        rows: The rows.
+        landing: What to call it.
+        check: May refuse them before a write.
+        files: The files that they are all lines of, where they are.
+
+    Raises:
+        Fault: Spark could not read or write.
+    """
     told = [name for name in rows.columns if name not in ("reason", *TEXTS)]
     nothing = F.lit(None).cast("string")
     as_bytes = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
@@ -196,7 +229,7 @@ def land_rows(
     try:
         survey = _survey(as_bytes)
         check(survey)
-        if not survey:
+        if not survey and not (files and bronze.is_ready(spark, places)):
             return Landed()
         rows = as_bytes.withColumns(dict.fromkeys((*_PLAIN, "detail"), nothing))
         if any(part["suspects"] for part in survey):
@@ -208,7 +241,7 @@ def land_rows(
             rows = rows.where("not is_suspect").drop("is_suspect").unionByName(again)
             survey = _survey(rows.withColumn("is_suspect", F.lit(False)))
         bronze.ensure(spark, places)
-        return _land(spark, places, rows, survey, landing)
+        return _land(spark, places, rows, survey, landing, frozenset(files))
     except (PySparkException, Py4JError) as error:
         raise Fault(f"Spark could not land the records: {first_cause(str(error))}.") from error
     finally:
@@ -231,21 +264,32 @@ def _survey(rows: DataFrame) -> list[Row]:
     ).collect()  # fmt: skip
 
 
-def _land(spark: SparkSession, places: Places, rows: DataFrame, survey: Sequence[Row], landing: Landing) -> Landed:
+def _land(
+    spark: SparkSession,
+    places: Places,
+    rows: DataFrame,
+    survey: Sequence[Row],
+    landing: Landing,
+    files: Collection[str],
+) -> Landed:
     batch_id = bronze.last_batch(spark, places) + 1
     rows = (
         rows.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
         .withColumn("run_id", F.lit(landing.run_id))
         .withColumn("landed_at", F.lit(landing.at).cast("timestamp"))
     )
+    rejected = rows.where("reason is not null")
     held = sum(part["held"] for part in survey)
     result = Landed(read=sum(part["lines"] for part in survey))
     if held:
         # Aside first: were landing killed here, the next one finds these known and the others still to come.
-        result.quarantined = _set_aside(spark, places, rows.where("reason is not null"))
+        result.quarantined = _set_aside(spark, places, rejected)
     result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
     if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)
+    if files:
+        # Last: were landing killed before, the next one of these files does it.
+        _settle(spark, places, rejected, files, landing.source_label, batch_id)
     result.landed = sum(result.feeds.values())
     result.known = result.read - result.landed - (held if result.quarantined else 0)
     result.batch_id = batch_id if result.landed or result.quarantined else None
@@ -370,22 +414,65 @@ def _append_unknown_shapes(
 def _set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
     """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries.
 
-    What bronze holds as a record was understood by an earlier landing.
+    What bronze holds as a record was understood by an earlier landing. A line that was settled and is there again is
+    held again.
     """
-    known = bronze.read(spark, places, "quarantine").select("quarantine_id")
-    entries = _rejects(rows).join(known, on="quarantine_id", how="left_anti").persist(StorageLevel.MEMORY_AND_DISK)
+    was_held = F.col("released_in").isNotNull().alias("was_held")
+    known = bronze.read(spark, places, "quarantine").select("quarantine_id", was_held)
+    entries = _rejects(rows).join(known, on="quarantine_id", how="left").where("coalesce(was_held, true)")
+    entries = entries.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         offsets = F.min("offset").alias("low"), F.max("offset").alias("high")
         parts = entries.groupBy("topic", "partition").agg(*offsets).collect()
         if not parts:
             return 0
         unknown = entries.join(_stored(spark, places, parts), on=list(bronze.DELIVERY), how="left_anti")
-        count = unknown.count()
-        if count:
+        [counted] = unknown.agg(F.count("*").alias("entries"), F.count("was_held").alias("again")).collect()
+        if counted["again"]:
+            both = "when matched then update set * when not matched then insert *"
+            _merge(spark, places, unknown.select(*bronze.read(spark, places, "quarantine").columns), both)
+        elif counted["entries"]:
             bronze.append(spark, places, "quarantine", unknown)
-        return count
+        return int(counted["entries"])
     finally:
         entries.unpersist()
+
+
+def _settle(
+    spark: SparkSession, places: Places, rows: DataFrame, files: Collection[str], source_label: str, batch_id: int
+) -> None:
+    """Release the held lines of files that are in them no more, in one commit if there are any (G3).
+
+    A line that was cut where its writer had got to is whole by the next landing; a bad one was mended, or taken out.
+
+    Args:
+        spark: The session.
+        places: Whose bronze.
+        rows: The lines of the files that can't be understood.
+        files: The files, each of them read to its end.
+        source_label: What they were landed as.
+        batch_id: The number of this landing.
+    """
+    lines = bronze.read(spark, places, "quarantine").where(
+        F.col("released_in").isNull() & F.col("line").isNotNull() & (F.col("source_label") == source_label)
+    )
+    origins = [row["origin"] for row in lines.select("origin").distinct().collect()]
+    if read := [origin for origin in origins if _path_of(origin) in files]:
+        held = lines.where(F.col("origin").isin(read)).select("quarantine_id")
+        settled = held.join(_rejects(rows).select("quarantine_id"), on="quarantine_id", how="left_anti")
+        if not settled.isEmpty():
+            settled = settled.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
+            _merge(spark, places, settled, "when matched then update set entries.released_in = told.batch_id")
+
+
+def _merge(spark: SparkSession, places: Places, rows: DataFrame, clauses: str) -> None:
+    """Change the entries that `told`, the rows, name by their ids."""
+    rows.createOrReplaceTempView("told")
+    spark.sql(
+        f"merge into {table_at(places.table('bronze', 'quarantine'))} as entries using told"
+        f" on entries.quarantine_id = told.quarantine_id {clauses}"
+    )
+    spark.catalog.dropTempView("told")
 
 
 def _rejects(rows: DataFrame) -> DataFrame:
@@ -451,9 +538,13 @@ def _refuse_other_files(survey: Sequence[Row]) -> None:
     strangers = sorted({part["origin"] for part in survey} - records)
     if strangers:
         raise UsageError(
-            f"{unquote(urlsplit(strangers[0]).path)}: not a file of records. Expected JSON lines with topic, partition,"
+            f"{_path_of(strangers[0])}: not a file of records. Expected JSON lines with topic, partition,"
             " offset, key and value (or what `kcat -J` prints); no line of it begins with {. Nothing was landed."
         )
+
+
+def _path_of(origin: str) -> str:
+    return unquote(urlsplit(origin).path)
 
 
 def _escaped(file: str) -> str:

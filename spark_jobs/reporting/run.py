@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.landing.record_files import OF_LINES
+from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.cuts import Cut
@@ -59,7 +61,7 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a check found out."""
+    """All that a check found out; `target` is the option by which a command acts where it looked, or nothing."""
 
     tables: Sequence[CapturedTable]
     accounts: Sequence[Account]
@@ -74,6 +76,7 @@ class Evidence:
     gaps: Sequence[TopicGap] = ()
     pulses: Sequence[Pulse] = ()
     schema_changes: Mapping[str, Sequence[SchemaChange]] = field(default_factory=dict)
+    target: str = ""
 
     @property
     def failures(self) -> list[str]:
@@ -94,6 +97,7 @@ class Evidence:
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
         said += [one.told for one in self.cuts]
         said += [one.told for one in self.gaps if one.is_loss]
+        said += _held(self.quarantine, self.target)
         said += [one.told for one in self.pulses if one.state == DEAD]
         said += [
             f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
@@ -102,6 +106,27 @@ class Evidence:
             if one.sign in LOST
         ]
         return said
+
+
+def _held(entries: Sequence[Held], target: str) -> list[str]:
+    """What is held, in a sentence for each code, and what releases it."""
+    found: dict[tuple[str, bool], list[Held]] = {}
+    for one in entries:
+        found.setdefault((one.code, one.code in OF_LINES or not one.topic), []).append(one)
+    said = []
+    for (code, is_line), alike in found.items():
+        topics = list(dict.fromkeys(one.topic for one in alike if one.topic))
+        of = f" of {topics[0]}" if topics else ""
+        others = f" and {len(topics) - 1} more topics" if topics[1:] else ""
+        release = "" if code in PROBLEMS else (
+            "; mend them or take them out, and land their files again" if is_line
+            else f"; once the cause is gone, `tidemark quarantine release{target}` tries them again"
+        )  # fmt: skip
+        said.append(
+            f"{sum(one.records for one in alike)} {'lines' if is_line else 'records'}{of}{others} are held in the"
+            f" quarantine ({code}): {alike[0].reason}. `tidemark quarantine list{target}` names them{release}."
+        )
+    return said
 
 
 def _broken(one: ExpectationResult) -> str:

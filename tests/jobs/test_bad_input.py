@@ -130,6 +130,42 @@ def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: 
     ) == [0, 1, 2, 3]
 
 
+def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, landed: int) -> None:
+    name = "grows ü%20?.jsonl"
+    whole = [line(offset, {"id": offset}, None, topic="bad.public.grows") for offset in (0, 1, 2)]
+    cut = whole[1][: whole[1].index("bad.public") + 5]
+    of_no_base64 = line(2, {"id": 2}, None, topic="bad.public.grows", value_base64="%%%")
+    commits = tidemark.lakehouse / "bronze/quarantine/_delta_log"
+
+    def land(*lines: str, beside: tuple[str, ...] = ()) -> tuple[str, int]:
+        before = len(list(commits.glob("*.json")))
+        said = tidemark("land", tidemark.write(name, *lines), *beside)
+        assert said.status == 0, said
+        return said.out, len(list(commits.glob("*.json"))) - before
+
+    def held() -> dict[str, str]:
+        listed = map(json.loads, tidemark("quarantine", "list", "--json").out.splitlines())
+        return {one["code"]: one["quarantine_id"] for one in listed if "grows" in one["origin"]}
+
+    # The whole line comes from another file: so it is, too, where a landing was killed behind its records.
+    said, written = land(whole[0], cut, of_no_base64, beside=(tidemark.write("other.jsonl", whole[1]),))
+    assert ("2 landed, 2 quarantined" in said, written) == (True, 1)
+    entries = held()
+    assert set(entries) == {"line-not-json", "base64-not-understood"}
+    said = tidemark("quarantine", "release", *entries.values()).out
+    assert "2 lines of files were not tried: mend them or take them out, and land their files again" in said
+
+    assert land(*whole) == ("3 records read: 1 landed, 2 known already.\n", 1)
+    assert held() == {}
+    assert land(*whole)[1] == 0, "nothing is left to settle (G3)"
+
+    said, written = land(whole[0], cut, "{}")
+    assert ("2 quarantined" in said, written) == (True, 1)
+    assert "released_in: None" in tidemark("quarantine", "show", entries["line-not-json"]).out, "one entry, held again"
+    assert land()[1] == 1, "all of it was taken out"
+    assert held() == {}
+
+
 def test_what_stands_behind_a_record_is_not_passed_over(tidemark: CommandLine, landed: int) -> None:
     one, other = (json.dumps(envelope({"id": number, "email": "x"}, at=number)) for number in (20, 21))
     lines = [line(20, {"id": 20}, one) + line(21, {"id": 21}, other), line(22, {"id": 22}, one + other)]

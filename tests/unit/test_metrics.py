@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def said(**own: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {
         "status": 0, "failed_runs": 0, "seconds": 1.5, "finished_at": "2026-11-21T08:00:00+00:00", "last_success": None,
         "failures": [], "warnings": ["one"], "stages": {"land": 1.0}, "landed": {"read": 5}, "skipped": ["build"],
-        "lag": [], "gaps": [],
+        "lag": [], "gaps": [], "report": None,
     }  # fmt: skip
     return usual | own
 
@@ -59,6 +60,25 @@ def test_a_run_and_its_topics(tmp_path: Path) -> None:
     assert found[("tidemark_topic_gap_records", "retention", "default", "t")] == 6
     assert found[("tidemark_topic_gap_records", "topic_gone", "default", "t")] == 1, "how many is not known"
     assert [one.name for one in file.parent.iterdir()] == ["tidemark.prom"], "written in one step"
+
+
+def test_what_the_last_check_found_held(tmp_path: Path) -> None:
+    file, latest = tmp_path / "tidemark.prom", tmp_path / "reports/latest/report.json"
+    run = said(report=str(tmp_path / "reports/r1/report.html"))
+    held = [
+        {"code": "no-envelope", "topic": HOSTILE, "records": 2},
+        {"code": "line-not-json", "topic": "", "records": 1},
+    ]
+    latest.parent.mkdir(parents=True)
+    latest.write_text(json.dumps({"quarantine": [*held, {**held[0], "reason": "another", "records": 3}]}))
+    write_metrics(file, run)
+    assert samples(file)[("tidemark_quarantine_held", "no-envelope", HOSTILE)] == 5
+    assert samples(file)[("tidemark_quarantine_held", "line-not-json", "")] == 1
+
+    for text in (json.dumps({"quarantine": []}), "[]", "half a fi"):
+        latest.write_text(text)
+        write_metrics(file, run)
+        assert not any("held" in name for name, *_ in samples(file))
 
 
 def test_a_place_that_can_not_be_written(tmp_path: Path) -> None:

@@ -189,6 +189,23 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
     assert len(said["warnings"]) == 5
 
 
+def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
+    entries = [Held("line-not-json", "no object", "", 2), Held("connector_unknown", "declare it", "t", 3)]
+    entries += [Held("registry-unknown", "no registry", topic, 4) for topic in ("t", "u", "v")]
+    said = report(evidence(quarantine=entries, target=" --target other"))
+
+    assert said["status"] == "passed"
+    assert [words for words in said["warnings"] if "quarantine" in words] == [
+        "2 lines are held in the quarantine (line-not-json): no object. `tidemark quarantine list --target other` names"
+        " them; mend them or take them out, and land their files again.",
+        "3 records of t are held in the quarantine (connector_unknown): declare it. `tidemark quarantine list --target"
+        " other` names them.",
+        "12 records of t and 2 more topics are held in the quarantine (registry-unknown): no registry. `tidemark"
+        " quarantine list --target other` names them; once the cause is gone, `tidemark quarantine release --target"
+        " other` tries them again.",
+    ]
+
+
 def test_a_cut_tells_what_it_waits_for() -> None:
     (told,) = [words for words in report(evidence())["warnings"] if "571" in words]
     assert told.startswith("src: 17 changes of 4 transactions are held back")
@@ -199,6 +216,10 @@ def test_a_cut_tells_what_it_waits_for() -> None:
     ("found", "command"),
     [
         (evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})]), "tidemark build"),
+        (
+            evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})], target=" --target local_dev"),
+            "tidemark build --target local_dev",
+        ),
         (evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3})]), "tidemark scaffold"),
         (evidence(accounts=[], tables=[]), "tidemark land FILES"),
         (evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)]), "tidemark quarantine list"),
