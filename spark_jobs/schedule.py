@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from spark_jobs.reporting.check import CheckOutcome
 
 MEMORY = "run.json"
+_RECORDS = "bronze/records"
 # Of a project, what tables and reports are made by.
 _PROJECT = ("models", "macros", "expectations", "tests/dbt", "dbt_project.yml", "profiles.yml")
 # Each look at a broker or each build writes them, and no table is made of them.
@@ -143,12 +144,14 @@ class Memory:
     """What the last runs left in the lakehouse; lost or damaged, the next run does everything.
 
     `check_by` is the time from which silence alone is news: a connector, or a landing of topics, can be dead by then.
+    `records` is the version that `bronze.records` had, and `commit` tells it from another of that number.
     """
 
     fingerprint: str | None = None
     check_by: str | None = None
     warnings: list[str] = field(default_factory=list)
     records: int = -1
+    commit: str | None = None
     files: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     failed_runs: int = 0
     last_success: str | None = None
@@ -161,18 +164,22 @@ class Memory:
     def of(cls, places: Places) -> Memory:
         """The memory of a lakehouse."""
         try:
-            said = json.loads(Files.of(places).read(_memory(places)) or "")
+            # Older ones have none.
+            said = {"commit": None} | json.loads(Files.of(places).read(_memory(places)) or "")
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
+            is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))
+            is_whole = is_it and _version(places, _RECORDS) >= memory.records
         except (OSError, ValueError, LookupError, TypeError, Fault):
             return cls()  # what keeps a store from being read stops the run where it is told of
         # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
-        return memory if _version(places, "bronze/records") >= memory.records else cls()
+        return memory if is_whole else cls()
 
     def store(self, places: Places, outcome: Outcome | None = None) -> None:
         """Keep it for the next run, with what this one saw; raises Fault where it can't be written."""
         if outcome is not None:
             self.lag, self.gaps = outcome.lag, outcome.gaps
-        self.records = _version(places, "bronze/records")
+        self.records = _version(places, _RECORDS)
+        self.commit = _commit(places, _RECORDS, self.records)
         try:
             Files.of(places).write(_memory(places), json.dumps(asdict(self)))
         except OSError as error:
@@ -367,6 +374,12 @@ def _version(places: Places, table: str) -> int:
     """The version of a Delta table, by its log; -1 where there is none."""
     log_files = (name.partition(".") for name in Files.of(places).names(f"{table}/_delta_log"))
     return max((int(stem) for stem, _, ending in log_files if ending == "json" and stem.isdigit()), default=-1)
+
+
+def _commit(places: Places, table: str, version: int) -> str | None:
+    """What tells a commit of a Delta table from another of its number; None where its file isn't there."""
+    said = Files.of(places).read(f"{table}/_delta_log/{version:020}.json")
+    return None if said is None else hashlib.sha256(said.encode()).hexdigest()
 
 
 def _project(places: Places) -> str:

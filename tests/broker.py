@@ -155,14 +155,16 @@ class Broker(Server):
             file.write(text.swapcase())
 
     def produce(
-        self, records: Iterable[Mapping[str, Any]], *, transaction: str | None = None, commit: bool = True
+        self, records: Iterable[Mapping[str, Any]], *, transaction: str | None = None, commit: bool | None = True
     ) -> None:
         """Write records: `topic`, and as wanted `partition`, `key`, `value`, `headers`, `timestamp` (ms).
 
-        With `transaction`, the name of a transactional producer, in one transaction that is committed or aborted.
+        With `transaction`, the name of a transactional producer, in one transaction that is committed, aborted, or left
+        open (None).
         """
         settings: dict[str, Any] = {"bootstrap.servers": self.address, "linger.ms": 5, "log_level": 0}
-        producer = Producer(settings | ({"transactional.id": transaction} if transaction else {}))
+        minutes = {"transactional.id": transaction, "transaction.timeout.ms": 600_000}
+        producer = Producer(settings | (minutes if transaction else {}))
         failed: list[str] = []
         if transaction:
             producer.init_transactions(PATIENCE)
@@ -175,7 +177,7 @@ class Broker(Server):
             )
             producer.poll(0)
         producer.flush(PATIENCE)
-        if transaction:
+        if transaction and commit is not None:
             producer.commit_transaction(PATIENCE) if commit else producer.abort_transaction(PATIENCE)
         assert not failed
 

@@ -287,13 +287,15 @@ def flattened(
 
     Args:
         record: The plain record.
-        deletes: `rewrite`, `rewrite-with-tombstone`, or `tombstone`, with what history needs as headers too.
+        deletes: `rewrite`, `rewrite-with-tombstone`, to whose tombstones the transform adds `__op` where it adds
+            headers, or `tombstone`, with what history needs as headers too: its null value keeps its schema.
         with_schema: Whether JsonConverter embeds schemas.
         without: Fields that are not added.
     """
     schema, payload = parts_of(record["value"])
     if payload is None:
-        return record if deletes == "rewrite-with-tombstone" else None
+        marked = record | {"headers": [*record["headers"], {"key": "__op", "value": "d"}]}
+        return marked if deletes == "rewrite-with-tombstone" else None
     beside = {name: value for name, value in added(payload).items() if name not in without}
     key = record["key"] if with_schema else record["key"] and json.dumps(parts_of(record["key"])[1])
     made = record | {"key": key}
@@ -302,7 +304,7 @@ def flattened(
             {"key": name, "value": None if value is None else str(value)} for name, value in beside.items()
         ]
         if payload["op"] == "d":
-            return made | {"value": None}
+            return made | {"value": json.dumps({"schema": schema, "payload": None} if with_schema else None)}
     is_delete = payload["op"] == "d"
     row = {**(payload["before"] if is_delete else payload["after"]), **beside}
     if deletes != "tombstone":

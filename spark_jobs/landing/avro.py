@@ -8,6 +8,7 @@ what they are in JSON: times as numbers, decimals as base64 of their bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import DataType, StructType
 
 from spark_jobs.landing.record_files import text_of
 from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Registries, parsed
@@ -44,18 +46,22 @@ _LOGICAL = {
 # Behind every value, so that bytes that are too many or too few for their schema show.
 _END = "tidemark"
 _WHOLE = {"ignoreNullFields": "false"}
+# The names of fields that Avro surely takes.
+_FIELD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
     """A registry's answer to one id: Connect's schema as JSON, and Avro's to decode with, or the code of why not.
 
-    `avro` is empty where the registry has Connect's own schema: then the bytes behind the id are JSON.
+    `avro` is empty where the registry has Connect's own schema: then the bytes behind the id are JSON. `named` is what
+    Spark reads by it, with the names of fields that Avro would refuse; None where it has them already.
     """
 
     connect: str = ""
     avro: str = ""
     code: str | None = None
+    named: DataType | None = None
 
 
 class _Unreadable(Exception):
@@ -160,10 +166,15 @@ def _cases(place: Column, schemas: Mapping[tuple[str, int], Schema]) -> tuple[Co
 def _json(data: Column, schema: Schema) -> Column:
     if not schema.avro:
         return text_of(data)
-    read = from_avro(F.concat(data, F.lit(_END.encode())), schema.avro, {"mode": "PERMISSIVE"})
+    read = _read(F.concat(data, F.lit(_END.encode())), schema.avro)
+    value = read["v"] if schema.named is None else read["v"].cast(schema.named)
     # The one field of an object, cut out of its text: the value may be no object itself.
-    text = F.to_json(F.struct(read["v"].alias("v")), _WHOLE)
+    text = F.to_json(F.struct(value.alias("v")), _WHOLE)
     return F.when(read["end"] == F.lit(_END.encode()), inside(text))
+
+
+def _read(data: Column, avro: str) -> Column:
+    return from_avro(data, avro, {"mode": "PERMISSIVE"})
 
 
 def inside(text: Column) -> Column:
@@ -189,26 +200,77 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
         and ("optional" in schema or schema["type"] == "struct")
     ):
         return Schema(connect=found.text)
+    fields: dict[str, str] = {}
     try:
         connect = json.dumps(connect_schema(schema))
-        fields = [{"name": "v", "type": _bare(schema)}, {"name": "end", "type": _fixed_end()}]
-        avro = json.dumps({"type": "record", "name": "TidemarkValue", "fields": fields})
-        spark.range(0).select(from_avro(F.lit(b""), avro)["v"])
+        parts = [{"name": "v", "type": _bare(schema, {}, fields)}, {"name": "end", "type": _fixed_end()}]
+        avro = json.dumps({"type": "record", "name": "TidemarkValue", "fields": parts})
+        read = spark.range(0).select(_read(F.lit(b""), avro)["v"].alias("v"))
     except (_Unreadable, AnalysisException, Py4JJavaError, RecursionError, LookupError, TypeError, ValueError):
         # Avro's parser and Spark's have exceptions of their own, which PySpark passes on as Java's.
         return Schema(code="schema-not-read")
-    return Schema(connect, avro)
+    return Schema(connect, avro, named=_named(read.schema, fields)["v"].dataType if fields else None)
+
+
+def _named(struct: StructType, fields: Mapping[str, str]) -> StructType:
+    """A type with some of its fields' names replaced, at any depth."""
+
+    def renamed(told: dict[str, Any]) -> dict[str, Any]:
+        return told | {"name": fields.get(told["name"], told["name"])} if "name" in told else told
+
+    return StructType.fromJson(json.loads(struct.json(), object_hook=renamed))
 
 
 def _fixed_end() -> dict[str, Any]:
     return {"type": "fixed", "name": "TidemarkEnd", "size": len(_END)}
 
 
-def _bare(schema: Any) -> Any:
-    """An Avro schema without logical types: Spark would read values as its own types, and refuse wide decimals."""
-    if isinstance(schema, dict):
-        return {name: _bare(value) for name, value in schema.items() if name not in ("logicalType", "default")}
-    return [_bare(one) for one in schema] if isinstance(schema, list) else schema
+def _bare(schema: Any, types: dict[str, str], fields: dict[str, str], space: str = "") -> Any:
+    """An Avro schema as Spark decodes by it.
+
+    It has no logical types: Spark would read values as its own types, and refuse wide decimals. Bytes hold no names,
+    and Avro refuses some that older ones wrote, such as namespaces with a hyphen: types have others here, and so do
+    fields where need be.
+
+    Args:
+        schema: The Avro schema, parsed.
+        types: Full name → its name here, of the types met before.
+        fields: A name that is given to a field here → its own.
+        space: The namespace that names without one are in.
+    """
+    if isinstance(schema, list):
+        return [_bare(one, types, fields, space) for one in schema]
+    if isinstance(schema, str):
+        return schema if schema == "null" or schema in _PRIMITIVES else _meant(schema, types, space)
+    kind = schema["type"]
+    if kind in ("array", "map"):
+        part = "items" if kind == "array" else "values"
+        return {"type": kind, part: _bare(schema[part], types, fields, space)}
+    if kind not in ("record", "enum", "fixed"):
+        return _bare(kind, types, fields, space)
+    full = _full_name(schema, space)
+    bare = {"type": kind, "name": types.setdefault(full, f"T{len(types)}")}
+    if kind != "record":
+        return bare | {part: schema[part] for part in ("symbols", "size") if part in schema}
+    bare["fields"] = []
+    for one in schema["fields"]:
+        name = one["name"]
+        if not _FIELD.fullmatch(name):
+            name = f"tidemark_{len(fields)}"
+            fields[name] = one["name"]
+        bare["fields"].append({"name": name, "type": _bare(one["type"], types, fields, full.rpartition(".")[0])})
+    return bare
+
+
+def _full_name(schema: Mapping[str, Any], space: str) -> str:
+    """The name by which a type is known that is described in a namespace."""
+    name: str = schema["name"]
+    return name if "." in name else f"{schema.get('namespace', space)}.{name}".strip(".")
+
+
+def _meant(name: str, known: Mapping[str, Any], space: str) -> Any:
+    """What is known by a name: Avro looks in the namespace in which the name stands, then in none."""
+    return known[full if (full := f"{space}.{name}") in known else name]
 
 
 def connect_schema(schema: Any, known: dict[str, Any] | None = None, space: str = "") -> dict[str, Any]:
@@ -231,7 +293,7 @@ def connect_schema(schema: Any, known: dict[str, Any] | None = None, space: str 
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return {"type": _PRIMITIVES[schema], "optional": False}
-        return known[schema if "." in schema else f"{space}.{schema}".strip(".")]
+        return _meant(schema, known, space)
     if isinstance(schema["type"], (dict, list)):
         return connect_schema(schema["type"], known, space)
     described = _described(schema, known, space)
@@ -255,29 +317,20 @@ def _described(schema: Mapping[str, Any], known: dict[str, Any], space: str) -> 
     kind = schema["type"]
     if kind in _PRIMITIVES:
         return {"type": schema.get("connect.type", _PRIMITIVES[kind])}
-    if kind in ("fixed", "enum"):
-        return _named(schema, {"type": "bytes" if kind == "fixed" else "string"}, known, space)
     if kind == "array":
         items = connect_schema(schema["items"], known, space)
         return {"type": schema.get("connect.type", "array"), "items": items}
     if kind == "map":
         return {"type": "map", "values": connect_schema(schema["values"], known, space)}
-    if kind != "record":
+    if kind not in ("record", "enum", "fixed"):
         return connect_schema(kind, known, space)
-    struct = _named(schema, {"type": "struct", "fields": []}, known, space)
-    inner = struct["name"].rpartition(".")[0]
-    for one in schema["fields"]:
-        field = {**connect_schema(one["type"], known, inner), "field": one["name"]}
-        if one.get("default") is not None:
-            field.setdefault("default", one["default"])
-        struct["fields"].append(field)
-    return struct
-
-
-def _named(schema: Mapping[str, Any], described: dict[str, Any], known: dict[str, Any], space: str) -> dict[str, Any]:
-    space = schema.get("namespace", space)
-    name = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".strip(".")
-    known[name] = described
-    if described["type"] == "struct":
-        described |= {"name": schema.get("connect.name", name), "optional": False}
+    full = _full_name(schema, space)
+    described = known[full] = {"type": {"record": "struct", "enum": "string", "fixed": "bytes"}[kind]}
+    if kind == "record":
+        described |= {"fields": [], "name": schema.get("connect.name", full), "optional": False}
+        for one in schema["fields"]:
+            field = {**connect_schema(one["type"], known, full.rpartition(".")[0]), "field": one["name"]}
+            if one.get("default") is not None:
+                field.setdefault("default", one["default"])
+            described["fields"].append(field)
     return described

@@ -144,17 +144,22 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     # A table can have a column `op`.
     source = F.from_json("payload", "source struct<connector: string>", JSON_LIMITS)["source"]["connector"]
     is_envelope = F.array_contains(keys, "op") & source.isNotNull()
+    # What is left of a delete beside its headers: no value, or, as its schema stays, JsonConverter's null.
+    is_empty = F.coalesce(F.trim("payload") == "null", F.lit(True))
+    # To a true tombstone behind it the transform adds `__op` and nothing else.
+    is_told = _has_header("__op") & _has_header(*[f"__{name}" for name in _SIGNS if name != "op"])
     form = (
         F.when(_is_outbox(), "outbox")
         .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
         .when(~is_envelope & has_sign, "flattened")
-        .when(F.col("value").isNull() & _has_header("__op"), "flattened")
+        .when(is_empty & is_told, "flattened")
         .otherwise("envelope")
     )
     is_inexact = (F.col("form") != "envelope") & F.col("parts.is_inexact")
     return (
         rows.withColumn("payload_schema", F.coalesce("parts.schema", "value_schema"))
         .withColumn("form", form)
+        .withColumn("payload", F.when((F.col("form") != "flattened") | ~is_empty, F.col("payload")))
         .withColumn("is_unwrapped", F.col("parts").isNotNull())
         .withColumn("payload_code", F.when(is_inexact, "payload-not-last"))
         .drop("text", "parts")
@@ -362,8 +367,8 @@ def _texts(names: Sequence[str]) -> Column:
     return F.array(*[F.lit(name) for name in names]).cast("array<string>")
 
 
-def _has_header(name: str) -> Column:
-    return F.exists("headers", lambda one: one["key"] == name)
+def _has_header(*names: str) -> Column:
+    return F.exists("headers", lambda one: one["key"].isin(*names))
 
 
 def _header_texts() -> Column:

@@ -171,12 +171,14 @@ def _of_file(name: str) -> dict[str, str]:
 class Ends:
     """A partition as the broker has it: the id of its topic's present life, its first offset, the one behind its last.
 
-    With `isolation.level=read_committed`, the default, the end is where the oldest open transaction begins.
+    With `isolation.level=read_committed`, the default, the end is where the oldest open transaction begins; `is_open`
+    says that there is one.
     """
 
     topic_id: str
     first: int
     end: int
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,10 @@ class Broker:
             self._admin = kafka.clients.admin.Admin.create(properties)
         except _THROWN as error:
             raise self._explained(error, "its client could not be made") from None
-        level = settings.known["isolation.level"].upper()
-        self._options = kafka.clients.admin.ListOffsetsOptions(getattr(kafka.common.IsolationLevel, level))
+        self._options = {
+            level: kafka.clients.admin.ListOffsetsOptions(getattr(kafka.common.IsolationLevel, level.upper()))
+            for level in _LEVELS
+        }
 
     def close(self) -> None:
         """Disconnect."""
@@ -267,9 +271,12 @@ class Broker:
         if places != self._asked[0]:
             spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
             self._asked = (places, self._map(places, spec.earliest()), self._map(places, spec.latest()))
-        first, end = self._offsets(self._asked[1]), self._offsets(self._asked[2])
+        first = self._offsets(self._asked[1])
+        # Before the end: what is committed between the two looks like no open transaction.
+        last = self._offsets(self._asked[2], "read_uncommitted")
+        end = self._offsets(self._asked[2])
         partitions = {
-            place: Ends(topics[place[0]], first[place], end[place])
+            place: Ends(topics[place[0]], first[place], end[place], last.get(place, 0) > end[place])
             for place in places
             if place in first and place in end
         }
@@ -301,9 +308,10 @@ class Broker:
             asked.put(partition(topic, number), spec)
         return asked
 
-    def _offsets(self, asked: Any) -> dict[Place, int]:
+    def _offsets(self, asked: Any, level: str | None = None) -> dict[Place, int]:
+        options = self._options[level or self.settings.known["isolation.level"]]
         # As text: one answer of the JVM's, however many partitions there are.
-        said = self._answer(lambda: self._admin.listOffsets(asked, self._options).all().get().toString())
+        said = self._answer(lambda: self._admin.listOffsets(asked, options).all().get().toString())
         return {(topic, int(number)): int(offset) for topic, number, offset in _OFFSETS.findall(said.replace("{", " "))}
 
     def _answer(self, ask: Callable[[], Any]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_jobs import bronze
 from spark_jobs.errors import UsageError
@@ -36,14 +37,16 @@ OFFSETS = (
     " next_offset bigint comment 'Every record before it is landed, or in kafka_gaps; landing goes on with it',"
     " end_offset bigint comment 'The offset behind the last committed record when the broker was last asked',"
     " lag_records bigint comment 'Offsets from next_offset to end_offset; NULL where the topic is gone',"
-    " lag_seconds double comment 'At most so long the oldest of them waits; 0 where none does, NULL where it can not be"
-    " told',"
+    " lag_seconds double comment 'At most so long the oldest of them waits, or for so long a transaction was seen open;"
+    " 0 where neither is, NULL where it can not be told',"
     " newest_at timestamp comment 'Greatest Kafka timestamp that was landed, UTC',"
     " caught_up_at timestamp comment 'When there was last nothing to land, UTC',"
     " looked_at timestamp comment 'When the broker was last asked, UTC',"
     " is_gone boolean comment 'Whether the broker no longer shows the topic',"
     " cleanup_policy string comment 'What the broker does with old records of the topic: delete, compact or both; NULL"
-    " where it does not tell this user'"
+    " where it does not tell this user',"
+    " open_since timestamp comment 'When the open transaction was first seen that keeps what is behind end_offset from"
+    " being read, UTC; NULL where none is open'"
 )
 GAPS = (
     "source_label string comment 'The cluster, as the landing named it',"
@@ -67,7 +70,8 @@ REASONS = {
 }
 _TYPES = {"partition": pa.int32(), "lag_seconds": pa.float64(), "is_gone": pa.bool_()}
 _TYPES |= dict.fromkeys(("next_offset", "end_offset", "lag_records", "from_offset", "to_offset", "records"), pa.int64())
-_TYPES |= dict.fromkeys(("newest_at", "caught_up_at", "looked_at", "found_at"), pa.timestamp("us", "UTC"))
+_TIMES = ("newest_at", "caught_up_at", "looked_at", "open_since")
+_TYPES |= dict.fromkeys((*_TIMES, "found_at"), pa.timestamp("us", "UTC"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Offsets:
     looked_at: datetime | None = None
     is_gone: bool = False
     cleanup_policy: str | None = None
+    open_since: datetime | None = None
 
     @property
     def lag_records(self) -> int | None:
@@ -94,20 +99,33 @@ class Offsets:
     def lag_seconds(self) -> float | None:
         """How long the oldest of them waits at most.
 
-        It came after the newest record that was landed, and after the broker last had nothing to land.
+        It came after the newest record that was landed, and after the broker last had nothing to land. Of what is
+        behind an open transaction only the time is told.
         """
-        if not self.lag_records:
-            return None if self.is_gone else 0.0
-        since = max((one for one in (self.newest_at, self.caught_up_at) if one is not None), default=None)
+        if self.is_gone:
+            return None
+        since = self.open_since
+        if self.lag_records:
+            since = max((one for one in (self.newest_at, self.caught_up_at) if one is not None), default=None)
+        elif since is None:
+            return 0.0
         if since is None or self.looked_at is None:
             return None
         return max((self.looked_at - since).total_seconds(), 0.0)
 
     def seen(self, ends: Ends, at: datetime) -> Offsets:
         """The same as the broker has it now."""
-        is_done = ends.end <= self.next_offset
+        # Transactions come and go: one that hangs keeps the end where it is.
+        is_held = ends.is_open and self.open_since is not None and ends.end == self.end_offset
+        is_done = ends.end <= self.next_offset and not is_held
         return replace(
-            self, end_offset=ends.end, looked_at=at, is_gone=False, caught_up_at=at if is_done else self.caught_up_at
+            self,
+            topic_id=self.topic_id if ends.topic_id == NO_ID else ends.topic_id,
+            end_offset=ends.end,
+            looked_at=at,
+            is_gone=False,
+            caught_up_at=at if is_done else self.caught_up_at,
+            open_since=self.open_since if is_held else at if ends.is_open else None,
         )
 
 
@@ -130,6 +148,28 @@ class Gap:
 
 
 Known = Mapping[Place, Offsets]
+
+
+def _are_one(topic_id: str, other: str) -> bool:
+    """Whether two ids can be of one life of a topic: a broker before 2.8 tells none, and can be upgraded, and back."""
+    return topic_id == other or NO_ID in (topic_id, other)
+
+
+def _lives(known: Known) -> dict[str, set[str]]:
+    """The ids of each topic that is landed."""
+    lives: dict[str, set[str]] = {}
+    for one in known.values():
+        lives.setdefault(one.topic, set()).add(one.topic_id)
+    return lives
+
+
+def _met(place: Place, ends: Ends, lives: Mapping[str, set[str]], first: int) -> Offsets:
+    """A partition that was not known, which begins with `first`.
+
+    One that a topic was given while it is landed has lost what retention took of it: it begins with 0.
+    """
+    is_followed = any(_are_one(one, ends.topic_id) for one in lives.get(place[0], ()))
+    return Offsets(*place, ends.topic_id, 0 if is_followed else first, ends.end)
 
 
 def gap_told(topic: str, partition: int, begin: int, end: int, records: int | None, reason: str) -> str:
@@ -203,12 +243,12 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
         UsageError: An offset is asked for that isn't there.
     """
     begin, gaps, again = {}, [], []
-    followed = {(one.topic, one.topic_id) for one in known.values()}
-    # On a broker without ids of topics fewer records show that one was made anew.
+    lives = _lives(known)
+    # Where no two ids of a topic are told fewer records show that it was made anew.
     shorter = {
         place
         for place, ends in look.partitions.items()
-        if ends.topic_id == NO_ID and place in known and ends.end < known[place].next_offset
+        if place in known and NO_ID in (ends.topic_id, known[place].topic_id) and ends.end < known[place].next_offset
     }
     with_shorter = {topic for topic, _ in shorter}
     if strange := sorted(set(asked) - set(look.partitions)):
@@ -217,19 +257,17 @@ def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapp
         )
     for place, ends in look.partitions.items():
         one = known.get(place)
-        if one is not None and (one.topic_id != ends.topic_id or place in shorter):
+        if one is not None and (not _are_one(one.topic_id, ends.topic_id) or place in shorter):
             gaps += [] if one.is_gone else [_unseen(one, "topic_made_anew")]
-            one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None)
+            one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None, open_since=None)
         elif one is not None and place[0] in with_shorter:
             # It may be another life, too, and bronze knows what it has.
-            one = replace(one, next_offset=ends.first)
+            one = replace(one, topic_id=ends.topic_id, next_offset=ends.first)
         elif one is not None and one.is_gone:
             again.append(one)
         elif one is None:
-            # A partition that a topic was given since has lost what retention took of it.
-            is_followed = (place[0], ends.topic_id) in followed
-            begins = asked.get(place, 0 if is_followed else first[place])
-            one = Offsets(*place, ends.topic_id, begins, ends.end)
+            one = _met(place, ends, lives, first[place])
+            one = replace(one, next_offset=asked.get(place, one.next_offset))
         if place in asked:
             if asked[place] > ends.end:
                 raise UsageError(
@@ -292,7 +330,7 @@ def loses_states(policy: str | None) -> bool:
 def has_moved(known: Known, look: Look) -> bool:
     """Whether a topic was made anew, is gone or back, or has lost records: then a running query can't just go on."""
     return any(
-        one.is_gone or ends.topic_id != one.topic_id or ends.end < one.next_offset
+        one.is_gone or not _are_one(one.topic_id, ends.topic_id) or ends.end < one.next_offset
         if (ends := look.partitions.get(place))
         else not one.is_gone and look.is_without(place)
         for place, one in known.items()
@@ -311,10 +349,10 @@ def landed_until(
         look: The broker as it was after the batch was read: what it had lost by then, and only that, retention took.
     """
     came = {(row["topic"], row["partition"]): row for row in survey}
-    after, gaps = dict(known), []
+    after, gaps, lives = dict(known), [], _lives(known)
     for place, ends in look.partitions.items():
-        one = known.get(place) or Offsets(*place, ends.topic_id, 0, 0)
-        if one.topic_id != ends.topic_id:
+        one = known.get(place) or _met(place, ends, lives, min(ends.first, until.get(place, ends.first)))
+        if not _are_one(one.topic_id, ends.topic_id):
             continue  # `beginnings` tells what that means
         end, row = until.get(place, one.next_offset), came.get(place)
         missing = end - one.next_offset - (row["lines"] if row else 0)
@@ -347,7 +385,7 @@ def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place,
     known = {}
     for row in (one for one in rows if one["topic"] is not None):
         values = {name: row[name] for name in names if name in row}
-        values |= {name: _utc(row[name]) for name in ("newest_at", "caught_up_at", "looked_at")}
+        values |= {name: _utc(row[name]) for name in _TIMES if name in row}
         known[(row["topic"], row["partition"])] = Offsets(**values)
     return known, rows[0]["cluster_id"] if rows else None
 
@@ -366,29 +404,39 @@ def store(spark: SparkSession, places: Places, label: str, cluster_id: str, know
 
 
 def store_gaps(spark: SparkSession, places: Places, label: str, run_id: str, gaps: Sequence[Gap]) -> None:
-    """Append gaps that are not stored yet: a run that was killed behind this finds them again."""
+    """Store gaps: a run that was killed behind this finds them again, some of them longer meanwhile."""
     if not gaps:
         return
     at = datetime.now(UTC)
     rows = [asdict(one) | {"source_label": label, "run_id": run_id, "found_at": at} for one in gaps]
-    frame = _frame(spark, places, "kafka_gaps", rows).coalesce(1)
-    same = ["source_label", "topic", "topic_id", "partition", "from_offset", "to_offset"]
-    unknown = frame.join(_read(spark, places, "kafka_gaps").select(*same), on=same, how="left_anti")
-    unknown.select(*frame.columns).write.format("delta").mode("append").save(places.table("ops", "kafka_gaps"))
+    _frame(spark, places, "kafka_gaps", rows).coalesce(1).createOrReplaceTempView("found_gaps")
+    same = ["source_label", "topic", "topic_id", "`partition`", "from_offset"]
+    spark.sql(
+        f"merge into {table_at(places.table('ops', 'kafka_gaps'))} as gaps using found_gaps as found"
+        f" on {' and '.join(f'gaps.{name} = found.{name}' for name in same)}"
+        " when matched and found.to_offset > gaps.to_offset then update set * when not matched then insert *"
+    )
+    spark.catalog.dropTempView("found_gaps")
 
 
 def take_back_gaps(spark: SparkSession, places: Places, label: str, again: Sequence[Offsets]) -> None:
     """Remove the gaps of partitions whose records are read after all, from where landing goes on."""
     if not again or not bronze.is_table(spark, places.table("ops", "kafka_gaps")):
         return
-    read = " or ".join(
-        f"(topic = {text(one.topic)} and topic_id = {text(one.topic_id)} and `partition` = {one.partition}"
-        f" and from_offset >= {one.next_offset})"
-        for one in again
-    )
+    begins: dict[tuple[str, str, int], int] = {}
+    for one in again:
+        place = (text(one.topic), text(one.topic_id), one.partition)
+        begins[place] = min(one.next_offset, begins.get(place, one.next_offset))
+    read = ", ".join(f"({', '.join(map(str, [*place, begin]))})" for place, begin in begins.items())
     spark.sql(
-        f"delete from {table_at(places.table('ops', 'kafka_gaps'))} where source_label = {text(label)}"
-        f" and reason in ('topic_gone', 'skipped') and ({read})"
+        f"merge into {table_at(places.table('ops', 'kafka_gaps'))} as gaps"
+        f" using (values {read} as told(topic, topic_id, `partition`, next_offset)) as again"
+        f" on gaps.source_label = {text(label)} and gaps.reason in ('topic_gone', 'skipped')"
+        " and gaps.topic = again.topic and gaps.`partition` = again.`partition`"
+        f" and gaps.topic_id in (again.topic_id, {text(NO_ID)}) and gaps.to_offset > again.next_offset"
+        " when matched and gaps.from_offset >= again.next_offset then delete"
+        " when matched then update set to_offset = again.next_offset,"
+        " records = least(gaps.records, again.next_offset - gaps.from_offset)"
     )
 
 
@@ -401,7 +449,9 @@ def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mappin
     there = _read(spark, places, name).columns
     if lacking := [column for column in rows[0] if column not in there] if rows else []:
         there = [*there, *lacking]
-        spark.sql(f"alter table {table_at(location)} add columns ({', '.join(f'{one} string' for one in lacking)})")
+        declared = StructType.fromDDL(TABLES[name])
+        added = ", ".join(f"{one} {declared[one].dataType.simpleString()}" for one in lacking)
+        spark.sql(f"alter table {table_at(location)} add columns ({added})")
     columns = [pa.field(column, _TYPES.get(column, pa.string())) for column in there]
     # By way of Arrow: rows given as Python objects would start Python workers.
     return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows], pa.schema(columns)))

@@ -165,6 +165,7 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
         "fm_flat_both": lambda one: flattened(one, deletes="rewrite-with-tombstone"),
         "fm_flat_bare": lambda one: flattened(one, with_schema=False),
         "fm_flat_headers": lambda one: flattened(one, deletes="tombstone"),
+        "fm_flat_null": lambda one: flattened(one, deletes="tombstone", with_schema=False),
         "fm_rerouted": rerouted,
         "fm_changing": changing(registry),
     }
@@ -463,12 +464,14 @@ def inserted(prefix: str, name: str, row: Row) -> Record:
     return source.records[0]
 
 
-def test_names_that_differ_in_case_alone_come_out_of_avro(built: Built, spark: SparkSession) -> None:
-    row = {"Name": "upper", "name": "lower"}
-    told = landed(spark, built.places, "alike", [avro(inserted("fm_alike", "people", row), built.registry)])
-    [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm_alike.public.people'").collect()
+def test_names_that_spark_would_not_read_come_out_of_avro(built: Built, spark: SparkSession) -> None:
+    # A namespace with a hyphen is what a prefix with one makes where schema.name.adjustment.mode is none.
+    row = {"Name": "upper", "name": "lower", "order-id": "no name of Avro's"}
+    told = landed(spark, built.places, "odd", [avro(inserted("fm-odd", "people", row), built.registry)])
+    [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm-odd.public.people'").collect()
 
     assert (told.landed, told.quarantined) == (1, 0)
+    assert json.loads(stored["plain_key"]) == {"id": 1}
     assert json.loads(stored["plain_value"])["after"] == {"id": 1, **row}
 
 

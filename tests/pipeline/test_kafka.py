@@ -33,8 +33,10 @@ from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Broker as Client
 from spark_jobs.landing.kafka_client import Look, Settings
+from spark_jobs.landing.kafka_offsets import Gap, Offsets
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.lock import writing
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting import kafka as reporting
 from spark_jobs.schedule import Outcome, Task, run_every
@@ -298,6 +300,8 @@ def test_a_gap_of_what_is_read_after_all_is_one_no_more(lake: Lake, broker: Brok
     broker.produce(changes(topic, 10, 14))
     lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 13}}')
     assert lake.gaps(topic, "again") == [(10, 13, 3, "skipped")]
+    lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 12}}')
+    assert lake.gaps(topic, "again") == [(10, 12, 2, "skipped")]
 
     lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 10}}')
     assert lake.offsets(topic, "again") == [(0, n) for n in range(2, 14)]
@@ -318,6 +322,10 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
 ) -> None:
     topic = "lost.public.t"
     loses_four_of_twenty(lake, broker, topic, "lost")
+    [known] = lake.rows("kafka_offsets", topic, "lost")
+    # A run that was killed behind this saw less of it.
+    begun = Gap(topic, 0, known["topic_id"], 10, 12, 2, "retention")
+    kafka_offsets.store_gaps(lake.spark, lake.places, "lost", "killed", [begun])
 
     streamed = lake.land(r"lost\..*", "lost")
     assert lake.offsets(topic, "lost") == [(0, n) for n in [*range(10), *range(14, 20)]]
@@ -494,11 +502,23 @@ def test_aborted_transactions_were_never_sent_and_their_marks_are_no_gap(lake: L
     broker.produce(changes(topic, 0, 3), transaction="tx")
     broker.produce(changes(topic, 3, 6), transaction="tx", commit=False)
     broker.produce(changes(topic, 6, 8), transaction="tx")
+    broker.produce(changes(topic, 8, 9), transaction="hangs", commit=None)
 
     lake.land(r"tx\..*")
     assert [json.loads(one["key"])["id"] for one in lake.rows("records", topic)] == [0, 1, 2, 6, 7]
     [offsets] = lake.rows("kafka_offsets", topic)
-    assert (offsets["lag_records"], offsets["lag_seconds"], lake.gaps(topic)) == (0, 0, [])
+    assert (offsets["lag_records"], lake.gaps(topic)) == (0, [])
+    assert offsets["lag_seconds"] == (offsets["looked_at"] - offsets["open_since"]).total_seconds() > 0, "one hangs"
+
+
+def test_an_older_table_is_given_the_columns_that_it_lacks(lake: Lake, tmp_path: Path) -> None:
+    places, at = Places(tmp_path, str(tmp_path / "lakehouse"), ""), datetime.now(UTC)
+    older = kafka_offsets.OFFSETS.partition(", cleanup_policy")[0]
+    lake.spark.sql(f"create table {table_at(places.table('ops', 'kafka_offsets'))} ({older}) using delta")
+    known = {("t", 0): Offsets("t", 0, "a", 5, 9, looked_at=at, cleanup_policy="delete", open_since=at)}
+
+    kafka_offsets.store(lake.spark, places, "older", "cluster", known)
+    assert kafka_offsets.stored(lake.spark, places, "older") == (known, "cluster")
 
 
 def test_over_tls_with_a_password(lake: Lake, broker: Broker, tmp_path: Path) -> None:

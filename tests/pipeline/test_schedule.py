@@ -110,14 +110,35 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs) -> None:
     assert (status, said["skipped"]) == (0, ["land"]), "a connector may have died in silence"
 
     runs.give("second.jsonl", 2)
-    status, said, _ = runs(records)
+    with (runs.home / "records/second.jsonl").open("a") as second:
+        second.write('{"topic": "sched.public.ord')
+    status, said, metrics = runs(records)
     assert (status, said["skipped"]) == (0, [])
-    assert said["landed"]["read"] == 2, "the first file is not read again"
+    assert said["landed"]["read"] == 3, "the first file is not read again"
+    assert metrics["quarantine_held,line-not-json,"] == 1
+    assert [words for words in said["warnings"] if words.startswith("1 lines are held in the quarantine")]
 
     model = next((runs.home / "project/models").rglob("*_current.sql"))
     model.write_text(f"{model.read_text()}\n")
-    status, said, _ = runs()
+    status, said, metrics = runs()
     assert (status, said["skipped"]) == (0, ["land"]), "a model is another"
+    assert metrics["quarantine_held,line-not-json,"] == 1, "as long as it is held"
+
+
+def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs: Runs) -> None:
+    places, memory = Places.of(runs.home / "project"), runs.home / "lakehouse/run.json"
+    known = Memory.of(places)
+    assert len(known.files["default"]) == 2
+
+    # As many commits, and the last of them another one.
+    last = runs.home / f"lakehouse/bronze/records/_delta_log/{known.records:020}.json"
+    said, told = last.read_text(), json.loads(memory.read_text())
+    last.write_text(said.replace('"timestamp":1', '"timestamp":2', 1))
+    assert Memory.of(places).files == {}
+    del told["commit"]
+    memory.write_text(json.dumps(told))
+    assert Memory.of(places).files == known.files, "an older version kept none"
+    last.write_text(said)
 
 
 def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(

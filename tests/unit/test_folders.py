@@ -65,13 +65,32 @@ def test_models_are_written_all_or_none(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["models", "other"]
 
 
-def test_a_pattern_names_files_at_any_depth(tmp_path: Path) -> None:
-    for name in ("a.jsonl", "x/b.jsonl", "x/y/c.jsonl", "x/_d.jsonl", "x/e.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+def touch(folder: Path, *names: str) -> list[str]:
+    """Make empty files in a folder and those within it; their paths."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return [str(folder / name) for name in names]
 
-    found = record_files([f"{tmp_path}/**/*.jsonl"])
-    assert found == [str(tmp_path / name) for name in ("a.jsonl", "x/b.jsonl", "x/y/c.jsonl")]
+
+def test_a_pattern_names_files_at_any_depth(tmp_path: Path) -> None:
+    wanted = touch(tmp_path, "a.jsonl", "x/b.jsonl", "x/y/c.jsonl")
+    [unfinished, *_] = touch(tmp_path, "x/_temporary/0/d.jsonl", "x/_d.jsonl", "x/e.txt")
+
+    assert record_files([f"{tmp_path}/**/*.jsonl"]) == wanted
+    assert record_files([f"{tmp_path}/x/_t*/**/*.jsonl"]) == [unfinished]
+
+
+def test_a_folder_has_the_files_of_linked_ones_once_and_none_that_are_not_finished(tmp_path: Path) -> None:
+    named, beside = tmp_path / "_in", tmp_path / "beside"
+    wanted = touch(named, "a.jsonl", "x/b.jsonl") + touch(beside, "c.jsonl")
+    touch(named, "_temporary/0/d.jsonl", "x/.staging/e.jsonl")
+    touch(tmp_path, "f.jsonl")
+    for link, target in (("there", beside), ("x/again", beside), ("x/round", named), ("up", tmp_path)):
+        (named / link).symlink_to(target)
+    (named / "x/a.jsonl").symlink_to(named / "a.jsonl")
+
+    assert sorted(record_files([str(named)])) == wanted
 
 
 def test_a_file_whose_name_spark_can_not_open_is_named(tmp_path: Path) -> None:

@@ -220,6 +220,24 @@ def test_without_ids_a_topic_made_anew_is_seen_by_fewer_records() -> None:
     assert [(one.partition, one.reason) for one in found.gaps] == [(0, "topic_made_anew")]
 
 
+@pytest.mark.parametrize(("before", "now", "after"), [(NO_ID, "a", "a"), ("a", NO_ID, "a"), (NO_ID, NO_ID, NO_ID)])
+def test_a_broker_that_begins_to_tell_ids_or_ends_makes_no_topic_anew(before: str, now: str, after: str) -> None:
+    was, seen = known(6, 9, before), look(topic_id=now)
+
+    assert begun(seen, was) == (6, [])
+    assert not has_moved(was, seen)
+    landed, gaps = landed_until(was, {PLACE: 10}, [came(4, 6)], seen)
+    assert (landed[PLACE].next_offset, landed[PLACE].topic_id, gaps) == (10, after, [])
+    assert beginnings(seen, was, {}, {}).known[PLACE].topic_id == after
+
+    shorter = look(end=4, topic_id=now)
+    assert begun(shorter, was) == (0, [(6, 9, "topic_made_anew")])
+    assert has_moved(was, shorter)
+    beside = Look(NOON, {(TOPIC, 1): Ends(now, 2, 5)}, {TOPIC: now})
+    [gap] = beginnings(beside, {PLACE: was[PLACE]}, {(TOPIC, 1): 5}, {}).gaps
+    assert (gap.partition, gap.from_offset, gap.to_offset) == (1, 0, 2), "a partition of a topic that is followed"
+
+
 def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
     gone = Look(NOON, {}, {})
 
@@ -285,6 +303,17 @@ def test_what_retention_took_out_of_a_batch(rows: list[Any], first: int, gaps: l
     assert [(one.from_offset, one.to_offset, one.records) for one in found] == gaps
 
 
+def test_a_topic_that_a_running_landing_meets_begins_with_what_the_broker_has() -> None:
+    after, gaps = landed_until({}, {PLACE: 10}, [came(4, 6)], look(first=6, end=12))
+    assert (after[PLACE].next_offset, gaps) == (10, [])
+    unread, gaps = landed_until({}, {}, [], look(first=6, end=12))
+    assert (unread[PLACE].next_offset, gaps) == (6, [])
+
+    beside = {(TOPIC, 1): Offsets(TOPIC, 1, "a", 5, 5)}
+    _, [gap] = landed_until(beside, {PLACE: 10}, [came(4, 6)], look(first=6, end=12))
+    assert (gap.from_offset, gap.to_offset) == (0, 6), "a partition that a topic is given is followed from its birth"
+
+
 def test_lag_is_none_while_there_is_nothing_to_land_and_at_most_since_then() -> None:
     before = known(10, newest_at=NOON - timedelta(days=1))
 
@@ -292,3 +321,23 @@ def test_lag_is_none_while_there_is_nothing_to_land_and_at_most_since_then() -> 
     behind, _ = landed_until(idle, {}, [], look(end=11, minutes=2))
     assert [idle[PLACE].lag_seconds, behind[PLACE].lag_seconds] == [0, 120]
     assert behind[PLACE].lag_records == 1
+
+
+def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are() -> None:
+    def landed(
+        before: dict[tuple[str, int], Offsets], minutes: int, until: int, end: int, *, is_open: bool = True
+    ) -> dict[tuple[str, int], Offsets]:
+        now = look(end=end, minutes=minutes)
+        now = Look(now.at, {PLACE: Ends("a", 0, end, is_open)}, now.topics)
+        return landed_until(before, {PLACE: until}, [], now)[0]
+
+    first = landed(known(10, caught_up_at=NOON - timedelta(days=1)), 0, 10, 10)
+    other = landed(first, 5, 12, 12)
+    assert [one[PLACE].lag_seconds for one in (first, other)] == [0, 0]
+
+    hangs = landed(other, 20, 12, 12)
+    assert (hangs[PLACE].lag_records, hangs[PLACE].lag_seconds) == (0, 15 * 60)
+    assert hangs[PLACE].caught_up_at == NOON + timedelta(minutes=5)
+    ended = landed(hangs, 21, 12, 15, is_open=False)
+    assert (ended[PLACE].lag_records, ended[PLACE].lag_seconds) == (3, 16 * 60), "what was behind it has waited, too"
+    assert landed(hangs, 21, 12, 12, is_open=False)[PLACE].lag_seconds == 0

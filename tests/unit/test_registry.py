@@ -225,3 +225,21 @@ def test_a_type_that_is_described_once_is_known_by_its_name() -> None:
 
     assert after == before | {"field": "after"}
     assert after["fields"] == [{"type": "int32", "optional": False, "field": "id", "default": 7}]
+
+
+def test_types_are_known_in_their_own_namespace_or_in_none() -> None:
+    def record(name: str, *fields: object, **more: str) -> dict[str, object]:
+        return {"type": "record", "name": name, **more, "fields": [{"name": "f", "type": one} for one in fields]}
+
+    # Connect's name can be another than Avro's, whose namespace alone counts.
+    inner = record("shop.t.Inner", "int", **{"namespace": "no", "connect.name": "shop-x.t.Inner"})
+    beside = record("Beside", "string")
+    nowhere = record("Nowhere", "long", namespace="")
+    outer = record(
+        "Outer", inner, beside, nowhere, "Inner", "shop.t.Beside", "Nowhere",
+        **{"namespace": "shop.t", "connect.name": "shop-x.t.Outer"},
+    )  # fmt: skip
+
+    schema = connect_schema(outer)
+    assert schema["name"] == "shop-x.t.Outer"
+    assert [one["name"] for one in schema["fields"]] == ["shop-x.t.Inner", "shop.t.Beside", "Nowhere"] * 2
