@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,8 @@ import yaml
 LAYERS = ("silver/changes", "gold/history", "silver/current", "ops")
 # One key, decimals, times and text, deletes and truncates: the other tables are the same macros again.
 MODELS = ("inv__public__customers_*.sql", "inv_transactions.sql")
-TESTED = {"key": ["id"], "history": "gold.compared", "changes": "silver.changes"}
+# What the columns of a table are said to be.
+COLUMNS = (("id", "int"), ("is_current", "boolean"))
 # What macros keep for each other in dbt's graph (`read_progress`).
 KEPT = (
     "progress", "fields", "news", "waiting", "untouched", "fresh", "columns", "made_in", "found", "told", "open",
@@ -52,20 +53,21 @@ class _ReturnError(Exception):
 
 
 class _Answer:
-    """What the catalog says to a question: one row of numbers when asked for one, no rows to go through."""
+    """What the catalog says to a question: one row of numbers when asked for one, and rows to go through."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, rows: Sequence[Sequence[str]] = ()) -> None:
+        self._rows = rows
         self.columns = [SimpleNamespace(values=lambda: [number])]
         self._row = [number] * 20
 
     def __getitem__(self, index: int) -> list[int]:
         return self._row
 
-    def __iter__(self) -> Iterator[list[int]]:
-        return iter(())
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        return iter(self._rows)
 
     def __len__(self) -> int:
-        return 0
+        return len(self._rows)
 
 
 class _Relation(SimpleNamespace):
@@ -156,7 +158,11 @@ class Project:
         """The query of a generic test."""
         text = (self._root / f"tests/dbt/generic/{name}.sql").read_text(encoding="utf-8")
         takes = "".join(found[2] for found in _BEGIN.findall(text))
-        given = {one: value for one, value in TESTED.items() if one in takes}
+        beside = {
+            "key": ["id"], "history": _Relation(schema="gold", identifier="compared"),
+            "changes": _Relation(schema="silver", identifier="changes"),
+        }  # fmt: skip
+        given = {one: value for one, value in beside.items() if one in takes}
         return str(self._macros_with({})[name](_Relation(schema="gold", identifier="tested"), **given))
 
     def _macros_with(self, names: dict[str, Any]) -> _Macros:
@@ -171,10 +177,10 @@ class Project:
             for source in yaml.safe_load(path.read_text(encoding="utf-8"))["sources"]
             for table in source["tables"]
         ]
-        columns = [SimpleNamespace(name="id", dtype="int"), SimpleNamespace(name="is_current", dtype="boolean")]
         return {
             "execute": True,
-            "flags": SimpleNamespace(WHICH="build", EMPTY=False, PROJECT_DIR="."),
+            "flags": SimpleNamespace(WHICH="build", EMPTY=False),
+            "invocation_args_dict": SimpleNamespace(project_dir="/project"),
             "var": lambda name, default=None: default,
             "env_var": lambda name, default="": default,
             "target": SimpleNamespace(schema="default"),
@@ -195,7 +201,6 @@ class Project:
             "load_relation": lambda relation: relation if self._is_built else None,
             "should_full_refresh": lambda: False,
             "selected_resources": list(self._nodes),
-            "adapter": SimpleNamespace(get_columns_in_relation=lambda relation: columns),
             "api": SimpleNamespace(Relation=SimpleNamespace(create=lambda **names: _Relation(**names))),
             "exceptions": SimpleNamespace(raise_compiler_error=_refuse, warn=lambda words: ""),
             "modules": SimpleNamespace(re=re, datetime=SimpleNamespace(datetime=datetime)),
@@ -213,6 +218,8 @@ class Project:
 
     def _query(self, sql: str) -> _Answer:
         self._statements.append(sql)
+        if sql.startswith("describe query select * "):
+            return _Answer(1, COLUMNS)
         # No progress is recorded, and no truncate is among the new changes: an increment of its keys alone.
         return _Answer(0 if re.match(r"\s*select (count\(\*\) |max\(batch_id\) from delta)", sql) else 1)
 

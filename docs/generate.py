@@ -40,10 +40,10 @@ _KINDS = {
     "places": "a list of {`topic`, `partition`, `offset`, `label`}",
 }  # fmt: skip
 ENCODINGS = """\
-How a value is encoded stands in its record's schema. Where there is none, or it names a literal type alone, what
-the value itself tells decides: a number, ISO 8601, base64 that can't be hexadecimal, days for a date. What can be read
-in more than one way, such as a whole number for a timestamp or base64 for a decimal, is NULL with its text in
-`exact_values`, until the column's `encoding` names one of these:"""
+How a value is encoded stands in its record's schema. Where there is none, or it names a literal type alone or a
+semantic type that Tidemark doesn't know, what the value itself tells decides: a number, ISO 8601, base64 that can't be
+hexadecimal, days for a date. What can be read in more than one way, such as a whole number for a timestamp or base64
+for a decimal, is NULL with its text in `exact_values`, until the column's `encoding` names one of these:"""
 PLACES_ARE = (
     "The environment says where things are, who asks, and what a process may take. A relative lakehouse or"
     " catalog starts at the project, another path at the folder where a command is typed."
@@ -185,12 +185,12 @@ _OBSERVED = re.compile(r"# Observed ((?:\d+(?:, )?)+)")
 _SUBJECT = re.compile(r"(?:def (test_\w+)|- tape: (.+))")
 
 
-def returned(file: str, macro: str) -> Any:
-    """What a macro without arguments returns to dbt."""
+def returned(file: str, macro: str, *arguments: str) -> Any:
+    """What a macro returns to dbt, where it calls no other that returns."""
     values: list[Any] = []
     environment = jinja2.Environment(extensions=["jinja2.ext.do"])  # noqa: S701 - reads macros, renders no page
     module: Any = environment.from_string((PROJECT / file).read_text(), globals={"return": values.append}).module
-    getattr(module, macro)()
+    getattr(module, macro)(*arguments)
     return values[0]
 
 

@@ -13,7 +13,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -194,7 +193,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
-    from spark_jobs.scaffolding.tables import seen_channels, seen_events, seen_tables
+    from spark_jobs.scaffolding.tables import as_declared, seen_channels, seen_events, seen_tables
     from spark_jobs.scaffolding.write import (
         differences,
         files_of_channels,
@@ -212,9 +211,11 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         raise UsageError(
             f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
         )
-    declared = {table.feed: table.name for table in captured_tables(run.places)}
-    # A declared table is called what its models call it.
-    tables = [replace(table, name=declared.get(table.feed, table.name)) for table in seen_tables(spark, run.places)]
+    declared = {table.feed: table for table in captured_tables(run.places)}
+    tables = [
+        as_declared(table, declared[table.feed]) if table.feed in declared else table
+        for table in seen_tables(spark, run.places)
+    ]
     beside = files_of_events(seen_events(spark, run.places)) | files_of_channels(seen_channels(spark, run.places))
     if diff:
         click.echo(visible(differences(run.places.project, tables, beside)), nl=False)

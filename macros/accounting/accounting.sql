@@ -156,7 +156,8 @@ select * from account
         if places else 'false'
     }}),
     {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}
-    count_if({{ is_new ~ " and (op != 'r' and position < " ~ highest_before(stored) ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }})
+    {%- set falls = "op != 'r' and " ~ falls_behind('position', highest_before(stored)) %}
+    count_if({{ is_new ~ ' and (' ~ falls ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }})
 {%- endmacro %}
 
 

@@ -132,7 +132,7 @@
     select
         {{ key_text('key') }} as key,
         case
-            when op != 'r' and position < highest then 'position_regressions'
+            when op != 'r' and {{ falls_behind('position', 'highest') }} then 'position_regressions'
             when log_number > 0 and highest is null then 'new_logs'
         end as name
     from (

@@ -200,8 +200,7 @@
   that tells its server (reads of MySQL tell none), and the latest time.
 -#}
 {% macro begins_new_log(highest, told, latest) -%}
-    position < {{ highest }}
-    and (changed_at > {{ latest }} and not endswith(position, {{ text_literal(without_commit()) }}) or server != {{ told }}.server)
+    {{ falls_behind('position', highest) }} and (changed_at > {{ latest }} or server != {{ told }}.server)
 {%- endmacro %}
 
 

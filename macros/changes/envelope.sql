@@ -152,12 +152,22 @@
 
 
 {#-
-  Expression: the names of the columns whose value the event leaves out as unchanged (R7). Only values of variable
-  length are stored aside and left out. Mostly there is none, which one look at all texts tells.
+  Whether values of a column can be left out: those of variable length, which are stored aside. A CLOB can hold a moment or a
+  number, and be declared as one.
+-#}
+{% macro can_be_left_out(spec) -%}
+    {%- for seen in spec.encodings or [''] if seen in ('', 'string', 'bytes') -%}{{ return(true) }}{%- endfor -%}
+    {{ return(modules.re.match('string|binary|decimal|array|map|struct', spec.type) is not none) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: the names of the columns whose value the event leaves out as unchanged (R7). Mostly there is none, which one
+  look at all texts tells.
 -#}
 {% macro unavailable_columns(row, columns, absent) -%}
     {%- set texts = {} -%}
-    {%- for spec in columns if modules.re.match('string|binary|decimal|array|map|struct', spec.type) -%}
+    {%- for spec in columns if can_be_left_out(spec) -%}
         {%- do texts.update({text_literal(spec.name): read_text(row, spec, columns)}) -%}
     {%- endfor -%}
     {%- set none_of_them = 'cast(array() as array<string>)' -%}

@@ -9,7 +9,7 @@
       fields           the fields of the source block that its expressions read
       position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
-      is_tied          whether several changes can have one position, so that content counts too (R3)
+      is_tied          condition: whether several changes can have one position, so that content counts too (R3)
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `told.id`, spelled as `transaction` spells it (G7)
@@ -99,8 +99,18 @@
             array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash),
             {{ by_connector('identity', among) }}
         ),
-        'content', {{ "if(op = 'r' or " ~ is_connector('is_tied', among) ~ ', ' ~ content ~ ', null)' if key else content }}
+        'content', {{ "if(op = 'r' or " ~ is_tied(among) ~ ', ' ~ content ~ ', null)' if key else content }}
     )
+{%- endmacro %}
+
+
+{#- Condition: whether the change's connector can give several changes its position. -#}
+{% macro is_tied(among) -%}
+    {%- set cases = [] -%}
+    {%- for one in connectors(among) if one.is_tied != 'false' -%}
+        {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one.is_tied) -%}
+    {%- endfor -%}
+    {{ 'case ' ~ cases | join(' ') ~ ' else false end' if cases else 'false' }}
 {%- endmacro %}
 
 

@@ -11,7 +11,7 @@
             nulls_first('source.commit_lsn'), nulls_first('source.change_lsn')
         ]) ~ ')',
         'identity': 'array(source.commit_lsn, source.change_lsn)',
-        'is_tied': true,
+        'is_tied': 'true',
         'server': none,
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',
         'boundary': 'told.id',

@@ -18,15 +18,28 @@
         'position': "if(source.ts_ms = '0', null, concat(" ~ position_of(place)
             ~ ", coalesce(concat(' ', " ~ sortable_number('source.tord') ~ "), '')))",
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
-        'is_tied': true,
+        'is_tied': 'true',
         'server': none,
-        'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), transaction.id)",
-        'boundary': "coalesce(concat(" ~ session_id("nullif(regexp_extract(told.id, '(?s)^(.*):[0-9]+$', 1), '')")
-            ~ ", ':', substring_index(told.id, ':', -1)), told.id)",
+        'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), "
+            ~ transaction_of_session('transaction.id') ~ ')',
+        'boundary': transaction_of_session('told.id'),
         'collections': [['db', 'table'], ['replica_set', 'db', 'table']],
         'is_before_whole': false,
         'has_documents': true
     }) }}
+{%- endmacro %}
+
+
+{#- Expression: what metadata name a transaction by, with the session's UUID. -#}
+{% macro transaction_of_session(id) -%}
+    coalesce(
+        concat(
+            {{ session_id("nullif(regexp_extract(" ~ id ~ ", '(?s)^(.*):[0-9]+$', 1), '')") }},
+            ':',
+            substring_index({{ id }}, ':', -1)
+        ),
+        {{ id }}
+    )
 {%- endmacro %}
 
 

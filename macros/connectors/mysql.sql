@@ -14,7 +14,7 @@
             sortable_number("coalesce(source.`row`, '0')")
         ]),
         'identity': "array(nullif(source.server_id, '0'), source.file, source.pos, source.`row`)",
-        'is_tied': false,
+        'is_tied': 'false',
         'server': "nullif(concat_ws(' ', source.server_id, regexp_extract(source.file, '^(.*?)[.]?[0-9]*$', 1)), '')",
         'transaction': 'coalesce(source.gtid, transaction.id)',
         'boundary': 'told.id',

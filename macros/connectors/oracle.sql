@@ -20,10 +20,8 @@
             nulls_first(place),
             nulls_first(sortable_number(serial))
         ]),
-        'identity': 'concat(array(source.commit_scn, source.scn, ' ~ place ~ ', ' ~ serial ~ ', source.`txId`), '
-            ~ 'if(coalesce(' ~ place ~ ", source.`txSeq`) is null and op != 'r', "
-            ~ 'array(to_json(struct(before_text, after_text))), cast(array() as array<string>)))',
-        'is_tied': false,
+        'identity': 'array(source.commit_scn, source.scn, ' ~ place ~ ', ' ~ serial ~ ', source.`txId`)',
+        'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'told.id',

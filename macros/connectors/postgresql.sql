@@ -15,10 +15,10 @@
         'fields': ['txId', 'lsn', 'sequence'],
         'position': "if(op = 'r' and source.lsn is not null, "
             ~ position_of([sortable_number('source.lsn'), sortable_number("'0'")]) ~ ', '
-            ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])[:-1]
+            ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ without_commit() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
-        'is_tied': false,
+        'is_tied': 'false',
         'server': none,
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(told.id, ':', 1)",
@@ -31,6 +31,15 @@
 {#- What stands at the end of a position whose event has no `sequence`. -#}
 {% macro without_commit() -%}
     {{ return(' -') }}
+{%- endmacro %}
+
+
+{#-
+  Condition: whether a change stands behind a higher position than its own, in the partition of the topic, and this says
+  something: without `sequence` every second of two transactions side by side does.
+-#}
+{% macro falls_behind(position, highest) -%}
+    {{ position }} < {{ highest }} and not endswith({{ position }}, {{ text_literal(without_commit()) }})
 {%- endmacro %}
 
 

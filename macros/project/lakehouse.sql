@@ -1,8 +1,24 @@
 {#- The folder or URL of a layer's tables: TIDEMARK_LAKEHOUSE, or `lakehouse`; a relative one starts at the project. -#}
 {% macro lakehouse(layer) -%}
-    {%- set place = modules.re.sub('/+$', '', env_var('TIDEMARK_LAKEHOUSE', '') or 'lakehouse') -%}
-    {%- set is_whole = '://' in place or place.startswith('/') -%}
-    {{ place if is_whole else flags.PROJECT_DIR ~ '/' ~ place }}/{{ layer_schema(layer) }}
+    {%- set at = namespace(place=modules.re.sub('/+$', '', env_var('TIDEMARK_LAKEHOUSE', '') or 'lakehouse')) -%}
+    {%- if '://' not in at.place -%}
+        {#- Of what dbt tells a macro this alone says where the project is, as it was typed. -#}
+        {%- for folder in [invocation_args_dict.project_dir | string, env_var('PWD', '')] -%}
+            {%- set at.place = at.place if at.place.startswith('/') else folder ~ '/' ~ at.place -%}
+        {%- endfor -%}
+        {%- set at.place = plain_path(at.place) -%}
+    {%- endif -%}
+    {{ at.place }}/{{ layer_schema(layer) }}
+{%- endmacro %}
+
+
+{#- A path that begins with `/`, without `.` and `..`, as catalogs spell it. -#}
+{% macro plain_path(path) -%}
+    {%- set parts = [] -%}
+    {%- for part in path.split('/') if part not in ['', '.'] -%}
+        {%- if part == '..' -%}{%- do parts.pop() -%}{%- else -%}{%- do parts.append(part) -%}{%- endif -%}
+    {%- endfor -%}
+    {{ return('/' ~ parts | join('/')) }}
 {%- endmacro %}
 
 

@@ -18,7 +18,7 @@
     {%- set shape = [] -%}
     {%- for spec in columns -%}{%- do shape.append([spec.name, spec.type, spec.field]) -%}{%- endfor -%}
     {%- set state = {
-        'declared': local_md5(tojson(declared)), 'columns': shape, 'subject': subject, 'identifier': this.identifier
+        'declared': local_md5(tojson(declared)), 'columns': shape, 'subject': subject, 'identifier': model.alias
     } -%}
     {%- set known = progress.get(model.unique_id) -%}
     {%- set kept = known.columns | length if known else 0 -%}
@@ -26,7 +26,7 @@
         {{ return({'case': 'nothing', 'after': -1, 'added': [], 'state': state}) }}
     {%- elif not is_building() or should_full_refresh() or not known or known.declared != state.declared
         or shape[:kept] != known.columns or known.get('subject', subject) != subject
-        or known.get('identifier', this.identifier) != this.identifier -%}
+        or known.get('identifier', model.alias) != model.alias -%}
         {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
     {%- endif -%}
     {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}
@@ -72,6 +72,16 @@
 {#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
 {% macro is_building() -%}
     {{ return(execute and flags.WHICH in ('run', 'build', 'retry') and not flags.EMPTY and model.resource_type == 'model') }}
+{%- endmacro %}
+
+
+{#- Whether this run builds one of two tables and not the other: what holds between them holds behind a run of both. -#}
+{% macro are_built_apart(one, other) -%}
+    {%- set built = [] -%}
+    {%- for node in (graph.nodes.values() if execute else []) if node.unique_id in selected_resources -%}
+        {%- do built.append([node.schema, node.alias]) -%}
+    {%- endfor -%}
+    {{ return(built != [] and ([one.schema, one.identifier] in built) != ([other.schema, other.identifier] in built)) }}
 {%- endmacro %}
 
 

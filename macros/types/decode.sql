@@ -19,7 +19,7 @@
             'boolean': boolean_digits,
             'io.debezium.time.MicroDuration': double_digits,
             'io.debezium.time.Interval': interval_microseconds,
-            'int32': whole_digits, 'int64': whole_digits,
+            'int8': itself, 'int16': itself, 'int32': whole_digits, 'int64': whole_digits,
             'float': number_digits, 'float32': number_digits, 'double': double_digits, 'float64': double_digits,
             'string': text_digits, '': any_number_digits,
         },
@@ -34,7 +34,7 @@
             'io.debezium.time.IsoTime': time_of_iso,
             'io.debezium.time.Date': iso_of_days,
             'org.apache.kafka.connect.data.Date': iso_of_days,
-            'io.debezium.time.IsoDate': iso_without_zone,
+            'io.debezium.time.IsoDate': date_without_zone,
             'io.debezium.time.Timestamp': iso_of_milliseconds,
             'org.apache.kafka.connect.data.Timestamp': iso_of_milliseconds,
             'io.debezium.time.MicroTimestamp': iso_of_microseconds,
@@ -44,7 +44,7 @@
         'moment': {
             'io.debezium.time.Date': microseconds_of_days,
             'org.apache.kafka.connect.data.Date': microseconds_of_days,
-            'io.debezium.time.IsoDate': iso_without_zone,
+            'io.debezium.time.IsoDate': date_without_zone,
             'io.debezium.time.Timestamp': microseconds_of_milliseconds,
             'org.apache.kafka.connect.data.Timestamp': microseconds_of_milliseconds,
             'io.debezium.time.MicroTimestamp': itself,
@@ -54,14 +54,16 @@
             '': moment_without_unit,
         },
         'date': {
-            'io.debezium.time.IsoDate': iso_without_zone,
+            'io.debezium.time.IsoDate': date_without_zone,
             'io.debezium.time.Timestamp': date_of_milliseconds,
             'org.apache.kafka.connect.data.Timestamp': date_of_milliseconds,
             'io.debezium.time.MicroTimestamp': date_of_microseconds,
             'io.debezium.time.NanoTimestamp': date_of_nanoseconds,
+            'io.debezium.time.IsoTimestamp': date_of_iso,
+            '': date_at_midnight,
         },
         'binary': {
-            'base64-url-safe': base64_of_url_safe, 'hex': base64_of_hex,
+            'base64': itself, 'base64-url-safe': base64_of_url_safe, 'hex': base64_of_hex,
             'string': base64_of_any, '': base64_of_any,
         },
     }[kind]) }}
@@ -97,7 +99,7 @@
 
 {#-
   The macro that brings a value of a kind out of an encoding: the encoding's own, else that of records without a schema
-  where the encoding is a literal type that says no more than JSON, else `itself`.
+  where the encoding says no more than JSON, else `itself`.
 -#}
 {% macro reading(kind, encoding) -%}
     {%- set known = readings(kind) -%}
@@ -105,21 +107,62 @@
     {%- if name in known -%}
         {{ return(known[name]) }}
     {%- endif -%}
-    {{ return(known[''] if is_untold(encoding) and '' in known and kind != 'number' else itself) }}
+    {{ return(known[''] if '' in known and is_untold(encoding, kind) else itself) }}
 {%- endmacro %}
 
 
-{#- Whether a record's schema says no more than JSON does. Bytes are always base64. -#}
-{% macro is_untold(encoding) -%}
-    {{ return(encoding in (
+{#-
+  Whether a record's schema says no more of a value than JSON does: it names a literal type, or a semantic one that nobody
+  here knows. Bytes are always base64. BIGINT UNSIGNED says which number it is, and not what that counts.
+-#}
+{% macro is_untold(encoding, kind) -%}
+    {%- set name = encoding.split(':')[0] -%}
+    {%- if name in (
         '', 'string', 'boolean', 'int8', 'int16', 'int32', 'int64', 'float', 'float32', 'double', 'float64'
-    )) }}
+    ) -%}
+        {{ return(true) }}
+    {%- elif name == 'bigint unsigned' -%}
+        {{ return(kind not in ('number', 'text')) }}
+    {%- endif -%}
+    {%- for one in ['number', 'text', 'moment', 'date', 'binary'] if name in readings(one) -%}
+        {{ return(false) }}
+    {%- endfor -%}
+    {{ return(name not in plain_encodings() and not encoding.endswith(':bytes')) }}
+{%- endmacro %}
+
+
+{#- The other encodings that shapes.py knows: every type takes their values as they stand. -#}
+{% macro plain_encodings() -%}
+    {{ return([
+        'bytes', 'map', 'struct', 'array',
+        'io.debezium.time.ZonedTime', 'io.debezium.time.NanoDuration', 'io.debezium.time.Year',
+        'io.debezium.data.Json', 'io.debezium.data.Xml', 'io.debezium.data.Uuid', 'io.debezium.data.Ltree',
+        'io.debezium.data.Enum', 'io.debezium.data.EnumSet', 'io.debezium.data.TsVector', 'io.debezium.data.Tsvector',
+        'io.debezium.data.FloatVector', 'io.debezium.data.DoubleVector', 'io.debezium.data.SparseVector',
+        'io.debezium.data.SparseDoubleVector', 'io.debezium.data.geometry.Point', 'io.debezium.data.geometry.Geometry',
+        'io.debezium.data.geometry.Geography'
+    ]) }}
 {%- endmacro %}
 
 
 {#- What a record's encoding means for a column: the declared one where the record doesn't tell. -#}
 {% macro effective_encoding(encoding, spec) -%}
-    {{ return(spec.encoding if spec.encoding and is_untold(encoding) else encoding) }}
+    {{ return(spec.encoding if spec.encoding and is_untold(encoding, kind_of(spec.type)) else encoding) }}
+{%- endmacro %}
+
+
+{#- Whether an encoding counts units of time: text of a column that is declared so, such as ISO 8601, tells itself. -#}
+{% macro counts_time(encoding) -%}
+    {%- set packages = '(io.debezium.time|org.apache.kafka.connect.data)' -%}
+    {{ return(modules.re.match(packages ~ '.(Date|(Micro|Nano)?Time(stamp)?)$', encoding) is not none) }}
+{%- endmacro %}
+
+
+{#- Whether an encoding, or that of an array's elements, is a decimal in its own form. -#}
+{% macro is_decimal(encoding) -%}
+    {{ return(encoding.removeprefix('array:').split(':')[0] in (
+        'org.apache.kafka.connect.data.Decimal', 'io.debezium.data.VariableScaleDecimal'
+    )) }}
 {%- endmacro %}
 
 
@@ -141,7 +184,7 @@
 
 {#- Whether records of a column hold decimals in their own form: JSON then tells base64 from a number. -#}
 {% macro has_decimals(spec) -%}
-    {%- for seen in spec.encodings or [''] if 'Decimal' in effective_encoding(seen, spec) -%}
+    {%- for seen in spec.encodings or [''] if is_decimal(effective_encoding(seen, spec)) -%}
         {{ return(true) }}
     {%- endfor -%}
     {{ return(false) }}
@@ -159,7 +202,7 @@
 {% macro plain_text(text, json, encoding, spec) -%}
     {%- set encodings_of = {} -%}
     {%- for seen in (spec.encodings or ['']) | sort(reverse=true) -%}
-        {%- set plain = never_lost(text, plain_of(text, json, effective_encoding(seen, spec), spec), spec) -%}
+        {%- set plain = never_lost(text, plain_of(text, json, seen, spec), spec) -%}
         {%- do encodings_of.setdefault(plain, []).append(text_literal(seen)) -%}
     {%- endfor -%}
     {%- if encodings_of | length == 1 -%}
@@ -184,14 +227,20 @@
 {%- endmacro %}
 
 
-{% macro plain_of(text, json, encoding, spec) -%}
+{% macro plain_of(text, json, seen, spec) -%}
     {%- set kind = kind_of(spec.type) -%}
+    {%- set encoding = effective_encoding(seen, spec) -%}
     {%- if has_maps(spec) and encoding in ('map', 'io.debezium.data.Json') -%}
         {{ sorted_map(text) }}
     {%- elif kind == 'text' and encoding.startswith('array:') -%}
         {{ plain_array(text, encoding, 'string') }}
     {%- elif kind -%}
-        {{ reading(kind, encoding)(json if 'Decimal' in encoding else text, encoding, spec.type) }}
+        {%- set plain = reading(kind, encoding)(json if is_decimal(encoding) else text, encoding, spec.type) -%}
+        {%- if encoding != seen and kind in ('text', 'moment', 'date') and counts_time(encoding) -%}
+            if({{ is_whole(text) }}, {{ plain }}, {{ reading(kind, seen)(text, seen, spec.type) }})
+        {%- else -%}
+            {{ plain }}
+        {%- endif -%}
     {%- elif is_array(spec.type) -%}
         {{ plain_array(text, encoding, item_type(spec.type)) }}
     {%- elif is_read_whole(spec, encoding) -%}
@@ -634,8 +683,19 @@
 {%- endmacro %}
 
 
-{% macro iso_without_zone(text, encoding=none, type=none) -%}
-    regexp_replace({{ text }}, '([0-9])Z$', '$1')
+{% macro date_without_zone(text, encoding=none, type=none) -%}
+    regexp_replace({{ text }}, '^([-+]?[0-9]+-[0-9]{2}-[0-9]{2})Z$', '$1')
+{%- endmacro %}
+
+
+{#- ISO 8601 of a date, or of a moment at midnight, as the date. -#}
+{% macro date_at_midnight(text, encoding=none, type=none) -%}
+    regexp_replace({{ text }}, '^([-+]?[0-9]+-[0-9]{2}-[0-9]{2})(T00:00:00([.]0+)?)?Z?$', '$1')
+{%- endmacro %}
+
+
+{% macro date_of_iso(text, encoding=none, type=none) -%}
+    {{ date_at_midnight(time_of_iso(text)) }}
 {%- endmacro %}
 
 
@@ -682,7 +742,7 @@
 
 {#- A whole number without a unit is no moment yet: the declaration has to name its encoding. -#}
 {% macro moment_without_unit(text, encoding=none, type=none) -%}
-    if({{ is_whole(text) }}, {{ held_back(text) }}, {{ text }})
+    if({{ is_whole(text) }}, {{ held_back(text) }}, {{ date_without_zone(text) }})
 {%- endmacro %}
 
 
@@ -821,7 +881,7 @@
 
 {#- Whether records in an encoding don't say what a column of a nested type holds: then its declaration alone does. -#}
 {% macro is_read_whole(spec, encoding) -%}
-    {{ return(is_nested(spec.type) and (is_untold(encoding) or encoding == 'io.debezium.data.Json')) }}
+    {{ return(is_nested(spec.type) and (is_untold(encoding, none) or encoding == 'io.debezium.data.Json')) }}
 {%- endmacro %}
 
 
@@ -900,7 +960,7 @@
 {% macro plain_array(json, encoding, type) -%}
     {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
     {%- set kind = kind_of(type) -%}
-    {%- set item = "nullif(to_json(item), 'null')" if 'Decimal' in of_items else 'cast(item as string)' -%}
+    {%- set item = "nullif(to_json(item), 'null')" if is_decimal(of_items) else 'cast(item as string)' -%}
     {%- set plain = 'cast(item as string)' if is_integral(type) and not of_items
         else reading(kind, of_items)(item, of_items, type) if kind
         else plain_nested(item, type) if is_read_whole({'type': type}, of_items) else 'cast(item as string)' -%}

@@ -91,8 +91,7 @@
             'date',
             'coalesce(' ~ date_of_document() ~ ', ' ~ text ~ ')',
             'case when ' ~ date_of_document() ~ " rlike '^-?[0-9]+$' then " ~ date_of_milliseconds('date')
-            ~ " when date rlike '^[0-9]{4}-[0-9]{2}-[0-9]{2}T00:00:00([.]0+)?Z$' then left(date, 10)"
-            ~ ' when ' ~ is_whole('date') ~ ' then ' ~ held_back('date') ~ ' else date end'
+            ~ ' when ' ~ is_whole('date') ~ ' then ' ~ held_back('date') ~ ' else ' ~ date_at_midnight('date') ~ ' end'
         ) }}
     {%- elif kind == 'binary' -%}
         coalesce(

@@ -70,6 +70,8 @@ _SIGNS = (
 )
 
 
+# In headers `__op` alone tells nothing: the transform adds it to true tombstones, too.
+_MORE_SIGNS = tuple(f"__{name}" for name in _SIGNS if name != "op")
 _DOUBTFUL = ("not-unicode", "value-not-json", "key-not-json", "no-envelope", "schema-without-payload")
 
 
@@ -147,7 +149,7 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     # What is left of a delete beside its headers: no value, or, as its schema stays, JsonConverter's null.
     is_empty = F.coalesce(F.trim("payload") == "null", F.lit(True))
     # To a true tombstone behind it the transform adds `__op` and nothing else.
-    is_told = _has_header("__op") & _has_header(*[f"__{name}" for name in _SIGNS if name != "op"])
+    is_told = _has_header("__op") & _has_header(*_MORE_SIGNS)
     form = (
         F.when(_is_outbox(), "outbox")
         .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
@@ -246,7 +248,8 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
         _texts(_NEEDED),
     )
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
-    no_deletes = F.col("payload").isNotNull() & ~is_told("deleted") & ~F.array_contains("told_names", "__op")
+    by_headers = F.array_contains("told_names", "__op") & F.arrays_overlap("told_names", _texts(_MORE_SIGNS))
+    no_deletes = F.col("payload").isNotNull() & ~is_told("deleted") & ~by_headers
     missing = F.array_compact(
         F.array(
             *[

@@ -3,8 +3,9 @@
 The table of encodings is change-events.md, section 17. How each is decoded is spelled in `macros/types`.
 
 An encoding is written as the semantic type, or the literal one where a column has none. Behind a colon follow a
-decimal's scale, with `:wide` where its precision isn't known to be within Spark's 38 digits, and an array's elements:
-`org.apache.kafka.connect.data.Decimal:2`, `array:io.debezium.time.Date`.
+decimal's scale, with `:wide` where its precision isn't known to be within Spark's 38 digits, an array's elements, and
+that what nobody here knows comes as bytes: `org.apache.kafka.connect.data.Decimal:2`, `array:io.debezium.time.Date`,
+`com.example.Opaque:bytes`.
 """
 
 from __future__ import annotations
@@ -157,7 +158,13 @@ def _encoding(described: Column) -> Column:
     is_unsigned = (described["type"] == "int64") & described["parameters"][f"{_SOURCE}type"].rlike(IS_UNSIGNED)
     scale = F.coalesce(described["parameters"]["scale"], F.lit("unknown"))
     scaled = F.concat_ws(":", name, scale, F.when(~_fits(precision), "wide"))
-    return F.when(described["name"] == DECIMAL, scaled).when(is_unsigned, UNSIGNED).otherwise(name)
+    is_opaque = (described["type"] == "bytes") & ~described["name"].isin(*SEMANTIC_TYPES)
+    return (
+        F.when(described["name"] == DECIMAL, scaled)
+        .when(is_unsigned, UNSIGNED)
+        .when(is_opaque, F.concat(name, F.lit(":bytes")))
+        .otherwise(name)
+    )
 
 
 def _fits(precision: Column) -> Column:

@@ -7,12 +7,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
 from spark_jobs.landing.record_files import JSON_LIMITS
@@ -197,7 +198,8 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
     unsigned = _unsigned(spark, places) if has_unsigned else {}
     slugs = {feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()}
-    hashed = {feed: f"{slugs[feed]}_{digest(*bronze.full_name(rows[-1]))}" for feed, rows in feeds.items()}
+    # By the feed: tables of two databases can have one full name.
+    hashed = {feed: f"{slugs[feed]}_{digest(feed)}" for feed in feeds}
     taken = Counter([*slugs.values(), *hashed.values()])
     tables = []
     for feed, rows in feeds.items():
@@ -206,6 +208,25 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
             _seen_table(feed, rows, name, guesses.get(feed, {}), unsigned.get(feed, ()), of_keys.get(feed, {}))
         )
     return sorted(tables, key=lambda table: table.name)
+
+
+def as_declared(table: SeenTable, declared: CapturedTable) -> SeenTable:
+    """A table with the names that its models have, and that a build gives columns which no model declares."""
+    names = {column["field"]: column["name"] for column in declared.columns}
+    taken = {*OWN_COLUMNS, *map(folded, names.values())}
+    for column in table.columns:
+        if column.field not in names:
+            is_free = _is_name(column.field) and folded(column.field) not in taken
+            names[column.field] = column.field if is_free else _hashed(column.field)
+            taken.add(folded(names[column.field]))
+    of_field = {column.name: names[column.field] for column in table.columns}
+    return replace(
+        table,
+        name=declared.name,
+        key=tuple(of_field[name] for name in table.key),
+        columns=tuple(replace(column, name=of_field[column.name]) for column in table.columns),
+        column_names=declared.column_names if declared.history else table.column_names,
+    )
 
 
 def table_slug(parts: Sequence[str]) -> str:
@@ -220,7 +241,7 @@ def _slug(part: str) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Eight digits of the hash of a full name, of its parts and not of joined text."""
+    """Eight digits of the hash of a name, of its parts and not of joined text."""
     return hashlib.md5(json.dumps(parts).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
@@ -357,7 +378,9 @@ def _is_name(field: str) -> bool:
 
 
 def _hashed(field: str) -> str:
-    return f"{field.replace(_NUL, '').replace(_VARIABLE, '{')}_{digest(field)}"
+    """The name of a column that can't have its own, as `columns_of` in macros/changes/columns.sql makes it."""
+    digits = hashlib.md5(field.encode(), usedforsecurity=False).hexdigest()[:8]
+    return f"{field.replace(_NUL, '').replace(_VARIABLE, '{')}_{digits}"
 
 
 def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dict[str, dict[str, tuple[str, str]]]:

@@ -125,7 +125,8 @@ def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
     for path, text in files_of_sources(tables).items():
         there = (project / path).read_text() if (project / path).exists() else text
         source = Path(path).stem.removesuffix("_transactions")
-        if there != text and there == _transactions(source, re.findall(r"'(\w+_changes)'", there)).get(path):
+        listed, seen = (re.findall(r"'(\w+_changes)'", one) for one in (there, text))
+        if {*listed} < {*seen} and there == _transactions(source, listed).get(path):
             files[path] = text
     return files
 
@@ -135,7 +136,18 @@ def missing(project: Path, tables: Sequence[SeenTable], seen: Sequence[SeenTable
     files = files_of_sources(tables if seen is None else seen)
     for table in tables:
         files |= files_of(table)
-    return {path: text for path, text in files.items() if not (project / path).exists()}
+    return not_there(project, files)
+
+
+def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """Those of the files that the project lacks; those of a model that stands in another folder it has."""
+    models = {file.stem: file.parent for file in (project / "models").rglob("*.sql")}
+    return {
+        path: text
+        for path, text in files.items()
+        if not (project / path).exists()
+        and (not path.startswith("models/") or models.get(Path(path).stem) in (None, (project / path).parent))
+    }
 
 
 def differences(project: Path, tables: Sequence[SeenTable], beside: Mapping[str, str] | None = None) -> str:

@@ -25,6 +25,7 @@ from spark_jobs.cli import main
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import as_declared, seen_tables
 from tests.projects import empty_project, forget_tables
 from tests.source import Column, Source, Table
 
@@ -36,11 +37,12 @@ NAMES = [
     "<script>alert(7)</script>", "line\nbreak: [x", "return\rfeed", "tab\there", "\u202eevil\u2066", "nul\x00l",
     "\x1b[2J\x1b]0;owned\x07", "\x85\u2028\x9b", "x" * 10_000, "", "%s %(x)s {0}", "select", "*", ".", "a.b", "😀", " ",
     "valid_from", "tidemark_valid_from", "POSITION", "op", "key", "exact_values", "1", "None", "-- {", "/*", "*/", "\\",
+    "# note", "#",
 ]  # fmt: skip
 KEY = ("ref('x')", "{% endraw %}{{ 7 * 7 }}{% raw %}", 'quo"te`tick\\')
 # Of each group Spark takes the names for one, whatever its letters are told apart by elsewhere.
 ALIKE = ["id", "ID", "ı d", "i d", "s", "ſ", "K", "\u212a", "σ", "ς", "Valid_To", "valid_to"]
-LATE = ["position", "valid_to", "", "Ref('x')", "late\x1b[2J{{ 7 * 7 }}${env:HOME}`", "${java.io.tmpdir}"]
+LATE = ["position", "valid_to", "# late", "", "Ref('x')", "late\x1b[2J{{ 7 * 7 }}${env:HOME}`", "${java.io.tmpdir}"]
 TABLE = "{{ 7 * 7 }}'; drop table x; --/../../x\n\x1b[2J\u202e<b>"
 LONG_TABLE = "t" * 10_000
 CONNECTOR = "{{ 7 * 7 }}\n- evil: <script>"
@@ -356,6 +358,14 @@ def test_columns_that_no_model_declares_are_there(built: Built) -> None:
 def test_columns_that_spark_takes_for_one_are_told_apart(built: Built) -> None:
     rows = [by_field(built.tables["alike"], row["after"]) for row in built.rows("alike", "changes")]
     assert sorted(rows, key=lambda row: str(row["id"])) == [{name: f"{n} {name}" for name in ALIKE} for n in (1, 2)]
+
+
+def test_scaffolding_again_names_columns_as_they_are(built: Built) -> None:
+    seen = {table.feed: table for table in seen_tables(built.spark, built.places)}
+    for name in ("columns", "alike", "values"):
+        table = as_declared(seen[built.tables[name].feed], built.tables[name])
+        assert {*table.row} == {*built.rows(name, "changes")[0]["after"].asDict()}, name
+        assert table.key == built.tables[name].key, name
 
 
 def test_no_value_goes_missing(built: Built) -> None:

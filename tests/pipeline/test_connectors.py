@@ -17,6 +17,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
+from spark_jobs.cli import main
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
@@ -309,3 +310,44 @@ def test_the_log_says_which_user_of_oracle_made_a_change(built: Built) -> None:
     assert users == [None, None, *["SHOP"] * 9]
     assert {row["source_fields"]["user_name"] for row in built.log("cn_lob")} == {None}
     assert "source_fields" not in built.log("cn_sqlserver")[0]
+
+
+def order_of(database: str, offset: int) -> str:
+    """A row of the table `dbo.orders` of one of several databases that a connector reads."""
+    source = {
+        "connector": "sqlserver", "name": "cn_tenants", "db": database, "schema": "dbo", "table": "orders",
+        "ts_ms": 1_709_287_200_123, "snapshot": "true", "commit_lsn": "00000025:00000d98:00a2",
+    }  # fmt: skip
+    value = {"op": "r", "ts_ms": 1_709_287_200_123, "source": source, "before": None, "after": {"id": 1}}
+    return json.dumps({
+        "topic": f"cn_tenants.{database}.dbo.orders", "partition": 0, "offset": offset, "key": '{"id": 1}',
+        "value": json.dumps(value),
+    }) + "\n"  # fmt: skip
+
+
+def test_tables_of_two_databases_are_scaffolded_as_two_and_what_was_edited_stays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    project = empty_project(tmp_path / "project")
+    scaffold = ["scaffold", "--project-dir", str(project)]
+    places = Places.of(project)
+    land(spark, places, "tenant1", order_of("tenant1", 0), ())
+    assert main(scaffold) == 0
+    listed = project / "models/ops/cn_tenants_transactions.sql"
+
+    land(spark, places, "tenant2", order_of("tenant2", 0), ())
+    assert main(scaffold) == 0
+    names = {table.feed: table.name for table in captured_tables(places) if table.source_name == "cn_tenants"}
+    assert len(names) == 2
+    assert all(f"'{name}_changes'" in listed.read_text() for name in names.values())
+
+    moved = project / "models" / listed.name
+    listed.rename(moved)
+    assert main(scaffold) == 0
+    assert not listed.exists()
+
+    edited = moved.read_text().replace("cn_tenants__dbo__orders_changes", "orders_changes")
+    listed.write_text(edited)
+    moved.unlink()
+    assert main(scaffold) == 0
+    assert listed.read_text() == edited

@@ -203,6 +203,13 @@ def without(*names: str) -> Row:
     return {"value": made["value"], "key": made["key"]}
 
 
+def with_op_in_a_header() -> Row:
+    """A flattened row whose deletes would be tombstones with no more than `__op` beside them."""
+    made = flattened(life("fm_lacking")[3], deletes="tombstone")
+    assert made is not None
+    return {"value": made["value"], "key": made["key"], "headers": [{"key": "__op", "value": "u"}]}
+
+
 def payload_first() -> Row:
     """A flattened row whose schema stands behind it."""
     schema, payload = parts_of(without()["value"])
@@ -261,6 +268,9 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
             topic("fm_bad.deletes", {"value": json.dumps({"id": 1, "__op": "c", "__table": "t"})}),
             "flattened-without-fields",
             "lacks __source_connector, __source_name, __source_db, __source_ts_ms, __deleted",
+        ),
+        "fm_bad.header": (
+            topic("fm_bad.header", with_op_in_a_header()), "flattened-without-fields", "lacks __deleted: have",
         ),
         "fm_bad.bare": (topic("fm_bad.bare", {"value": '{"field1": "newvalue1"}'}), "no-envelope", "add.fields"),
     }  # fmt: skip

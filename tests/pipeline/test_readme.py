@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from dbt.cli.main import dbtRunner
 from pyspark.sql import SparkSession
 
 from spark_jobs.cli import main
-from spark_jobs.declarations import run_dbt
-from spark_jobs.places import Places
 from tests.projects import PROJECT, empty_project, forget_tables
 
 README = (PROJECT / "README.md").read_text()
@@ -56,7 +55,7 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("TIDEMARK_LAKEHOUSE", "lakehouse")
+        patch.delenv("TIDEMARK_LAKEHOUSE")
         yield folder
     forget_tables(spark)
 
@@ -67,7 +66,8 @@ def run(command: str) -> int:
     if program == ".venv/bin/tidemark":
         return main(arguments)
     if program == ".venv/bin/dbt":
-        return 0 if run_dbt(Places.of(), arguments).success else 1
+        # By hand it knows no more than the environment and the folder.
+        return 0 if dbtRunner().invoke(arguments).success else 1
     return subprocess.run(command, shell=True, check=False).returncode  # noqa: S602 - it is the README's own
 
 

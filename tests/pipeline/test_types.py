@@ -3,8 +3,9 @@
 The tables in `tests/types` have a line for each case: the lines of the facts that say so, how a value is encoded, the
 Spark type, and the value it becomes or, where the type can't hold it, its exact text. Names of semantic types are
 short: `time.` and `data.` stand for io.debezium's, `connect.` for org.apache.kafka.connect.data; `Decimal(2,10)` has
-scale and precision. A line of `modes` can end with the type that scaffolding declares; `guessed` has values without a
-schema, and the type that it takes them for.
+scale and precision. The type in `described` is what scaffolding declares; behind `>` stand a type and an encoding that
+people declare instead. A line of `modes` can end with the type that scaffolding declares; `guessed` has values without
+a schema, and the type that it takes them for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from docs.generate import returned
 from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.landing.shapes import SEMANTIC_TYPES, UNSIGNED
 from spark_jobs.places import Places
 from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, seen_tables
@@ -129,6 +132,12 @@ def cases(name: str, of_column: slice, value: int) -> list[Case]:
 
 DESCRIBED = cases("described", slice(1, 3), 5)
 UNDESCRIBED = cases("undescribed", slice(1, 3), 4)
+# Column → the type that scaffolding declares, and what is declared.
+OF_DESCRIBED = {
+    case.column: (kind.split(" > ")[0], kind.split(" > ")[-1])
+    for case in DESCRIBED
+    for kind in [case.told.split(" | ")[4]]
+}
 MODES = lines("modes")
 GUESSED = lines("guessed")
 
@@ -144,7 +153,8 @@ def written(source: Source, told: Iterable[Case]) -> str:
 
 def rows_with(told: Sequence[Case]) -> list[dict[str, Any]]:
     """The rows that hold the cases, NULL where a column has no more."""
-    rows = [{"id": number, **dict.fromkeys(case.column for case in told)} for number in range(9)]
+    most = max(case.row for case in told)
+    rows = [{"id": number, **dict.fromkeys(case.column for case in told)} for number in range(most + 1)]
     for case in told:
         rows[case.row][case.column] = case.mark
     return [row for row in rows if any(value is not None for name, value in row.items() if name != "id")]
@@ -212,6 +222,8 @@ def guessed() -> str:
 def declared(table: SeenTable) -> SeenTable:
     """A table's models as people declare them, where records don't tell."""
     types = {"id": ["int", ""]}
+    if table.source == "ty":
+        types |= {name: f"{kind}, ".split(", ")[:2] for name, (_, kind) in OF_DESCRIBED.items()}
     types |= {case.column: case.told.split(" | ")[1:3] for case in UNDESCRIBED if table.source == "tu"}
     types |= {f"c{number}": [cells[1], ""] for number, cells in enumerate(MODES) if table.source == "to"}
 
@@ -249,17 +261,16 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     land(spark, places, "types", "".join([described(), undescribed(), modes(), guessed(), *captured]), {"ty", *JUDGED})
     seen = {table.name: table for table in seen_tables(spark, places)}
     for table in seen.values():
-        if table.source in ("tu", "to"):
+        if table.source in ("ty", "tu", "to"):
             write(places.project, missing(places.project, [table]) | files_of(declared(table)), "w")
     run_models(places, "--exclude", "tag:layer:ops", "config.materialized:current")
     return Built(places, seen, {table.name: table for table in captured_tables(places)})
 
 
 def test_scaffolding_declares_the_type_that_holds_every_encoding(built: Built) -> None:
-    declared_types = {column["name"]: column["type"] for column in built.tables["ty__public__described"].columns}
-    expected = {case.column: case.told.split(" | ")[4] for case in DESCRIBED}
+    types = {column.name: column.type for column in built.seen["ty__public__described"].columns}
 
-    assert {name: kind for name, kind in declared_types.items() if name != "id"} == expected
+    assert types == {"id": "int", **{name: kind for name, (kind, _) in OF_DESCRIBED.items()}}
 
 
 def test_scaffolding_declares_the_type_that_reads_both_modes(built: Built) -> None:
@@ -302,12 +313,22 @@ def test_a_mode_that_changes_in_the_middle_of_a_topic_makes_no_version(built: Bu
     assert [{line: value for line, value in one.items() if value != held[0][line]} for one in held[1:]] == []
 
 
+def test_decoding_knows_the_semantic_types_that_landing_knows() -> None:
+    decode = "macros/types/decode.sql"
+    known = {*returned(decode, "plain_encodings")}
+    for kind in ("number", "text", "moment", "date", "binary"):
+        known |= {*returned(decode, "readings", kind)}
+
+    assert {name for name in known if "." in name} == {*SEMANTIC_TYPES} - {UNSIGNED}
+
+
 def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built) -> None:
     told = fields(spark, built.places, list(built.tables.values()))
 
     assert {name: one.unknown_types for name, one in told.items() if one.unknown_types} == {
         "ty__public__described": (
-            "com.example.Colour", "com.example.Opaque", "com.example.Ticks", "com.example.Vector",
+            "com.example.Colour", "com.example.DecimalText", "com.example.Opaque", "com.example.Ticks",
+            "com.example.Vector",
         )
     }  # fmt: skip
 
