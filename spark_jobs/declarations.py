@@ -184,12 +184,7 @@ def _model(places: Places, node: Any) -> Model:
 
 @contextmanager
 def _environment(places: Places) -> Iterator[None]:
-    wanted = {
-        "TIDEMARK_JARS": str(places.project / ".jars"),
-        "TIDEMARK_LOG4J": str(places.project / "conf" / "log4j2.properties"),
-        **{name: os.environ[name] for name in ("TIDEMARK_JARS", "TIDEMARK_LOG4J") if name in os.environ},
-        **places.environment(),
-    }
+    wanted = places.files(os.environ) | places.environment()
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

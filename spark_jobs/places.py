@@ -67,6 +67,11 @@ class Places:
         usual = profile(self.project, {**os.environ, "TIDEMARK_TARGET": ""})["target"]
         return "" if self.target == usual else f" --target {self.target}"
 
+    def files(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The variables by which dbt and Spark find the project's jars and logging, whatever folder they run in."""
+        usual = {"TIDEMARK_JARS": ".jars", "TIDEMARK_LOG4J": "conf/log4j2.properties"}
+        return {name: environ.get(name) or str(self.project / file) for name, file in usual.items()}
+
     @property
     def is_folder(self) -> bool:
         """Whether the lakehouse is a folder; else it is on an object store."""
@@ -127,4 +132,5 @@ def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _absolute(root: Path, place: str) -> str:
-    return place.rstrip("/") if "://" in place else str((root / place).resolve())
+    # As dbt spells it, which follows no links.
+    return place.rstrip("/") if "://" in place else os.path.abspath(root / place)  # noqa: PTH100

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -48,9 +49,7 @@ def java() -> str:
 
 def settings(places: Places) -> dict[str, str]:
     """Spark's settings of the places' target in `profiles.yml`, with the places of this project filled in."""
-    environ = os.environ | places.environment()
-    environ.setdefault("TIDEMARK_JARS", str(places.project / ".jars"))
-    environ.setdefault("TIDEMARK_LOG4J", str(places.project / "conf" / "log4j2.properties"))
+    environ = os.environ | places.environment() | places.files(os.environ)
     said = profile(places.project, environ)
     options = said["outputs"]["local"]["server_side_parameters"]
     if not places.is_local:
@@ -77,6 +76,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
             " fetches it."
         )
     os.environ.update(places.environment())
+    # Another Spark of this machine is none of ours.
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     if places.is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder
@@ -127,7 +128,7 @@ def require_free_catalog(places: Places) -> None:
     except BlockingIOError as error:
         raise Busy(
             f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and an"
-            " embedded one admits one at a time. Wait for it to end, or set TIDEMARK_CATALOG to another folder."
+            " embedded one admits one at a time. Wait for it to end."
         ) from error
     except OSError as error:
         raise Fault(

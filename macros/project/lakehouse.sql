@@ -2,10 +2,11 @@
 {% macro lakehouse(layer) -%}
     {%- set at = namespace(place=modules.re.sub('/+$', '', env_var('TIDEMARK_LAKEHOUSE', '') or 'lakehouse')) -%}
     {%- if '://' not in at.place -%}
-        {#- Of what dbt tells a macro this alone says where the project is, as it was typed. -#}
-        {%- for folder in [invocation_args_dict.project_dir | string, env_var('PWD', '')] -%}
-            {%- set at.place = at.place if at.place.startswith('/') else folder ~ '/' ~ at.place -%}
-        {%- endfor -%}
+        {%- if not at.place.startswith('/') -%}
+            {#- Of what dbt tells a macro this alone says where the project is, as it was typed. -#}
+            {%- set at.place = invocation_args_dict.project_dir ~ '/' ~ at.place -%}
+        {%- endif -%}
+        {%- if not at.place.startswith('/') -%}{%- set at.place = env_var('PWD') ~ '/' ~ at.place -%}{%- endif -%}
         {%- set at.place = plain_path(at.place) -%}
     {%- endif -%}
     {{ at.place }}/{{ layer_schema(layer) }}

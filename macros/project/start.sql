@@ -4,12 +4,16 @@
 -#}
 {% macro tidemark_start() -%}
     {%- if execute and flags.WHICH in ('run', 'build', 'test', 'source', 'freshness', 'retry', 'compile', 'show', 'generate') -%}
+        {%- if invocation_args_dict.get('defer') -%}
+            {{ exceptions.raise_compiler_error(
+                '--defer was asked for, and a history goes on from its own log: an environment begins with a build of everything'
+                ~ ' (docs/cluster.md). Leave --defer out.'
+            ) }}
+        {%- endif -%}
         {%- do make_schemas() -%}
         {%- do keep_settings() -%}
-        {%- if layer_schema('silver') != 'silver' -%}
-            {#- Where bronze is another environment's, this fails rather than make it. -#}
-            {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
-        {%- endif -%}
+        {#- Bronze is landed: where it isn't, in a shell that lacks TIDEMARK_LAKEHOUSE for one, this fails rather than make it. -#}
+        {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
         {%- do run_query(
             'create table if not exists bronze.records using delta location '
             ~ text_literal(lakehouse('bronze') ~ '/records')
@@ -128,7 +132,8 @@
     {%- if known != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(
             'The catalog knows the tables of another lakehouse: bronze.records is ' ~ known ~ ' there, and not ' ~ wanted
-            ~ '. Set TIDEMARK_CATALOG to a folder of its own for this lakehouse; what is in a catalog, a build makes anew.'
+            ~ '. Where it is the same lakehouse, moved or spelled otherwise, `tidemark catalog` tells the catalog. Else set'
+            ~ ' TIDEMARK_CATALOG to a folder of its own for this one; what is in a catalog, a build makes anew.'
         ) }}
     {%- endif -%}
 {%- endmacro %}

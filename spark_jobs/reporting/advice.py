@@ -30,7 +30,8 @@ def next_steps(evidence: Evidence) -> list[Step]:
             )
         )
     if evidence.dbt and evidence.dbt.failed:
-        steps.append(Step(f"{evidence.dbt.failed} nodes of dbt failed; once their cause is gone:", "dbt retry"))
+        why = f"{evidence.dbt.failed} nodes of dbt failed; once their cause is gone:"
+        steps.append(Step(why, f"tidemark build{evidence.target}"))
     pending = sum(one.pending for one in evidence.accounts)
     if pending:
         steps.append(Step(f"{pending} landed records are in no table yet.", f"tidemark build{evidence.target}"))

@@ -310,5 +310,5 @@ def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) ->
 
     assert ended.stdout == ""
     is_one_sentence(
-        Said(ended.returncode, ended.stdout, ended.stderr), 4, "held by another process", "TIDEMARK_CATALOG"
+        Said(ended.returncode, ended.stdout, ended.stderr), 4, "held by another process", "Wait for it to end"
     )
