@@ -1,9 +1,10 @@
 {#-
   The events of outbox topics, as EventRouter writes them: one row an event, its payload typed by declaration.
 
-  An event is told by its id, which is in a header; delivered again it is the same one, and the delivery with the lowest
-  partition and offset counts (as R3 has it for changes). One without an id repeats nothing. What the payload is, the application decides: text of any kind,
-  JSON, or JSON in a text; `payload` has it as text, and the declared columns are fields of it where it is a JSON object.
+  An event is told by its id, which is in a header, with its key and value; delivered again it is the same one, and the delivery
+  with the lowest partition and offset counts (as R3 has it for changes). One without an id repeats nothing. What the payload is,
+  the application decides: text of any kind, JSON, or JSON in a text; `payload` has it as text, and the declared columns are
+  fields of it where it is a JSON object.
 
   Args:
       topics: the Kafka topics
@@ -53,7 +54,7 @@ told as (
     select
         *,
         {{ json_string(header_text('id')) }} as event_id,
-        {{ json_string(valid_text('key')) }} as aggregate_id,
+        {{ json_string(without_schema(valid_text('key'))) }} as aggregate_id,
         {{ json_string(header_text('type')) }} as event_type,
         {{ json_string('nullif(' ~ valid_text('value') ~ ", 'null')") }} as payload
     from {{ lakehouse_table('bronze', 'records') }}
@@ -65,7 +66,11 @@ ranked as (
 
     select
         *,
-        {{ delivery_of('event_id, if(event_id is null, struct(source_label, topic, `partition`, `offset`, content_hash), null)') }} as delivery
+        -- where an emptied table counts from one, an id comes again with another event
+        {{ delivery_of(
+            'topic, event_id, sha2(key, 256), sha2(value, 256),'
+            ~ ' if(event_id is null, struct(source_label, `partition`, `offset`, content_hash), null)'
+        ) }} as delivery
     from told
 
 ),
@@ -124,5 +129,16 @@ from typed
 
 {#- Expression: the text that JSON of one string spells; other text stays as it is. -#}
 {% macro json_string(text) -%}
-    if(startswith({{ text }}, '"'), coalesce(from_json(concat('[', {{ text }}, ']'), 'array<string>')[0], {{ text }}), {{ text }})
+    {%- set strings = "from_json(concat('[', " ~ text ~ ", ']'), 'array<string>')" -%}
+    if(startswith({{ text }}, '"'), coalesce(if(size({{ strings }}) = 1, {{ strings }}[0], null), {{ text }}), {{ text }})
+{%- endmacro %}
+
+
+{#- Expression: JSON text without the schema that JsonConverter puts around it; other text stays as it is. -#}
+{% macro without_schema(text) -%}
+    if(
+        array_sort(json_object_keys({{ text }})) = array('payload', 'schema'),
+        get_json_object({{ text }}, '$.payload'),
+        {{ text }}
+    )
 {%- endmacro %}

@@ -84,10 +84,18 @@
         and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
         {{ return(scope) }}
     {%- endif -%}
-    {%- set told = run_query(
-        'select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' where ' ~ is_boundary(source_name, feeds) ~ ' limit 1'
-    ) -%}
-    {%- if not told | length and streamed_changes(feeds) -%}
+    {%- set partitions = run_query(
+        'select count(distinct `partition`) from ' ~ lakehouse_table('bronze', 'records') ~ ' where '
+        ~ is_boundary(source_name, feeds)
+    )[0][0] -%}
+    {%- if partitions > 1 -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': `consistent: true` was asked for ' ~ source_name ~ ', and topic '
+            ~ transaction_topic(source_name, feeds) ~ ' has records in ' ~ partitions ~ ' partitions, so that nothing tells in'
+            ~ ' which order transactions began. Give that topic one partition, and name it anew (`topic.transaction` at the'
+            ~ ' connector, `transaction_topic` here), or take `consistent` out of `vars: tidemark: sources: ' ~ source_name ~ '`.'
+        ) }}
+    {%- elif not partitions and streamed_changes(feeds) -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': `consistent: true` was asked for ' ~ source_name ~ ', and no record of topic '
             ~ transaction_topic(source_name, feeds) ~ ' says which transactions are complete. Set '

@@ -299,6 +299,12 @@ EVENTS = [
     # Events without an id are no deliveries of one another.
     {"key": "8", "headers": [{"key": "id", "value": None}], "value": "the same"},
     {"key": "8", "headers": [{"key": "id", "value": None}], "value": "the same"},
+    # The table was emptied, and counts from one.
+    {"key": "9", "headers": [{"key": "id", "value": "e-1"}], "value": '"Smith","John",42'},
+    {
+        "key": '{"schema": {"type": "string", "optional": false}, "payload": "10000"}',
+        "headers": [{"key": "id", "value": "e-10"}], "value": "{}",
+    },
 ]  # fmt: skip
 
 
@@ -546,6 +552,7 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
         ("e-1", "Order", "1", "made"), ("e-2", "Order", "2", None), ("e-3", "Order", "3", None),
         ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
         ("e-7", "Order", "7", None), (None, "Order", "8", None), (None, "Order", "8", None),
+        ("e-1", "Order", "9", None), ("e-10", "Order", "10000", None),
     ]  # fmt: skip
     assert [(one["id"], one["customerId"], one["total"]) for one in events[:2]] == [
         (1, 123, Decimal("39.98")),
@@ -556,6 +563,7 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert events[4]["id"] == 5
     assert (events[5]["payload"], events[5]["price"]) == (f'{{"id": 6, "price": {AMOUNT}}}', Decimal(AMOUNT))
     assert events[6]["payload"] is None
+    assert events[9]["payload"] == '"Smith","John",42'
 
 
 def waiting(
