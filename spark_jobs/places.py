@@ -114,10 +114,19 @@ def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         ) from error
     engine = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - YAML, and no page
     engine.filters["as_number"] = int
+
+    # YAML first, then each text of it, as dbt does: what a variable holds is no YAML.
+    def rendered(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: rendered(value) for name, value in part.items()}
+        if isinstance(part, list):
+            return [rendered(value) for value in part]
+        if isinstance(part, str):
+            return engine.from_string(part).render(env_var=lambda name, default="": environ.get(name, default))
+        return part
+
     try:
-        said: dict[str, Any] = yaml.safe_load(
-            engine.from_string(text).render(env_var=lambda name, default="": environ.get(name, default))
-        )["tidemark"]
+        said: dict[str, Any] = rendered(yaml.safe_load(text)["tidemark"])
         for name, output in said["outputs"].items():
             if lacking := {"method", "schema"} - {*output}:
                 raise UsageError(

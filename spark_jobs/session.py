@@ -106,7 +106,7 @@ def require_thrift_server(places: Places) -> None:
         return
     said = profile(places.project, os.environ)["outputs"][places.target]
     try:
-        socket.create_connection((said["host"], said["port"]), timeout=10).close()
+        socket.create_connection((said["host"], int(said["port"])), timeout=10).close()
     except OSError as error:
         raise Fault(
             f"The Thrift Server of target {places.target} doesn't answer at {said['host']}:{said['port']} ({error})."

@@ -16,7 +16,7 @@ from spark_jobs import logs
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing.land import in_even_parts, record_files
 from spark_jobs.lock import layout_of, open_lakehouse, writing
-from spark_jobs.places import Places
+from spark_jobs.places import Places, profile
 from spark_jobs.scaffolding.write import write
 from tests.projects import PROJECT
 
@@ -132,6 +132,22 @@ def test_a_profile_that_can_not_be_read_is_told_in_a_sentence(
     with pytest.raises(UsageError, match=r"profiles\.yml") as told:
         Places.of(project, environ)
     assert said in str(told.value)
+
+
+def test_what_a_variable_holds_is_no_part_of_a_profile(project: Path) -> None:
+    """`make setup` hands Java options with quoted paths; a folder may be called as YAML or Jinja spells things."""
+    said = {
+        "TIDEMARK_JAVA_OPTIONS": r'-Done="a b" -Dtwo=C:\temp',
+        "TIDEMARK_LOG4J": "a: b # {{ no }}",
+        "TIDEMARK_JARS": "[]",
+    }
+
+    read = profile(project, said)["outputs"]["local"]["server_side_parameters"]
+
+    options = read["spark.driver.extraJavaOptions"]
+    assert options.endswith(said["TIDEMARK_JAVA_OPTIONS"])
+    assert f'-Dlog4j2.configurationFile="{said["TIDEMARK_LOG4J"]}"' in options
+    assert read["spark.jars"].startswith("[]/")
 
 
 def test_all_cores_have_as_many_parts_of_a_large_file_as_any_other(spark: SparkSession, tmp_path: Path) -> None:
