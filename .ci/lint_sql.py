@@ -52,15 +52,25 @@ class _ReturnError(Exception):
     """What dbt's `return` leaves a macro with."""
 
 
+class _Numbers:
+    """A row of one number, by place or by name."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __getitem__(self, place: int | str) -> int:
+        return self._number
+
+
 class _Answer:
     """What the catalog says to a question: one row of numbers when asked for one, and rows to go through."""
 
     def __init__(self, number: int, rows: Sequence[Sequence[str]] = ()) -> None:
         self._rows = rows
         self.columns = [SimpleNamespace(values=lambda: [number])]
-        self._row = [number] * 20
+        self._row = _Numbers(number)
 
-    def __getitem__(self, index: int) -> list[int]:
+    def __getitem__(self, index: int) -> _Numbers:
         return self._row
 
     def __iter__(self) -> Iterator[Sequence[str]]:

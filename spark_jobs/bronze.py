@@ -76,6 +76,8 @@ TABLES = {
     "shapes": (SHAPES, [], "feed, batch_id"),
     "records": (RECORDS, ["feed"], "batch_id, topic, `partition`, `offset`"),
 }
+# What is wrong with another table of bronze that isn't there.
+GONE = "it is gone, and bronze.records is there"
 # ByLogicalTableRouter adds it to the keys of rows from several tables; no row has it.
 ROUTER_FIELD = "__dbz__physicalTableIdentifier"
 # Tables of Tidemark's own in ops that no model builds; the next run begins them anew.
@@ -89,15 +91,15 @@ def ensure(spark: SparkSession, places: Places) -> None:
 
     Raises:
         UsageError: It is another's, and not there yet.
-        Fault: A table has files and no log: made anew, it would hide them.
+        Fault: A table has files and no log, or is gone from beside the records: made anew, it would hide that.
     """
     for name in BOOKS:
         clear(spark, places.table("ops", name))
+    made = _made(spark, places)
     if places.reads_only:
-        is_ready(spark, places)
         return
     for name, (columns, partitions, pruned_by) in TABLES.items():
-        if not _is_made(spark, places, name):
+        if name not in made:
             location = places.table("bronze", name)
             clear(spark, location)
             partitioned = f"partitioned by ({', '.join(partitions)})" if partitions else ""
@@ -109,9 +111,16 @@ def ensure(spark: SparkSession, places: Places) -> None:
 
 def is_ready(spark: SparkSession, places: Places) -> bool:
     """Whether all of bronze's tables are there; it makes none. Raises what `ensure` does."""
+    return len(_made(spark, places)) == len(TABLES)
+
+
+def _made(spark: SparkSession, places: Places) -> list[str]:
     if places.reads_only and not is_table(spark, places.table("bronze", "records")):
         raise UsageError(f"Nothing was landed in {places.lakehouse} yet, and target {places.target} only reads it.")
-    return all(_is_made(spark, places, name) for name in TABLES)
+    made = [name for name in TABLES if _is_made(spark, places, name)]
+    if gone := [name for name in TABLES if name not in made and "records" in made]:
+        raise Fault(f"bronze.{gone[0]} is damaged: {GONE}. {remedy(places.table('bronze', gone[0]))}")
+    return made
 
 
 def _is_made(spark: SparkSession, places: Places, name: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import click
 
 from spark_jobs import __version__
-from spark_jobs.errors import TERMINATED, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import INTERRUPTED, TERMINATED, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line, visible
@@ -440,7 +440,8 @@ def tables(as_json: bool, project_dir: str, log_format: str) -> None:
         return
     for table in found:
         source = table["source"]
-        click.echo(on_one_line(f"{source['name']}.{source['schema'] or source['db']}.{source['table']}"))
+        parts = [source["name"], source["schema"] or source["db"], source["table"]]
+        click.echo(on_one_line(".".join(part for part in parts if part)))
         for kind in ("changes", "current", "history"):
             if table[kind]:
                 rows = "not built" if table[kind]["rows"] is None else f"{table[kind]['rows']} rows"
@@ -683,7 +684,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status if isinstance(status, int) else 0
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return UsageError.status

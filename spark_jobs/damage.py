@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.bronze import BOOKS, TABLES, is_of_log, remedy
+from spark_jobs.bronze import BOOKS, GONE, TABLES, is_of_log, remedy
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
@@ -74,9 +74,12 @@ def damages(spark: SparkSession, places: Places, *said: str) -> list[Damage]:
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     named = {table: text for text in said for table in blamed(places, text)}
+    there = {name for layer, name in delta_tables(places) if layer == "bronze"}
     found = []
     for layer, name in _tables(places):
         damage = damage_of(spark, places, layer, name)
+        if damage is None and layer == "bronze" and name not in there and "records" in there:
+            damage = Damage(layer, name, places.table(layer, name), GONE, has_log=False)
         if damage is None and (layer, name) in named:
             damage = Damage(layer, name, places.table(layer, name), _first_line(named[layer, name]), has_log=True)
         if damage is not None:

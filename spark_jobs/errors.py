@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # The exit status that a shell gives a process which SIGTERM ended.
 TERMINATED = 143
+# And of one that Ctrl-C ended.
+INTERRUPTED = 130
 
 
 class TidemarkError(Exception):

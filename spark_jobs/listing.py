@@ -40,7 +40,8 @@ def _listed(spark: SparkSession, table: CapturedTable, seen: Any) -> dict[str, A
         "source": {
             "name": seen["source_name"] if seen else table.source_name,
             "topics": seen["topics"] if seen else [],
-            **{name: seen[name] if seen else None for name in ("connector", "db", "schema", "table")},
+            **{name: seen[name] if seen else None for name in ("connector", "db", "schema")},
+            "table": seen["table"] if seen else table.source_table,
         },
         "key": list(table.key),
         "changes": _model(spark, table.changes),

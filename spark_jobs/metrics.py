@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from spark_jobs.reporting.report import LATEST
 
 # A store that is away is why a run failed, and was waited for.
 _PATIENCE = 2.0
+# A landing asks for all of its topics in one look: what it asked for so much earlier it asks for no more. Runs that
+# take turns at the topics of one label may lie between.
+_ASKED_NO_MORE = timedelta(hours=1)
 _OUTCOME = {
     "status": ("run_status", "Exit status of the last run: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy"),
     "failed_runs": ("run_failed_runs", "Runs that failed since the last good one"),
@@ -55,13 +58,11 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
     lags = _gauge(registry, "topic_lag_records", "Records of a Kafka topic that are still to land", *of_topic)
     waits = _gauge(registry, "topic_lag_seconds", "For how long at most the oldest of them has waited", *of_topic)
     looks = _gauge(registry, "topic_looked_at_timestamp_seconds", "When the broker was last asked of it", *of_topic)
-    for one in said["lag"]:
-        looked_at = datetime.fromisoformat(one["looked_at"]).replace(tzinfo=UTC)
+    for one, looked_at in _asked_for(said["lag"]):
         looks.labels(one["source_label"], one["topic"]).set(looked_at.timestamp())
-        if not one["is_gone"]:
-            lags.labels(one["source_label"], one["topic"]).set(one["records"])
-            if one["seconds"] is not None:
-                waits.labels(one["source_label"], one["topic"]).set(one["seconds"])
+        lags.labels(one["source_label"], one["topic"]).set(one["records"])
+        if one["seconds"] is not None:
+            waits.labels(one["source_label"], one["topic"]).set(one["seconds"])
     gaps = _gauge(registry, "topic_gap_records", "At least so many records were never landed", *of_topic, "reason")
     for one in said["gaps"]:
         at_least = max(one["to_offset"] - one["from_offset"], 1) if one["records"] is None else one["records"]
@@ -77,6 +78,19 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
             f"--metrics {file}: can't be written ({error.strerror}). The run itself went on; give this user the right"
             " to write there."
         ) from error
+
+
+def _asked_for(lags: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], datetime]]:
+    """The topics that landings still ask for, and when they last did."""
+    looks = [(one, datetime.fromisoformat(one["looked_at"]).replace(tzinfo=UTC)) for one in lags]
+    newest: dict[str, datetime] = {}
+    for one, looked_at in looks:
+        newest[one["source_label"]] = max(looked_at, newest.get(one["source_label"], looked_at))
+    return [
+        (one, looked_at)
+        for one, looked_at in looks
+        if not one["is_gone"] and newest[one["source_label"]] - looked_at <= _ASKED_NO_MORE
+    ]
 
 
 def _held(report: str | None) -> list[dict[str, Any]]:

@@ -67,6 +67,16 @@ class Places:
         usual = profile(self.project, {**os.environ, "TIDEMARK_TARGET": ""})["target"]
         return "" if self.target == usual else f" --target {self.target}"
 
+    @property
+    def bronze_option(self) -> str:
+        """The same for the target that writes the bronze of this one: the plain one of its method."""
+        if not self.reads_only:
+            return self.option
+        said = profile(self.project, os.environ)
+        plain = [name for name, one in said["outputs"].items() if one["schema"] == _PLAIN]
+        alike = [name for name in plain if (said["outputs"][name]["method"] == "session") == self.is_local]
+        return f" --target {(alike or plain or [said['target']])[0]}"
+
     def files(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The variables by which dbt and Spark find the project's jars and logging, whatever folder they run in."""
         usual = {"TIDEMARK_JARS": ".jars", "TIDEMARK_LOG4J": "conf/log4j2.properties"}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable
+from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.land import Landing, land_rows
 from spark_jobs.landing.record_files import OF_LINES
@@ -29,6 +29,8 @@ PROBLEMS = {
     "row_not_read": "its row after the change is no JSON object",
     "document_not_read": "its document, or what an update did to it, is no JSON object",
     "document_without_id": "its record's key has no field `id`",
+    "key_not_told": "neither its record's key nor its row has a column of the declared key: declare the key that the"
+    " source has now, and build again",
     "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again",
 }
 VALUES = ("key", "value", "headers", "line")
@@ -119,18 +121,38 @@ def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable
     return bool(feeds) and feeds <= {table.feed for table in tables if not table.sensitive}
 
 
+def _without_entry(entries: DataFrame, ids: Collection[str]) -> list[str]:
+    """The ids, or beginnings of them, that none of the entries has."""
+    [found] = entries.agg(*[F.count_if(F.col("quarantine_id").startswith(one)) for one in ids]).collect()
+    return [one for one, count in zip(ids, found, strict=True) if not count]
+
+
 def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str, at: datetime) -> Released:
     """Try the entries again, all of them or those named: what is understood now goes to bronze's records.
 
     An entry that is still not understood stays. So do lines: what could not be read of them is in no record, and the
     next landing of their file settles those that are no more in it.
+
+    Raises:
+        UsageError: An id is of no entry that can be released; then none was.
+        Fault: Spark could not read or write.
     """
     entries = bronze.read(spark, places, "quarantine").where("released_in is null")
     if ids:
-        wanted = F.lit(False)
-        for quarantine_id in ids:
-            wanted = wanted | F.col("quarantine_id").startswith(quarantine_id)
-        entries = entries.where(wanted)
+        if unknown := _without_entry(entries, ids):
+            problems = held(spark, places, captured_tables(places)).where(F.col("code").isin(*PROBLEMS))
+            is_problem = unknown[0] not in _without_entry(problems, unknown)
+            raise UsageError(
+                f"quarantine release {unknown[0]}: "
+                + (
+                    "a change that its table's log has and its model doesn't understand, which no release mends. Change"
+                    f" the declaration as `tidemark quarantine show {unknown[0]}` says, then `tidemark build`."
+                    if is_problem
+                    else "no entry that is held has that id. `tidemark quarantine list` names them."
+                )
+                + " Nothing was released."
+            )
+        entries = entries.where(reduce(Column.__or__, [F.col("quarantine_id").startswith(one) for one in ids]))
     is_line = F.col("topic").isNull() | F.col("line").isNotNull() | F.col("code").isin(*OF_LINES)
     records = entries.where(~is_line)
     rows = records.select(

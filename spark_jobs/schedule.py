@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -26,14 +27,13 @@ from pyspark.errors import PySparkException
 
 from spark_jobs import __version__, steps
 from spark_jobs.damage import LAYERS
-from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import INTERRUPTED, TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, record_files
 from spark_jobs.lock import writing
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
 from spark_jobs.places import Places
-from spark_jobs.reporting.liveness import DEAD
 from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:
@@ -41,11 +41,21 @@ if TYPE_CHECKING:
 
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
+    from spark_jobs.reporting.kafka import TopicLag
+    from spark_jobs.reporting.liveness import Pulse
 
 MEMORY = "run.json"
 _RECORDS = "bronze/records"
-# Of a project, what tables and reports are made by.
-_PROJECT = ("models", "macros", "expectations", "tests/dbt", "dbt_project.yml", "profiles.yml")
+_OFFSETS = "ops/kafka_offsets"
+# Of a project, what tables and reports are made by, beside the folders that dbt_project.yml names.
+_PROJECT = (
+    "expectations", "dbt_project.yml", "profiles.yml", "packages.yml", "dependencies.yml", "package-lock.yml",
+)  # fmt: skip
+# And those that it doesn't name.
+_FOLDERS = {
+    "model-paths": "models", "macro-paths": "macros", "test-paths": "tests", "seed-paths": "seeds",
+    "snapshot-paths": "snapshots", "packages-install-path": "dbt_packages",
+}  # fmt: skip
 # Each look at a broker or each build writes them, and no table is made of them.
 _NOT_NEWS = ("/kafka_offsets", "/_staged")
 # A process whose runs fail so often in a row may be what is wrong: whoever started it can start another.
@@ -144,7 +154,8 @@ class Memory:
     """What the last runs left in the lakehouse; lost or damaged, the next run does everything.
 
     `check_by` is the time from which silence alone is news: a connector, or a landing of topics, can be dead by then.
-    `records` is the version that `bronze.records` had, and `commit` tells it from another of that number.
+    `records` is the version that `bronze.records` had, and `commit` tells it from another of that number. `offsets` is
+    the version that `ops.kafka_offsets` had where every look in `lag` was old, so that the next is news; else None.
     """
 
     fingerprint: str | None = None
@@ -159,13 +170,14 @@ class Memory:
     lag: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     upkept_at: str | None = None
+    offsets: int | None = None
 
     @classmethod
     def of(cls, places: Places) -> Memory:
         """The memory of a lakehouse."""
         try:
-            # Older ones have none.
-            said = {"commit": None} | json.loads(Files.of(places).read(_memory(places)) or "")
+            # Older ones have none of these.
+            said = {"commit": None, "offsets": None} | json.loads(Files.of(places).read(_memory(places)) or "")
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
             is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))
             is_whole = is_it and _version(places, _RECORDS) >= memory.records
@@ -173,6 +185,27 @@ class Memory:
             return cls()  # what keeps a store from being read stops the run where it is told of
         # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
         return memory if is_whole else cls()
+
+    def watch(self, pulses: Sequence[Pulse], lags: Sequence[TopicLag], offsets: int, now: datetime) -> None:
+        """Keep what is news to come though no table changes: a silence too long, or the next look after it.
+
+        Args:
+            pulses: The pulses that the check found.
+            lags: The topics' lags that it found.
+            offsets: The version that `ops.kafka_offsets` had before the check.
+            now: The time, with its zone.
+        """
+        looks = [one.asked_at + _LANDING_IS_SILENT for one in lags if not one.is_gone]
+        ends = [one.last_sign + one.limit for one in pulses if one.limit is not None]
+        # A silence that was too long already says no more by going on.
+        ahead = [end for end in (*ends, *looks) if end > now]
+        self.check_by = min(ahead).isoformat() if ahead else None
+        self.offsets = offsets if looks and max(looks) <= now else None
+
+    def is_due(self, offsets: int, now: datetime) -> bool:
+        """Whether what `watch` kept has come."""
+        is_late = self.check_by is not None and now > datetime.fromisoformat(self.check_by)
+        return is_late or self.offsets not in (None, offsets)
 
     def store(self, places: Places, outcome: Outcome | None = None) -> None:
         """Keep it for the next run, with what this one saw; raises Fault where it can't be written."""
@@ -232,7 +265,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                 if Files.of(task.places).read(_memory(task.places)) is not None:
                     memory.store(task.places, outcome)
     except BaseException as error:
-        outcome.status, outcome.error = Fault.status, type(error).__name__
+        outcome.status = INTERRUPTED if isinstance(error, KeyboardInterrupt) else Fault.status
+        outcome.error = type(error).__name__
         raise
     finally:
         _tell(task, outcome, memory)
@@ -246,7 +280,7 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
     changed = [file for file, stamp in fresh.items() if not task.skips or known.get(file) != stamp]
     if changed:
         outcome.landed = steps.land(run, run.session(catalog=True), changed, task.source_label)
-        memory.files[task.source_label] = known | fresh
+        memory.files[task.source_label] = {one: known[one] for one in known if os.access(one, os.F_OK)} | fresh
     elif task.topics is not None:
         if _land_topics(task, run, outcome, task.topics, stop).is_stopped:
             outcome.status = 0 if stop is not None else TERMINATED
@@ -257,10 +291,11 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
             run.landed = outcome.landed  # they were looked for
     project = _project(task.places)
     bronze = _moving_bronze(task.places)
+    offsets = _version(task.places, _OFFSETS)
     if (
         task.skips
         and memory.fingerprint == _fingerprint(task.places, project, bronze)
-        and not _is_late(memory.check_by)
+        and not memory.is_due(offsets, datetime.now(UTC))
     ):
         outcome.skipped += ["build", "check"]
         return True
@@ -278,10 +313,7 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
     memory.report, memory.warnings = outcome.checked.report, list(outcome.checked.warnings)
     found = outcome.checked.evidence
-    ends = [one.last_sign + one.limit for one in found.pulses if one.limit is not None and one.state != DEAD]
-    looks = [datetime.fromisoformat(one.looked_at).replace(tzinfo=UTC) for one in found.lags]
-    ends += [end for end in (at + _LANDING_IS_SILENT for at in looks) if end > datetime.now(UTC)]
-    memory.check_by = min(ends).isoformat() if ends else None
+    memory.watch(found.pulses, found.lags, offsets, datetime.now(UTC))
     # Topics can be landed by another process.
     outcome.lag, outcome.gaps = [asdict(one) for one in found.lags], [asdict(one) for one in found.gaps]
     if failed is not None:
@@ -315,10 +347,6 @@ def _is_due(seconds: float | None, last: str | None) -> bool:
     return seconds is not None and (
         last is None or datetime.now(UTC) - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
     )
-
-
-def _is_late(check_by: str | None) -> bool:
-    return check_by is not None and datetime.now(UTC) > datetime.fromisoformat(check_by)
 
 
 def _land_topics(
@@ -385,13 +413,27 @@ def _commit(places: Places, table: str, version: int) -> str | None:
 def _project(places: Places) -> str:
     """A hash of what tables and reports are made by."""
     digest = hashlib.sha256()
-    for name in _PROJECT:
-        root = places.project / name
-        for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
+    for root in (places.project / name for name in (*_folders(places), *_PROJECT)):
+        # Local packages are links; dbt follows them, too.
+        found = (Path(folder) / name for folder, _, names in os.walk(root, followlinks=True) for name in names)
+        for file in sorted(found) if root.is_dir() else [root]:
             if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{file.relative_to(places.project)}\0".encode())
+                digest.update(f"{os.path.relpath(file, places.project)}\0".encode())
                 digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _folders(places: Places) -> list[str]:
+    """The folders of models, macros, packages and the like; the usual ones where dbt_project.yml can't be read."""
+    import yaml
+
+    try:
+        told = yaml.safe_load((places.project / "dbt_project.yml").read_text())
+    except (OSError, ValueError, yaml.YAMLError):
+        told = None
+    said = told if isinstance(told, dict) else {}
+    named = [said.get(name, usual) for name, usual in _FOLDERS.items()]
+    return [str(one) for those in named for one in (those if isinstance(those, list) else [those])]
 
 
 def _versions(places: Places, layers: Sequence[str]) -> list[str]:

@@ -324,7 +324,12 @@ def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], N
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:
-    """Accounting, expectations and the report of this run."""
+    """Accounting, expectations and the report of this run.
+
+    Raises:
+        UsageError: A suite can't be loaded, models can't be read, or another's bronze isn't there yet.
+        Fault: A table is damaged, Spark failed on one, or the report can't be written.
+    """
     from spark_jobs.declarations import declared_tables
     from spark_jobs.reporting.check import check
     from spark_jobs.reporting.run import RunSummary
@@ -341,7 +346,14 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
     )  # fmt: skip
     with run.stage("check"):
         declared = declared_tables(run.places)
-        return check(spark, run.places, declared.tables, summary, beside=declared.beside, sample_rows=sample_rows)
+        try:
+            bronze.is_ready(spark, run.places)  # what is gone would count as empty
+            return check(spark, run.places, declared.tables, summary, beside=declared.beside, sample_rows=sample_rows)
+        except (PySparkException, Py4JError) as error:
+            raise (
+                explained(spark, run.places, str(error))
+                or Fault(f"Spark could not check the tables: {first_cause(str(error))}. Nothing in them was changed.")
+            ) from error
 
 
 def _take_catalog(spark: SparkSession, places: Places) -> None:
@@ -349,6 +361,7 @@ def _take_catalog(spark: SparkSession, places: Places) -> None:
         spark.sql("show databases").collect()
     except (PySparkException, Py4JError) as error:
         raise Fault(
-            f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} It holds nothing that"
-            " the lakehouse doesn't: where no other process uses it, remove the folder; the next build makes it anew."
+            f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} Where no other process"
+            " uses it, move its folder `metastore` away: the next build makes it anew. It says where tables are and"
+            " holds none; those that others than Tidemark made have to be made known again."
         ) from error

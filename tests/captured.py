@@ -23,10 +23,8 @@ from tests.projects import declare_more, empty_project, forget_tables, microseco
 
 CAPTURES = Path(__file__).parent / "captures"
 
-# What records can't tell and people declare: the key that one column joined later, types that hold what a column held
-# before it was dropped or retyped, and how bare JSON encodes a decimal.
+# What records can't tell and people declare: the key that one column joined later, and how bare JSON encodes a decimal.
 KEYS = {"products": ("id",)}
-TYPES = {"legacy": "string", "active": "string"}
 ENCODED = ("balance", "decimal(12,2)", "org.apache.kafka.connect.data.Decimal:2")
 IN_BASE64 = ("random", "plain")
 # Current state is read from history: it is built where it is looked at.
@@ -76,9 +74,7 @@ def ordered(
 
 def declared(table: SeenTable, capture: str) -> dict[str, str]:
     """Path → text, of the models of a table, with what people have to declare."""
-    types = dict(TYPES) if name_of(table) in KEYS else {}
-    if any(part in capture for part in IN_BASE64):
-        types[ENCODED[0]] = ENCODED[1]
+    types = dict([ENCODED[:2]]) if any(part in capture for part in IN_BASE64) else {}
     columns = tuple(replace(column, type=types.get(column.name, column.type)) for column in table.columns)
     files = files_of(replace(table, key=KEYS.get(name_of(table), table.key), columns=columns))
     plain, told = "'{}': '{}'".format(*ENCODED), "'{}': {{'type': '{}', 'encoding': '{}'}}".format(*ENCODED)

@@ -344,6 +344,9 @@ def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Cha
         return None
     op, source = payload["op"], payload["source"]
     connector = CONNECTORS[source["connector"]]
+    if op == "t":
+        # What the last row of the binary log left behind.
+        source = {**source, "row": None}
     if op not in ("c", "r", "u", "d", "t") or (op in ("c", "r", "u") and payload.get("after") is None):
         raise ValueError(f"op {op} is unknown, or lacks its `after`")
     if op != "r" and connector.place(source) is None:
@@ -453,7 +456,9 @@ CONNECTORS: Final = {
 
 def _place_in_log(change: Change) -> tuple[Any, ...]:
     """R3: the position as the event gives it, the same in each delivery."""
-    place = tuple(change.source.get(name) for name in change.connector.identity)
+    # XStream names a change by its position, and has told the commit's number since 3.3 alone.
+    left_out = "commit_scn" if change.source.get("lcr_position") else None
+    place = tuple(change.source.get(name) for name in change.connector.identity if name != left_out)
     return _sequence(change.source) if place == (None,) else place
 
 
@@ -558,22 +563,44 @@ def _tells_commit(change: Change) -> bool:
     return change.connector is not _POSTGRESQL or change.op == "r" or change.source.get("sequence") is not None
 
 
+@dataclass
+class Reach:
+    """R5: how far some of a log's changes go: the highest, by its number, and the latest time."""
+
+    highest: Change | None = None
+    number: int = -1
+    latest: int = 0
+
+    def take(self, number: int, change: Change) -> None:
+        """Go on with one more change."""
+        self.latest = max(self.latest, change.time)
+        if self.highest is None or change.position >= self.highest.position:
+            self.highest, self.number = change, number
+
+    def is_beyond(self, change: Change) -> bool:
+        """Whether the change falls back behind these."""
+        return self.highest is not None and change.position < self.highest.position
+
+
 def _new_log(changes: list[Change]) -> Change | None:
     """R5: the change that begins a new log; None where there is one log.
 
     Somewhere behind it the position falls back, and time or server say that the change isn't late. The new log begins
-    with the first change behind the old one's highest position.
+    with the first change behind the old one's highest position. Streamed changes say where the old log was: a
+    snapshot's reads stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else.
     """
-    highest, latest, told = 0, changes[0].time, changes[0]
+    streamed, all_changes, servers = Reach(), Reach(), Reach()
     for number, change in enumerate(changes):
-        falls = change.position < changes[highest].position
-        servers = {_server(change), _server(told)} - {None}
-        if falls and ((change.time > latest and _tells_commit(change)) or len(servers) > 1):
-            return changes[highest + 1]
-        latest = max(latest, change.time)
-        highest = number if change.position >= changes[highest].position else highest
-        if _server(change) and (_server(told) is None or change.position >= told.position):
-            told = change
+        known = all_changes if streamed.highest is None else streamed
+        others = {_server(change), servers.highest and _server(servers.highest)} - {None}
+        is_later = change.time > known.latest and _tells_commit(change)
+        if known.is_beyond(change) and (is_later or len(others) > 1):
+            return changes[max(streamed.number, all_changes.number) + 1]
+        all_changes.take(number, change)
+        if change.op != "r":
+            streamed.take(number, change)
+        if _server(change):
+            servers.take(number, change)
     return None
 
 
@@ -650,6 +677,9 @@ class Walk:
         self.steps: defaultdict[Key, list[Step]] = defaultdict(list)
         self.rows: dict[Key, State] = {}
         self.last_known: dict[Key, State] = {}
+        self.relieved: dict[tuple[int, Key], Change] = {}
+        self.left: set[tuple[int, Key]] = set()
+        self.taken_along: dict[tuple[str | None, Key, Key | None], State] = {}
 
     def key_of(self, change: Change) -> Key:
         """The key of the row that the change is about."""
@@ -663,6 +693,7 @@ class Walk:
     def run(self, ordered: list[Change]) -> None:
         """Take every change of the table in order."""
         snapshots = _complete_snapshots(ordered, self.key_of)
+        self._pair(ordered)
         for change in ordered:
             if change.op == "t":
                 for key in list(self.rows):
@@ -672,21 +703,59 @@ class Walk:
             if id(change) in snapshots:
                 self._missing(change, self.rows.keys() - snapshots[id(change)])
 
+    def _moves(self, change: Change) -> tuple[Key | None, Key | None]:
+        """R14: the key that the change takes a row from, and the one that it brings a row to, where it does."""
+        key, old, new = self.key_of(change), self._named(change.old_key), self._named(change.new_key)
+        moved = self._named(self._whole_before(change)) if change.op == "u" else None
+        if moved is not None and moved != key:
+            return moved, key
+        return (
+            key if change.op == "d" and new is not None and new != key else None,
+            key if change.op in ("c", "u", "r") and old is not None and old != key else None,
+        )
+
+    def _pair(self, ordered: list[Change]) -> None:
+        """R14: find what brings a row to a key and is followed, in its transaction, by what takes one away."""
+        last: dict[Key, Change | None] = {}
+        for change in ordered:
+            taken, brought = self._moves(change)
+            if change.op == "t":
+                last.clear()
+            elif taken is not None:
+                arrival = last.get(taken)
+                if arrival and arrival.transaction is not None and arrival.transaction == change.transaction:
+                    self.relieved[id(arrival), taken] = change
+                last[taken] = None
+            if brought is not None:
+                last[brought] = change
+            elif change.op != "t" and taken is None:
+                last[self.key_of(change)] = None
+
     def _take(self, change: Change) -> None:
         """R9, R14: insert, update and read give a state, delete ends it; a key change does both, each half alone."""
-        key, before = self.key_of(change), self._whole_before(change)
-        old, new = self._named(change.old_key), self._named(change.new_key)
-        moved = self._named(before) if change.op == "u" else None
-        if moved is not None and moved != key:
-            self._note(moved, Step(change, "key_change", link=key, found=self._found(moved, before)))
-            self._note(key, Step(change, "key_change", self._filled(change, key, moved), moved))
-        elif change.op == "d" and new != key:
-            found = self._found(key, before)
-            self._note(key, Step(change, "key_change" if new else "delete", link=new, found=found))
+        key, before, old = self.key_of(change), self._whole_before(change), self._named(change.old_key)
+        taken, brought = self._moves(change)
+        if taken is not None:
+            self._leave(change, taken)
+        if brought is not None and brought in self.rows and (id(change), brought) in self.relieved:
+            self._leave(self.relieved[id(change), brought], brought)
+        if change.op == "u" and taken is not None:
+            self._note(key, Step(change, "key_change", self._filled(change, key, taken), taken))
+        elif change.op == "d" and taken is None and self._named(change.new_key) != key:
+            self._note(key, Step(change, "delete", found=self._found(key, before)))
         elif change.op != "d":
             found = self._found(key, before) if change.op == "u" else None
             label, link = self._label(change, key, old), old if old != key else None
             self._note(key, Step(change, label, self._filled(change, key, old), link, found))
+
+    def _leave(self, change: Change, key: Key) -> None:
+        """R14: a row leaves a key for another, once: a row that came before it left is the next one."""
+        if (id(change), key) not in self.left:
+            self.left.add((id(change), key))
+            link = self.key_of(change) if change.op == "u" else self._named(change.new_key)
+            found = self._found(key, self._whole_before(change))
+            self.taken_along[change.transaction, key, link] = self.last_known.get(key, {})
+            self._note(key, Step(change, "key_change", link=link, found=found))
 
     def _label(self, change: Change, key: Key, old: Key | None) -> str:
         if change.op == "r":
@@ -719,7 +788,8 @@ class Walk:
         """R7: unavailable values are those of the row before."""
         row = self.rows.get(key, {})
         if old is not None:
-            row = self.last_known.get(old) or self.last_known.get(key, {})
+            known = self.taken_along.get((change.transaction, old, key)) if change.transaction else None
+            row = known or self.last_known.get(old) or self.last_known.get(key, {})
         after = change.after or {}
         filled = {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
         for name in self.options.reselected:

@@ -127,9 +127,14 @@ class Source:
             return
         del table.rows[table.key_of(old)]
         table.rows[table.key_of(new)] = new
-        newkey, oldkey = ({name: row[name] for name in table.key} for row in (new, old))
-        self._add(table, "d", old, None, {"__debezium.newkey": newkey})
-        self._add(table, "c", None, self._seen(table, old, new), {"__debezium.oldkey": oldkey}, same_place=True)
+        self._move(table, old, new)
+
+    def swap(self, table: Table, one: Row, other: Row) -> None:
+        """An UPDATE that gives two rows each other's key, where doubled keys are looked for when it ends."""
+        for old, to in ((one, other), (other, one)):
+            new = {**old, **{name: to[name] for name in table.key}}
+            table.rows[table.key_of(new)] = new
+            self._move(table, old, new)
 
     def delete(self, table: Table, row: Row) -> None:
         """DELETE of a row."""
@@ -173,6 +178,11 @@ class Source:
     def lines(self, records: Sequence[Mapping[str, Any]] | None = None) -> str:
         """Records as lines of a record file."""
         return "".join(json.dumps(record) + "\n" for record in (self.records if records is None else records))
+
+    def _move(self, table: Table, old: Row, new: Row) -> None:
+        newkey, oldkey = ({name: row[name] for name in table.key} for row in (new, old))
+        self._add(table, "d", old, None, {"__debezium.newkey": newkey})
+        self._add(table, "c", None, self._seen(table, old, new), {"__debezium.oldkey": oldkey}, same_place=True)
 
     def _seen(self, table: Table, old: Row, new: Row) -> Row:
         """The new row as the log has it: a large value that did not change is left out."""

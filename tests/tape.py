@@ -4,7 +4,7 @@ A tape has `changes` and `history`, each a table of text: one line a change in t
 Columns of `changes` that can be left out:
 
     at       seconds of the source's clock; the number of the line
-    lsn      position in the log; ten times the number of the line; `none` for a read that tells none
+    lsn      position in the log; ten times the number of the line; `none` for a read that tells none, or `last` alone
     txn      transaction; the number of the line
     batch    the landing that brings it; 1
     before   the row's name before, where the tape's connector writes whole rows (MariaDB)
@@ -13,7 +13,7 @@ Columns of `changes` that can be left out:
     row      the row of its event in the binary log (MariaDB); 0
     last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first, `-` where
              the event has no `sequence`
-    commit   the commit's position (Oracle, SQL Server, Db2); the change's own
+    commit   the commit's position (Oracle, SQL Server, Db2); the change's own; `none` where the event tells none
     rs       Oracle's `rs_id`
     lcr, seq Oracle's `lcr_position` (XStream) and `txSeq` (LogMiner)
     serial   SQL Server's `event_serial_no`
@@ -140,7 +140,9 @@ class Tape:
         }
         if self.connector == "postgresql":
             if place is None:
-                return common | {"schema": "public", "lsn": None, "txId": None, "sequence": None}
+                last = line.get("last") or None
+                beside = last and json.dumps([last, str(int(last) + 20)])
+                return common | {"schema": "public", "lsn": None, "txId": None, "sequence": beside}
             last = line.get("last") or str(place)
             sequence = [
                 None if last == "null" else last,
@@ -160,7 +162,8 @@ class Tape:
         }
 
     def _committed(self, line: dict[str, str], place: int | None, transaction: int) -> dict[str, Any]:
-        commit = int(line["commit"]) if line.get("commit") else place
+        number = line.get("commit")
+        commit = None if number == "none" else int(number) if number else place
         if self.connector == "oracle":
             is_read = line["op"] == "r"
             told = {name: line.get(column) or None for name, column in _ORACLE_ORDER.items()}

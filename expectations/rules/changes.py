@@ -16,7 +16,7 @@ from expectations.rules.law import WARNING, Law
 class ExpectChangesToHaveTheirKey(Law):
     """The row's identity; a truncate is of the whole table and has none."""
 
-    description: str = "Every change of a row that is understood has all columns of its key."
+    description: str = "Every change of a row that is understood has a key that is not NULL."
     broken = "op <> 't' and problem is null and lacks_key"
 
 
@@ -56,19 +56,19 @@ class ExpectChangeTimesToBePlausible(Law):
 
 
 class ExpectStreamedChangesToNameTheirTransaction(Law):
-    """R11: without a transaction each change stands alone."""
+    """R11: without a transaction each change stands alone. MongoDB names none of an operation on one document."""
 
     usual_severity = WARNING
     description: str = "Every streamed change names its transaction, so that only committed states are versions (R11)."
-    broken = "op <> 'r' and transaction_id is null"
+    broken = "op <> 'r' and transaction_id is null and not has_documents"
 
 
 class ExpectValuesToBeAvailable(Law):
-    """R7: filled from earlier states, at the price of needing them."""
+    """R7: filled from earlier states, at the price of needing them. An update of a document tells its changes alone."""
 
     usual_severity = WARNING
     description: str = "No change leaves a value out as unchanged (the placeholder of R7)."
-    broken = "size(unavailable_columns) > 0"
+    broken = "size(unavailable_columns) > 0 and not has_documents"
 
 
 LAWS = (
@@ -92,6 +92,7 @@ def findings(frames: Frames) -> list[DataFrame]:
         {
             "lacks_key": lacks(F.col("key"), frames.table.key) if is_keyed else F.lit(False),
             "has_after": F.col("after").isNotNull(),
+            "has_documents": F.lit("document" in frames.changes.columns),
         }
     )
     place = as_json({name: F.col(name) for name in ("topic", "partition", "offset")})

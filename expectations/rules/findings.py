@@ -51,8 +51,8 @@ def as_json(fields: dict[str, Column]) -> Column:
 
 
 def lacks(identity: Column, names: Iterable[str]) -> Column:
-    """Whether any column of a key is NULL."""
-    return reduce(Column.__or__, [identity.getField(name).isNull() for name in names], identity.isNull())
+    """Whether a key has no value at all. One column of several can be NULL, as in a key of an old shape (R8)."""
+    return identity.isNull() | reduce(Column.__and__, [identity.getField(name).isNull() for name in names])
 
 
 def broken_rows(judged: DataFrame, laws: Sequence[type[Law]], key: Column, *more: Column) -> DataFrame:

@@ -22,7 +22,7 @@ _OWN = (
 class ExpectVersionsToHaveKeyAndStart(Law):
     """The grain of history."""
 
-    description: str = "Every version has all columns of its key, and a time from which it is valid."
+    description: str = "Every version has a key that is not NULL, and a time from which it is valid."
     broken = "lacks_key or valid_from is null"
 
 

@@ -146,7 +146,7 @@ select * from account
     {%- do reaches_back.append(is_snapshot_read() ~ (
         '' if scope.scans else " and snapshot in ('last', 'last_in_data_collection')"
     )) -%}
-    count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})),
+    count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})) as reaching_back,
     {%- set places = [] -%}
     {%- for top in stored.tops or [] -%}
         {%- do places.append('array(' ~ text_list(top[:3]) ~ '), ' ~ top[3] ~ 'L') -%}
@@ -154,10 +154,10 @@ select * from account
     count_if({{ is_new }} and {{
         '`offset` <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
         if places else 'false'
-    }}),
+    }}) as late,
     {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}
     {%- set falls = "op != 'r' and " ~ falls_behind('position', highest_before(stored)) %}
-    count_if({{ is_new ~ ' and (' ~ falls ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }})
+    count_if({{ is_new ~ ' and (' ~ falls ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }}) as falling_back
 {%- endmacro %}
 
 
@@ -200,14 +200,14 @@ select * from account
   than before.
 -#}
 {% macro needs_all(stored, found) -%}
-    {{ return(not stored.is_base or found[18] > 0 or found[4] > 0) }}
+    {{ return(not stored.is_base or found['reaching_back'] > 0 or found[4] > 0) }}
 {%- endmacro %}
 
 
 {#- How a run that reads the whole log is accounted for. -#}
 {% macro account_of_all(scope, found, declared, log) -%}
     {%- set account = dict(whole_account(scope, declared), before=none, **(
-        as_set_aside([found[15], found[16], found[17]]) if scope.case == 'full' else set_aside(log, scope.cut)
+        as_set_aside(found) if scope.case == 'full' else set_aside(log, scope.cut)
     )) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
@@ -216,14 +216,14 @@ select * from account
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
 {% macro account_of_news(scope, stored, found, declared, log) -%}
-    {%- set order = 'all' if not stored.tops or found[19] else 'new' if found[20] else 'none' -%}
+    {%- set order = 'all' if not stored.tops or found['late'] else 'new' if found['falling_back'] else 'none' -%}
     {%- set held_back = run_query(
         'select count(*) from ' ~ log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
-        order=order, **dict(as_set_aside([found[15], found[16], 0]), held_back=held_back | int)
+        order=order, **dict(as_set_aside(found), held_back=held_back | int)
     )) }}
 {%- endmacro %}
 
@@ -235,24 +235,25 @@ select * from account
 
 {#- How many changes of a log no fold meets, and why. -#}
 {% macro set_aside(log, cut) -%}
-    {%- set found = run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ log)[0] -%}
-    {{ return(as_set_aside([found[0], found[1], found[2]])) }}
+    {{ return(as_set_aside(run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ log)[0])) }}
 {%- endmacro %}
 
 
 {% macro as_set_aside(counts) -%}
-    {{ return({'quarantined': counts[0] | int, 'no_op': counts[1] | int, 'held_back': counts[2] | int}) }}
+    {%- set found = {} -%}
+    {%- for name in ['quarantined', 'no_op', 'held_back'] -%}{%- do found.update({name: counts[name] | int}) -%}{%- endfor -%}
+    {{ return(found) }}
 {%- endmacro %}
 
 
 {#- Expression list: those counts, of the changes that have landed since, and of those that a cut shows since. -#}
 {% macro set_aside_counts(cut, landed='true', shown='true') -%}
     {%- set is_shown = 'coalesce(position < ' ~ text_literal(cut) ~ ', false)' if cut is not none else 'true' -%}
-    count_if(({{ landed }}) and problem is not null),
+    count_if(({{ landed }}) and problem is not null) as quarantined,
     count_if(
         ({{ shown }}) and problem is null and {{ is_shown }} and op = 'd' and coalesce(next_key = {{ key_text('key') }}, false)
-    ),
-    count_if(problem is null and not {{ is_shown }})
+    ) as no_op,
+    count_if(problem is null and not {{ is_shown }}) as held_back
 {%- endmacro %}
 
 

@@ -7,7 +7,9 @@
 
       the position falls back while the source's time goes on, or the server or its log is another: the new log begins
       with the first change behind the highest position of the old one; deliveries that only repeat the old log don't
-      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`;
+      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`.
+      Positions and times are compared with those of streamed changes, where there are any: a read can have a place ahead
+      of what is streamed behind it (a blocking snapshot's), and its clock is its own;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -169,16 +171,19 @@
     select
         source_label, topic, `partition`,
         min_by(topic_life, struct(log_number, `offset`)) as life,
-        min_by(highest.next_offset, struct(log_number, `offset`)) as start
+        min_by(greatest(highest.next_offset, streamed.next_offset), struct(log_number, `offset`)) as start
     from (
         select
             *,
             max(struct(position, `offset`, next_offset)) over before as highest,
+            max(if(is_streamed, struct(position, `offset`, next_offset), null)) over before as streamed,
             max({{ place_of_server('position', 'server') }}) over before as told,
-            max(changed_at) over before as latest
+            max(changed_at) over before as latest,
+            max(if(is_streamed, changed_at, null)) over before as streamed_at
         from (
             select
                 *,
+                {{ is_streamed() }} as is_streamed,
                 lead(`offset`) over (
                     partition by source_label, topic, `partition`, log_number order by `offset`
                 ) as next_offset
@@ -189,18 +194,25 @@
             order by `offset` rows between unbounded preceding and 1 preceding
         )
     ) as followed
-    where {{ begins_new_log('highest.position', 'told', 'latest') }}
+    where {{ begins_new_log('highest.position', 'streamed.position') }}
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
 {%- endmacro %}
 
 
 {#-
-  Condition: whether a change can't be in the log of which is given what was before it: the highest position, the highest
-  that tells its server (reads of MySQL tell none), and the latest time.
+  Condition: whether a change can't be in the log of which is given what was before it: the highest position, of all
+  changes and of the streamed ones, the latest time of each as `latest` and `streamed_at`, and as `told` the highest position
+  that tells its server.
 -#}
-{% macro begins_new_log(highest, told, latest) -%}
-    {{ falls_behind('position', highest) }} and (changed_at > {{ latest }} or server != {{ told }}.server)
+{% macro begins_new_log(of_all, of_streamed) -%}
+    {{ falls_behind('position', 'coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and (changed_at > coalesce(streamed_at, latest) or server != told.server)
+{%- endmacro %}
+
+
+{#- Condition: whether a change has a place that was streamed. -#}
+{% macro is_streamed() -%}
+    op != 'r' and position is not null
 {%- endmacro %}
 
 
@@ -214,8 +226,8 @@
 {% macro placed_in_logs(filled, captured, scope) -%}
     with {{ delivery_steps(captured, scope, filled) }}, {{ place_steps(scope, 'deliveries') }}
     select
-        source_label, topic, `partition`, `offset`, server, unix_millis(processed_at) as processed_at_ms, topic_life,
+        source_label, topic, `partition`, `offset`, op, server, unix_millis(processed_at) as processed_at_ms, topic_life,
         log_number, changed_at,
-        {{ followed_position() if scope.has_placeless else 'told_position' }} as position
+        {{ followed_position(scope.borders) if scope.has_placeless else 'told_position' }} as position
     from placed
 {%- endmacro %}

@@ -3,8 +3,9 @@
 
   Args:
       source_name, table: the dbt source; its `meta.feed` names the feed in bronze
-      columns: column → Spark type, or → {type, field, encoding, sensitive}: `field` is the name in the events where the
-          column's differs, `encoding` how records without a schema write it, `sensitive` keeps values out of reports
+      columns: column → Spark type, or → {type, field, encoding, null_is_unchanged, sensitive}: `field` is the name in the
+          events where the column's differs, `encoding` how records without a schema write it, `null_is_unchanged` what
+          NULL means in an update, `sensitive` keeps values out of reports
       key: the columns of the key; none for a table without one (R18)
       documents: whether its rows are documents (MongoDB); then a column's `field` is one of theirs, `$` for the whole
           document, and `id` for the key
@@ -54,7 +55,8 @@
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
-  Returns: {records, feed, columns, key, documents, source_fields, connector, before_is_whole, placeholder, new_logs}
+  Returns: {records, feed, columns, key, documents, full_updates, source_fields, connector, before_is_whole, placeholder,
+  new_logs}
 -#}
 {% macro captured_table(source_name, table, declared) -%}
     {%- set of_source = source_options(source_name) -%}
@@ -65,6 +67,7 @@
         'columns': document_columns(declared.columns, declared.key) if declared.documents else columns_of(feed, declared.columns),
         'key': declared.key,
         'documents': declared.documents,
+        'full_updates': of_source.full_updates,
         'source_fields': declared.source_fields,
         'connector': of_source.connector,
         'before_is_whole': of_source.before_is_whole if declared.before_is_whole is none else declared.before_is_whole,
@@ -128,7 +131,7 @@ select
     change_id,
     op,
     key,
-    {{ followed_position() if scope.has_placeless else 'told_position' }} as position,
+    {{ followed_position(scope.borders) if scope.has_placeless else 'told_position' }} as position,
     * except (
         change_id, op, key, topic_life, connector, source, content_hash, snapshot_lsn, told_position
     )
@@ -180,6 +183,9 @@ parsed as (
             [] if captured.documents else columns
         ) }} as parsed_value,
         {{ read_row(record_text('key'), key_ddl(columns_of_key, key), columns_of_key) }} as parsed_key,
+        {%- if not captured.documents %}
+        {{ record_text('key') }} as record_key,
+        {%- endif %}
         {{ header_text('__debezium.oldkey') }} as previous_key_text,
         {{ header_text('__debezium.newkey') }} as next_key_text
     from records
@@ -213,7 +219,7 @@ texts as (
         {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
         {%- endfor %}
         {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
-        {{ unavailable_columns('envelope.after', columns, absent) }} as unavailable_columns,
+        {{ unavailable_with_nulls('envelope.after', columns, absent) }} as unavailable_columns,
         {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
     from envelopes
     {%- if shapes_differ %}
@@ -240,7 +246,7 @@ typed as (
 filled as (
 
     select
-        *,
+        * except (record_key),
         {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
@@ -436,8 +442,8 @@ placed as (
 
 {#-
   Expression: the code of what keeps a change out of histories, NULL mostly (R2): rules that nobody knows, a place in the
-  log that its event doesn't tell, or a value of its key that can't be decoded and so names no row. The change stays in
-  the log, and shows in the quarantine until another declaration understands it.
+  log that its event doesn't tell, or a key that can't be decoded, or is of another shape (R8), and so names no row. The
+  change stays in the log, and shows in the quarantine until another declaration understands it.
 -#}
 {% macro problem(columns, key, among, documents=false) -%}
     {%- set tells_documents = is_connector('has_documents', among) -%}
@@ -451,6 +457,9 @@ placed as (
         when op != 'r' and place is null then 'position_unknown'
         {%- if not documents %}
         when op in ('c', 'u', 'r') and not has_after then 'row_not_read'
+        {%- endif %}
+        {%- if key and not documents %}
+        when {{ is_key_untold(columns, key) }} then 'key_not_told'
         {%- endif %}
         {%- if key %}
         when {% for spec in columns if spec.name in key -%}

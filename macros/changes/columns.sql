@@ -1,4 +1,7 @@
-{#- The declared columns as a list of {name, type, field, sensitive, encoding}; types as `canonical_type` has them. -#}
+{#-
+  The declared columns as a list of {name, type, field, sensitive, encoding, null_is_unchanged}; types as `canonical_type`
+  has them.
+-#}
 {% macro column_specs(columns) -%}
     {%- set specs = [] -%}
     {%- for name, declared in columns.items() -%}
@@ -6,7 +9,8 @@
         {%- do check_options('column', spec, 'columns: ' ~ name) -%}
         {%- do specs.append({
             'name': name, 'type': canonical_type(spec.type), 'field': spec.get('field', name),
-            'sensitive': spec.get('sensitive', false), 'encoding': spec.get('encoding') or ''
+            'sensitive': spec.get('sensitive', false), 'encoding': spec.get('encoding') or '',
+            'null_is_unchanged': spec.get('null_is_unchanged', false)
         }) -%}
     {%- endfor -%}
     {{ return(specs) }}
@@ -283,14 +287,14 @@
 {%- endmacro %}
 
 
-{#- Expression: how a record encodes a column; a literal where every record does so alike. -#}
+{#- Expression: how a record encodes a column, '' without a schema; a literal where every record does so alike. -#}
 {% macro encoding_of(spec, columns) -%}
     {%- if spec.encodings and spec.encodings | length == 1 -%}
         {{ text_literal(spec.encodings[0]) }}
     {%- elif is_case_sensitive(columns) -%}
-        shapes.encodings[{{ text_literal(spec.field) }}]
+        coalesce(shapes.encodings[{{ text_literal(spec.field) }}], '')
     {%- else -%}
-        shapes.encodings.{{ quoted(spec.field) }}
+        coalesce(shapes.encodings.{{ quoted(spec.field) }}, '')
     {%- endif -%}
 {%- endmacro %}
 
@@ -391,6 +395,21 @@
     {%- else -%}
     cast(null as struct<none: string>)
     {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Condition: whether nothing tells a column of the declared key: the record's own key has other fields alone, and its row
+  has none of them (R8). A column that is there and NULL is told.
+-#}
+{% macro is_key_untold(columns, key) -%}
+    {%- set fields = columns | selectattr('name', 'in', key) | map(attribute='field') | list -%}
+    op != 't'
+    {%- for name in key %}
+    and key_text.{{ quoted(name) }} is null
+    {%- endfor %}
+    and (not has_after and not has_before or size(array_except({{ text_array(key) }}, absent_columns)) = 0)
+    and not arrays_overlap(json_object_keys({{ without_schema_beside('record_key') }}), {{ text_array(fields) }})
 {%- endmacro %}
 
 

@@ -2,7 +2,8 @@
   Steps of a changes log whose rows are documents (MongoDB): `before` and `after` are texts of JSON, and an update can tell
   what it did in place of the whole: `updateDescription`, with the fields that it set and removed and the arrays that it cut,
   each by a path with dots. Such a change is *described*; its `after`, where it has one, was looked up later, and is
-  evidence of nothing that the change did. Every other state is the document as it was.
+  evidence of nothing that the change did. Every other state is the document as it was, and so is that `after` where the
+  source's options say that it is a post-image.
 
   The log has `document` beside its other columns: {after, before: field → JSON text; edits: what a described change did,
   NULL for others}. In `after` a described change shows what it tells of whole fields, and names the other columns as
@@ -68,7 +69,7 @@ texts as (
         {{ plain_struct('raw_key', of_key, key) }} as key_text,
         {{ document_fields('envelope.before') }} as before_fields,
         {{ document_fields('envelope.after') }} as after_fields,
-        op = 'u' and envelope.`updateDescription` is not null as is_described,
+        op = 'u' and envelope.`updateDescription` is not null{{ ' and envelope.after is null' if captured.full_updates == 'post_image' }} as is_described,
         {{ edits('envelope.`updateDescription`') }} as edits,
         cast(array() as array<string>) as absent_columns,
         cast(array() as array<string>) as unavailable_before

@@ -56,9 +56,11 @@
 {%- endmacro %}
 
 
+{#- Expression: the key of a record without a schema beside it. -#}
 {% macro struct_of(row, columns, key) -%}
     {%- if is_case_sensitive(columns) -%}
-        cast(null as map<string, variant>)
+        {#- No type has both a payload and all names that there can be: it is read again. -#}
+        {{ read_row('record_key', row_ddl(columns), columns) }}
     {%- elif has_payload(columns, key) -%}
         cast(null as {{ row_ddl(columns, key) }})
     {%- elif key -%}
@@ -77,7 +79,12 @@
 {% macro header_text(name) -%}
     {%- set value = "get(filter(headers, header -> header.key = '" ~ name ~ "'), 0).value" -%}
     {%- set text = 'try_validate_utf8(cast(' ~ value ~ ' as string))' -%}
-    coalesce(get_json_object({{ text }}, '$.payload'), {{ text }})
+    {{ without_schema_beside(text) }}
+{%- endmacro %}
+
+
+{% macro without_schema_beside(key) -%}
+    coalesce(get_json_object({{ key }}, '$.payload'), {{ key }})
 {%- endmacro %}
 
 
@@ -182,6 +189,36 @@
     )
     {%- else -%}
     {{ none_of_them }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Expression: the same with the columns that leave an unchanged value out as NULL: those of an update, or of a change of key,
+  whose row carries them.
+-#}
+{% macro unavailable_with_nulls(row, columns, absent) -%}
+    {%- set placeholders = unavailable_columns(row, columns, absent) -%}
+    {%- set silent = columns | selectattr('null_is_unchanged', 'true') | list -%}
+    {%- if silent -%}
+    concat({{ placeholders }}, if(
+        {{ row }} is not null and (op = 'u' or op = 'c' and previous_key_text is not null),
+        array_compact(array(
+            {%- for spec in silent %}
+            if(
+                {{ read_text(row, spec, columns) }} is null
+                {%- if not spec.is_always_there %}
+                and not coalesce(array_contains(shapes.absent_columns, {{ text_literal(spec.name) }}), false)
+                {%- endif -%}
+                , {{ text_literal(spec.name) }}, null
+            )
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        )),
+        {{ text_array([]) }}
+    ))
+    {%- else -%}
+    {{ placeholders }}
     {%- endif -%}
 {%- endmacro %}
 

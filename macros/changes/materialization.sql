@@ -244,9 +244,10 @@
 
   Returns: {hazards, tops, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
-      tops: [label, topic, partition, offset, log_number, position, server, time in µs, S] of each partition: the highest
-          offset and, of the last log, the highest position, the server of the highest that tells one, the latest time, and
-          the highest place of a snapshot read (S in R4)
+      tops: [label, topic, partition, offset, log_number, position, server, time in µs, S, streamed position, streamed time]
+          of each partition: the highest offset and, of the last log, the highest position, the server of the highest that
+          tells one, the latest time, the highest place of a snapshot read (S in R4), and of streamed changes alone the
+          highest position and the latest time
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
@@ -258,14 +259,14 @@
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row[0], row[1], row[2] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 15)) -%}
+        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 17)) -%}
         {%- set account.bounds = [
             account.bounds[0] + row[11] | int, [account.bounds[1], row[12]] | reject('none') | min | default(none, true),
             account.bounds[2] + row[13] | int
         ] -%}
         {%- do account.tops.append(place + [
             row[3] | int, row[4] | int, row[5], row[6], none if row[7] is none else row[7] | int,
-            none if row[8] is none else row[8] | int
+            none if row[8] is none else row[8] | int, row[15], none if row[16] is none else row[16] | int
         ]) -%}
         {%- set top = known.get(place | string) -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
@@ -293,23 +294,34 @@
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
         max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
         min(`offset`) as lowest_offset,
-        count_if(({{ begins_new_log('highest', 'told', 'latest') }}) or `offset` = last_offset) as doubts,
+        count_if(({{ begins_new_log('highest', 'streamed') }}) or `offset` = last_offset) as doubts,
         count(*) as changes,
         min(position) as lowest_position,
         count_if(position is null) as placeless_changes,
         min(log_number) as lowest_log,
+        max(struct(log_number, streamed_position)).streamed_position as streamed_position,
+        unix_micros(max(struct(log_number, streamed_time)).streamed_time) as streamed_time,
         {{ hazard_counts() }}
     from (
         select
             log.*,
             greatest(max(log.position) over before, top.position) as highest,
+            greatest(max(log.streamed_position) over before, top.streamed_position) as streamed,
             greatest(
                 max({{ place_of_server('log.position', 'log.server') }}) over before,
                 {{ place_of_server('top.position', 'top.server') }}
             ) as told,
             greatest(max(log.changed_at) over before, top.latest) as latest,
+            greatest(max(log.streamed_time) over before, top.streamed_time) as streamed_at,
             lag(log.`offset`) over by_offset as last_offset
-        from (select *, {{ snapshot_place() }} as place_of_read from {{ relation }}) as log
+        from (
+            select
+                *,
+                {{ snapshot_place() }} as place_of_read,
+                if({{ is_streamed() }}, position, null) as streamed_position,
+                if({{ is_streamed() }}, changed_at, null) as streamed_time
+            from {{ relation }}
+        ) as log
         left join ({{ tops_as_rows(tops) }}) as top
             on log.source_label = top.source_label
             and log.topic = top.topic
@@ -339,7 +351,9 @@
         top[5] as position,
         top[6] as server,
         timestamp_micros(cast(top[7] as bigint)) as latest,
-        cast(top[8] as bigint) as snapshot_place
+        cast(top[8] as bigint) as snapshot_place,
+        top[9] as streamed_position,
+        timestamp_micros(cast(top[10] as bigint)) as streamed_time
     from ({{ list_as_rows(tops, 'top', 'array<array<string>>') }}) as told
 {%- endmacro %}
 
@@ -362,7 +376,9 @@
             {%- set of_server = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | selectattr(1) | sort(attribute=0) | last -%}
             {%- do tops.update({place: top[:3] + [
                 [before[3], top[3]] | max, top[4], [before[5] or '', top[5] or ''] | max,
-                of_server[1] if of_server else none, [before[7] or 0, top[7] or 0] | max, [before[8] or 0, top[8] or 0] | max
+                of_server[1] if of_server else none, [before[7] or 0, top[7] or 0] | max, [before[8] or 0, top[8] or 0] | max,
+                [before[9], top[9]] | reject('none') | max | default(none, true),
+                [before[10], top[10]] | reject('none') | max | default(none, true)
             ]}) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -376,6 +392,7 @@
         'unavailable': 'size(unavailable_columns) > 0',
         'linked': 'previous_key is not null and size(unavailable_columns) > 0',
         'moves': "op = 'u' and previous_key is not null",
+        'leaves': "op = 'd' and next_key is not null",
         'absent': 'size(absent_columns) > 0',
         'inexact': 'size(exact_values) > 0',
         'whole_before': "is_before_whole and op in ('u', 'd')",

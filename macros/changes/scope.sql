@@ -31,13 +31,16 @@
     {#- `identity` is of which making the ids of changes are: a log with others is made anew. -#}
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'identity': 2
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'identity': 3
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
+    {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}
     {%- if captured.source_fields -%}{%- do declared.update({'source_fields': captured.source_fields}) -%}{%- endif -%}
     {%- set encodings = {} -%}
     {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
     {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
+    {%- set silent = captured.columns | selectattr('null_is_unchanged', 'true') | map(attribute='name') | list -%}
+    {%- if silent -%}{%- do declared.update({'null_is_unchanged': silent}) -%}{%- endif -%}
     {%- set mixed = {} -%}
     {%- for spec in captured.columns if rests_on_encodings(spec) -%}
         {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec), is_free(spec)]}) -%}

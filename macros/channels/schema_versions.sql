@@ -168,15 +168,16 @@ from followed
 {%- endmacro %}
 
 
-{#- Expression: a column's type as people write it. -#}
+{#- Expression: a column's type as people write it. That of an ENUM or a SET has the values that it takes. -#}
 {% macro spelled_type(column) -%}
     concat(
         coalesce({{ column }}.`typeExpression`, {{ column }}.`typeName`),
-        if(
-            {{ column }}.length is null or contains(coalesce({{ column }}.`typeExpression`, {{ column }}.`typeName`), '('),
-            '',
-            concat('(', concat_ws(',', {{ column }}.length, {{ column }}.scale), ')')
-        )
+        case
+            when contains(coalesce({{ column }}.`typeExpression`, {{ column }}.`typeName`), '(') then ''
+            when size({{ column }}.`enumValues`) > 0 then concat('(', concat_ws(',', {{ column }}.`enumValues`), ')')
+            when {{ column }}.length is null then ''
+            else concat('(', concat_ws(',', {{ column }}.length, {{ column }}.scale), ')')
+        end
     )
 {%- endmacro %}
 

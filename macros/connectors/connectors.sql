@@ -9,7 +9,8 @@
       fields           the fields of the source block that its expressions read
       position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
-      is_tied          condition: whether several changes can have one position, so that content counts too (R3)
+      is_tied          condition: whether several changes can have one position, so that content counts too (R3); none where
+                       none can
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `told.id`, spelled as `transaction` spells it (G7)
@@ -17,6 +18,7 @@
                        replica_set, which can be any
       is_before_whole  whether it always writes the whole row where it writes `before` (R19)
       has_documents    whether its rows are documents; false where not said
+      has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
 
   Markers of snapshots and truncates are alike in all of them (R15, R16).
 
@@ -62,7 +64,7 @@
     {%- for one in connectors(among) if one[part] is not none -%}
         {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one[part]) -%}
     {%- endfor -%}
-    {%- set type = 'array<string>' if part == 'identity' else 'string' -%}
+    {%- set type = {'identity': 'array<string>', 'is_tied': 'boolean'}.get(part, 'string') -%}
     {{ 'case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as ' ~ type ~ ')' }}
 {%- endmacro %}
 
@@ -87,6 +89,7 @@
 {% macro change_identity(key, among) -%}
     {#- Of columns that are NULL nothing: which are known when a record is read tells it from no other. -#}
     {%- set content = 'to_json(struct(before_text, after_text))' -%}
+    {%- set is_tied = 'coalesce(' ~ by_connector('is_tied', among) ~ ', false)' -%}
     named_struct(
         {%- if key %}
         'key', key_struct,
@@ -95,22 +98,12 @@
         'log', nullif(log_number, 0),
         'op', op,
         'place', if(
-            place is null and (op != 'r' or connector is null),
+            place is null and (op != 'r' or connector is null) or problem <=> 'key_not_told',
             array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash),
             {{ by_connector('identity', among) }}
         ),
-        'content', {{ "if(op = 'r' or " ~ is_tied(among) ~ ', ' ~ content ~ ', null)' if key else content }}
+        'content', {{ "if(op = 'r' or " ~ is_tied ~ ', ' ~ content ~ ', null)' if key else content }}
     )
-{%- endmacro %}
-
-
-{#- Condition: whether the change's connector can give several changes its position. -#}
-{% macro is_tied(among) -%}
-    {%- set cases = [] -%}
-    {%- for one in connectors(among) if one.is_tied != 'false' -%}
-        {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one.is_tied) -%}
-    {%- endfor -%}
-    {{ 'case ' ~ cases | join(' ') ~ ' else false end' if cases else 'false' }}
 {%- endmacro %}
 
 
@@ -159,13 +152,13 @@
 {%- endmacro %}
 
 
-{#- Expression: a read without a position follows the greatest before it by offset in its partition (R4). -#}
-{% macro followed_position() -%}
+{#- Expression: a read without a position follows the greatest before it by offset in its partition and its log (R4). -#}
+{% macro followed_position(borders) -%}
     coalesce(told_position, if(op = 'r' and problem is null, coalesce(max(told_position) over (
         partition by source_label, topic, `partition`, log_number
         order by `offset`
         rows between unbounded preceding and 1 preceding
-    ), ''), null))
+    ), {{ position_across_logs("''", borders) }}), null))
 {%- endmacro %}
 
 

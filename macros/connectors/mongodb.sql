@@ -25,7 +25,8 @@
         'boundary': transaction_of_session('told.id'),
         'collections': [['db', 'table'], ['replica_set', 'db', 'table']],
         'is_before_whole': false,
-        'has_documents': true
+        'has_documents': true,
+        'has_lone_changes': true
     }) }}
 {%- endmacro %}
 

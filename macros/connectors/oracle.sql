@@ -2,9 +2,9 @@
   Oracle. Events come when their transaction commits, so along a topic `commit_scn` rises, while `scn`, the change's own
   system change number, rises and falls. Both are texts of digits and can be greater than a bigint. A `commit_scn` below the
   `scn` is that of an older commit of its redo thread, as LogMiner told it of all but a transaction's last change before 2.5.
-  `rs_id` and `ssn` tell changes of one number apart; read by XStream they have an `lcr_position` for that, by LogMiner from
-  3.2 on a `txSeq`. OpenLogReplicator tells nothing of the kind: its changes tie, and their content counts.
-  A snapshot read has the snapshot's `scn` and no transaction.
+  `rs_id` and `ssn` tell changes of one number apart; read by XStream they have an `lcr_position` for that, and no
+  `commit_scn` before 3.3; by LogMiner from 3.2 on a `txSeq`. OpenLogReplicator tells nothing of the kind: its changes tie,
+  and their content counts. A snapshot read has the snapshot's `scn` and no transaction.
 
   `before` is the whole row with supplemental logging of all columns alone; a LOB that changed is a placeholder even then.
 -#}
@@ -20,7 +20,8 @@
             nulls_first(place),
             nulls_first(sortable_number(serial))
         ]),
-        'identity': 'array(source.commit_scn, source.scn, ' ~ place ~ ', ' ~ serial ~ ', source.`txId`)',
+        'identity': 'array(if(source.lcr_position is null, source.commit_scn, null), source.scn, ' ~ place ~ ', ' ~ serial
+            ~ ', source.`txId`)',
         'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',

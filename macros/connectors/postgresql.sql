@@ -18,7 +18,7 @@
             ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ without_commit() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
-        'is_tied': 'false',
+        'is_tied': none,
         'server': none,
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(told.id, ':', 1)",

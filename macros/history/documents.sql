@@ -157,40 +157,59 @@ filled as (
 
 
 {#-
-  Expression in `fields`, `edit` and `base`: the fields after an edit. A field whose own name has dots is met by its name.
-  What a variant can't hold, being too deep or too large, stays text as it is.
+  Expression in `fields`, `edit` and `base`: the fields after an edit. What a variant can't hold, being too deep or too large,
+  stays text as it is.
 -#}
 {% macro edited() -%}
-    {%- set name = "if(map_contains_key(fields, array_join(edit.path, '.')), array_join(edit.path, '.'), edit.path[0])" -%}
-    {%- set is_field = "(size(edit.path) = 1 or map_contains_key(fields, array_join(edit.path, '.')))" -%}
-    {%- set others = 'map_filter(fields, (field, value) -> field != ' ~ name ~ ')' -%}
-    case
-        when edit.how = 'remove' and {{ is_field }} then {{ others }}
-        when edit.how = 'set' and {{ is_field }} then map_concat({{ others }}, map({{ name }}, edit.value))
-        when not map_contains_key(fields, {{ name }})
-            and (edit.how != 'set' or not (base.is_whole or array_contains(base.told, {{ name }}))) then fields
-        else map_concat({{ others }}, map({{ name }}, {{ bound(
-            'json',
-            edited_json(
-                'fields[' ~ name ~ ']',
-                'if(' ~ is_field ~ ", cast(array() as array<string>), slice(edit.path, 2, size(edit.path) - if(edit.how = 'remove', 2, 1)))"
-            ),
-            'coalesce(to_json(try_parse_json(json)), json)'
-        ) }}))
-    end
+    {%- set path = "array_join(edit.path, '.')" -%}
+    {%- set others = 'map_filter(fields, (field, value) -> field != name)' -%}
+    {%- set json = edited_json('fields[name]', behind_name('path')) -%}
+    {%- set after -%}
+        case
+            when edit.how = 'remove' and name = path then {{ others }}
+            when edit.how = 'set' and name = path then map_concat({{ others }}, map(name, edit.value))
+            when not map_contains_key(fields, name)
+                and (edit.how != 'set' or not (base.is_whole or array_contains(base.told, name))) then fields
+            else map_concat({{ others }}, map(name, {{ bound('json', json, 'coalesce(to_json(try_parse_json(json)), json)') }}))
+        end
+    {%- endset -%}
+    {{ bound('path', path, bound('name', name_in('fields', 'path'), after)) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: the name with which a path begins in an object: the longest that the object has, for names can have dots, else
+  what stands before the first dot.
+-#}
+{% macro name_in(members, path) -%}
+    aggregate(
+        map_keys({{ members }}),
+        substring_index({{ path }}, '.', 1),
+        (longest, known) -> if(
+            length(known) > length(longest) and startswith(concat({{ path }}, '.'), concat(known, '.')), known, longest
+        )
+    )
+{%- endmacro %}
+
+
+{#- Expression in `name`: what of a path stands behind it; NULL where nothing does. -#}
+{% macro behind_name(path) -%}
+    if({{ path }} = name, null, substr({{ path }}, length(name) + 2))
 {%- endmacro %}
 
 
 {#-
   Expression: JSON text with what is at a path edited, however deep. On the way down each level is cut in what stands before
-  the next (`heads`), the next itself (`here`) and what stands behind it (`tails`); then all is joined again. What is to be
-  removed is cut out of the level above it.
+  the next (`heads`), the next itself (`here`) and what stands behind it (`tails`); `path` is what is left of the way. Then
+  all is joined again. What is to be removed is cut out of the level above it.
 -#}
 {% macro edited_json(json, path) -%}
     aggregate(
-        {{ path }},
-        named_struct('here', {{ json }}, 'heads', cast(array() as array<string>), 'tails', cast(array() as array<string>)),
-        (level, part) -> {{ level_below() }},
+        edit.path,
+        named_struct(
+            'here', {{ json }}, 'heads', cast(array() as array<string>), 'tails', cast(array() as array<string>), 'path', {{ path }}
+        ),
+        (level, part) -> if(level.path is null, level, {{ level_below() }}),
         level -> if(
             edit.how != 'set' and level.here is null,
             {{ json }},
@@ -211,28 +230,37 @@ filled as (
 {%- endmacro %}
 
 
-{#- Expression in `edit`: a nested document without the field that is to be removed. -#}
+{#- Expression in `level`: a nested document without the field that is to be removed. -#}
 {% macro without_member(json) -%}
-    {%- set left = 'map_filter(members, (field, value) -> field != element_at(edit.path, -1))' -%}
+    {%- set left = 'map_filter(members, (field, value) -> field != level.path)' -%}
     {{ bound('members', document_fields(json), 'if(members is null, ' ~ json ~ ', '
         ~ bound('left_over', left, document_json('left_over')) ~ ')') }}
 {%- endmacro %}
 
 
-{#- Expression in `level` and `part`: the level below, by index in an array and by name elsewhere. -#}
+{#- Expression in `level`: the level below, by index in an array and by name elsewhere; the same above what is removed. -#}
 {% macro level_below() -%}
-    {{ bound(
-        'items',
-        "if(startswith(level.here, '[') and part rlike '^[0-9]{1,7}$', transform(try_variant_get(try_parse_json(level.here),"
-        ~ " '$', 'array<variant>'), item -> to_json(item)), null)",
-        'if(items is null, ' ~ below_name() ~ ', ' ~ below_index() ~ ')'
-    ) }}
+    {%- set items -%}
+        if(
+            startswith(level.here, '[') and level.path rlike '^[0-9]{1,7}([.]|$)',
+            transform(try_variant_get(try_parse_json(level.here), '$', 'array<variant>'), item -> to_json(item)), null
+        )
+    {%- endset -%}
+    {%- set members = 'coalesce(' ~ document_fields('level.here') ~ ', cast(map() as map<string, string>))' -%}
+    {%- set name = bound('name', "substring_index(level.path, '.', 1)", below(below_index())) -%}
+    {%- set by_name = bound('members', members, bound('name', name_in('members', 'level.path'), below(below_member()))) -%}
+    {{ bound('items', items, 'if(items is null, ' ~ by_name ~ ', ' ~ name ~ ')') }}
+{%- endmacro %}
+
+
+{% macro below(level) -%}
+    if(edit.how = 'remove' and name = level.path, level, {{ level }})
 {%- endmacro %}
 
 
 {% macro below_index() -%}
     {#- MongoDB itself puts no more elements than those before a new one. -#}
-    {%- set index = 'cast(part as int)' -%}
+    {%- set index = 'cast(name as int)' -%}
     named_struct(
         'here', get(items, {{ index }}),
         'heads', array_append(level.heads, concat('[', array_join(transform(
@@ -240,27 +268,24 @@ filled as (
         ), ''))),
         'tails', array_append(level.tails, concat(array_join(transform(
             slice(items, {{ index }} + 2, greatest(0, size(items) - {{ index }} - 1)), item -> concat(',', item)
-        ), ''), ']'))
+        ), ''), ']')),
+        'path', {{ behind_name('level.path') }}
     )
-{%- endmacro %}
-
-
-{% macro below_name() -%}
-    {{ bound('members', 'coalesce(' ~ document_fields('level.here') ~ ', cast(map() as map<string, string>))', below_member()) }}
 {%- endmacro %}
 
 
 {% macro below_member() -%}
     named_struct(
-        'here', members[part],
+        'here', members[name],
         'heads', array_append(level.heads, concat(
             '{',
             array_join(transform(
-                map_entries(map_filter(members, (field, value) -> field != part)),
+                map_entries(map_filter(members, (field, value) -> field != name)),
                 member -> concat({{ json_name('member.key') }}, ':', member.value, ',')
             ), ''),
-            {{ json_name('part') }}, ':'
+            {{ json_name('name') }}, ':'
         )),
-        'tails', array_append(level.tails, '}')
+        'tails', array_append(level.tails, '}'),
+        'path', {{ behind_name('level.path') }}
     )
 {%- endmacro %}

@@ -140,8 +140,8 @@ filled as (
 
 {#-
   Steps: what a row brought to another key is told by the last state of the key it came from or, where that is unknown,
-  of its own. That state can itself be unresolved and stem from another key: the links are followed in their order,
-  each finding the one before it resolved.
+  of its own: its last before the row left it, where that is told. That state can itself be unresolved and stem from
+  another key: the links are followed in their order, each finding the one before it resolved.
 -#}
 {% macro follow_links(table, hazards, last='filled') -%}
 {%- set exact = ['exact_values'] if hazards.inexact else [] -%}
@@ -159,13 +159,32 @@ questions as (
     union all
     select
         question.asked,
-        place,
+        question.place,
         null as told,
         change_id as asker,
         question.is_own
-    from filled_alone
+    from (
+        -- both halves of a change of key name both keys: the row is as it was when it left
+        select
+            *,
+            last_value(if(is_state, null, place), true) over (
+                partition by
+                    transaction_id,
+                    if(is_state, previous_key, {{ key_text('key') }}),
+                    if(is_state, {{ key_text('key') }}, next_key)
+                order by position, `partition`, `offset`, topic, is_state
+                rows between unbounded preceding and current row
+            ) as left_at
+        from filled_alone
+        where if(is_state, previous_key, next_key) is not null
+    ) as moved
     lateral view explode(array(
-        struct(previous_key as asked, false as is_own), struct({{ key_text('key') }} as asked, true as is_own)
+        struct(
+            previous_key as asked,
+            if(transaction_id is null, place, coalesce(left_at, place)) as place,
+            false as is_own
+        ),
+        struct({{ key_text('key') }} as asked, place, true as is_own)
     )) asked_for as question
     where previous_key is not null and size(unresolved_columns) > 0
 

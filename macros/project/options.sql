@@ -52,7 +52,14 @@
                 'about': 'How records encode its values, where neither their schema nor the value tells:'
                     ~ ' a semantic type such as `io.debezium.time.MicroTimestamp`,'
                     ~ ' `org.apache.kafka.connect.data.Decimal:2` for base64 with two decimal places, `hex`,'
-                    ~ ' or `bigint unsigned`.',
+                    ~ ' or `bigint unsigned`; of an array, how its elements are.',
+            },
+            'null_is_unchanged': {
+                'takes': 'boolean', 'default': false, 'rule': 'R7',
+                'about': 'Whether NULL in an update means that the value is unchanged, as of large values for which'
+                    ~ ' PostgreSQL\'s connector has no placeholder, up to 3.5: `vector`, `geometry`, or arrays such as'
+                    ~ ' `numeric[]`. An update to NULL can\'t be told from it, and is none. Of documents and events it says'
+                    ~ ' nothing.',
             },
             'sensitive': {
                 'takes': 'boolean', 'default': false,
@@ -147,6 +154,12 @@
                 'about': 'Whether `before` holds the whole row. By connector where not said. Say true only for PostgreSQL'
                     ~ ' with REPLICA IDENTITY FULL on the tables, since DEFAULT invents columns, and for Oracle with'
                     ~ ' supplemental logging of all columns.',
+            },
+            'full_updates': {
+                'takes': ['lookup', 'post_image'], 'default': 'lookup', 'rule': 'R7',
+                'about': 'MongoDB\'s `capture.mode.full.update.type`: whether the `after` of an update was looked up, later'
+                    ~ ' than the update, which then is what it tells that it did, or is the document as the update left it'
+                    ~ ' (`post_image`).',
             },
             'new_logs': {
                 'takes': 'places', 'default': [], 'rule': 'R5',

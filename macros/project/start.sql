@@ -18,7 +18,7 @@
             'create table if not exists bronze.records using delta location '
             ~ text_literal(lakehouse('bronze') ~ '/records')
         ) -%}
-        {%- do only_this_lakehouse() -%}
+        {%- do only_this_lakehouse('bronze', 'records') -%}
         {%- do run_query(
             'create table if not exists ' ~ progress_table()
             ~ " (model string comment 'Unique id of the dbt model',"
@@ -31,6 +31,8 @@
             'create table if not exists ' ~ progress_relation() ~ ' using delta location '
             ~ text_literal(lakehouse('ops') ~ '/progress')
         ) -%}
+        {#- Environments share bronze; `tidemark catalog` tells a catalog of the tables of one. -#}
+        {%- do only_this_lakehouse('ops', 'progress') -%}
         {%- if flags.WHICH in ('run', 'build', 'retry') -%}
             {%- do read_progress() -%}
             {%- do compile_queries(not is_of_small_tables()) -%}
@@ -125,15 +127,16 @@
 {%- endmacro %}
 
 
-{#- Stop where the catalog knows the tables of another lakehouse: builds would go on there, past its lock. -#}
-{% macro only_this_lakehouse() -%}
-    {%- set known = place_of('bronze', 'records') -%}
-    {%- set wanted = lakehouse('bronze') ~ '/records' -%}
+{#- Stop where the catalog knows a table of another lakehouse: builds would go on there, past its lock. -#}
+{% macro only_this_lakehouse(layer, name) -%}
+    {%- set known = place_of(layer_schema(layer), name) -%}
+    {%- set wanted = lakehouse(layer) ~ '/' ~ name -%}
     {%- if known != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(
-            'The catalog knows the tables of another lakehouse: bronze.records is ' ~ known ~ ' there, and not ' ~ wanted
-            ~ '. Where it is the same lakehouse, moved or spelled otherwise, `tidemark catalog` tells the catalog. Else set'
-            ~ ' TIDEMARK_CATALOG to a folder of its own for this one; what is in a catalog, a build makes anew.'
+            'The catalog knows the tables of another lakehouse: ' ~ layer_schema(layer) ~ '.' ~ name ~ ' is ' ~ known
+            ~ ' there, and not ' ~ wanted ~ '. Where it is the same lakehouse, moved or spelled otherwise, `tidemark'
+            ~ ' catalog --target ' ~ target.name ~ '` tells the catalog. Else set TIDEMARK_CATALOG to a folder of its own for this'
+            ~ ' one; what a catalog has of Tidemark, a build makes anew.'
         ) }}
     {%- endif -%}
 {%- endmacro %}

@@ -36,8 +36,9 @@
 {#-
   What bronze knows of the tables of changes models.
 
-  Returns: [{changes, relation, boundary, prefix, collections}]; `prefix` is the topic prefix, `boundary` an expression,
-  the transaction that a BEGIN or an END names; `collections` are the names that END may give the table.
+  Returns: [{changes, relation, boundary, prefix, collections, committed}]; `prefix` is the topic prefix, `boundary` an
+  expression, the transaction that a BEGIN or an END names; `collections` are the names that END may give the table;
+  `committed` is a condition, whether a change is of a transaction.
 -#}
 {% macro feeds_of(changes) -%}
     {%- set models = {} -%}
@@ -57,7 +58,8 @@
             {%- do found.append({
                 'changes': of_model.name, 'relation': relation_of(of_model.name) | string, 'prefix': row[2],
                 'boundary': connector.boundary,
-                'collections': collections_of(connector, {'db': row[3], 'schema': row[4], 'table': row[5]})
+                'collections': collections_of(connector, {'db': row[3], 'schema': row[4], 'table': row[5]}),
+                'committed': 'transaction_id is not null' if connector.get('has_lone_changes') else 'not is_read'
             }) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -95,7 +97,7 @@
             ~ ' which order transactions began. Give that topic one partition, and name it anew (`topic.transaction` at the'
             ~ ' connector, `transaction_topic` here), or take `consistent` out of `vars: tidemark: sources: ' ~ source_name ~ '`.'
         ) }}
-    {%- elif not partitions and streamed_changes(feeds) -%}
+    {%- elif not partitions and committed_changes(feeds) -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': `consistent: true` was asked for ' ~ source_name ~ ', and no record of topic '
             ~ transaction_topic(source_name, feeds) ~ ' says which transactions are complete. Set '
@@ -107,9 +109,9 @@
 {%- endmacro %}
 
 
-{#- Whether the tables have changes that are no reads: those were committed in transactions. -#}
-{% macro streamed_changes(feeds) -%}
-    {%- for one in feeds if run_query('select 1 from ' ~ one.relation ~ ' where not is_read limit 1') | length -%}
+{#- Whether the tables have changes of transactions. -#}
+{% macro committed_changes(feeds) -%}
+    {%- for one in feeds if run_query('select 1 from ' ~ one.relation ~ ' where ' ~ one.committed ~ ' limit 1') | length -%}
         {{ return(true) }}
     {%- endfor -%}
     {{ return(false) }}

@@ -76,7 +76,8 @@
 -#}
 {% macro declarable_encodings() -%}
     {{ return([
-        'org.apache.kafka.connect.data.Decimal:<scale>', 'bigint unsigned', 'io.debezium.data.Bits',
+        'org.apache.kafka.connect.data.Decimal:<scale>', 'io.debezium.data.VariableScaleDecimal', 'bigint unsigned',
+        'io.debezium.data.Bits',
         'io.debezium.time.Date', 'org.apache.kafka.connect.data.Date',
         'io.debezium.time.Time', 'io.debezium.time.MicroTime', 'io.debezium.time.NanoTime',
         'org.apache.kafka.connect.data.Time',
@@ -196,12 +197,14 @@
 
   Args:
       text, json: expressions of the value; `json` is read where the column `has_decimals`
-      encoding: expression of the record's encoding, NULL without a schema; read where the column has several
+      encoding: expression of the record's encoding, '' without a schema; read where the column has several
       spec: the column, with `encodings`, those that its records came in
 -#}
 {% macro plain_text(text, json, encoding, spec) -%}
     {%- set encodings_of = {} -%}
-    {%- for seen in (spec.encodings or ['']) | sort(reverse=true) -%}
+    {%- set met = spec.encodings or [''] -%}
+    {#- No shape tells of a delete without a schema. -#}
+    {%- for seen in (met if met | length == 1 else met + ['']) | unique(case_sensitive=true) | sort(reverse=true) -%}
         {%- set plain = never_lost(text, plain_of(text, json, seen, spec), spec) -%}
         {%- do encodings_of.setdefault(plain, []).append(text_literal(seen)) -%}
     {%- endfor -%}
@@ -236,13 +239,16 @@
         {{ plain_array(text, encoding, 'string') }}
     {%- elif kind -%}
         {%- set plain = reading(kind, encoding)(json if is_decimal(encoding) else text, encoding, spec.type) -%}
-        {%- if encoding != seen and kind in ('text', 'moment', 'date') and counts_time(encoding) -%}
-            if({{ is_whole(text) }}, {{ plain }}, {{ reading(kind, seen)(text, seen, spec.type) }})
+        {%- set is_its =
+            is_whole(text) if kind in ('text', 'moment', 'date') and counts_time(encoding)
+            else "startswith(" ~ text ~ ", '{')" if encoding == 'io.debezium.data.VariableScaleDecimal' -%}
+        {%- if encoding != seen and is_its -%}
+            if({{ is_its }}, {{ plain }}, {{ reading(kind, seen)(text, seen, spec.type) }})
         {%- else -%}
             {{ plain }}
         {%- endif -%}
     {%- elif is_array(spec.type) -%}
-        {{ plain_array(text, encoding, item_type(spec.type)) }}
+        {{ plain_array(text, seen, item_type(spec.type), spec.encoding) }}
     {%- elif is_read_whole(spec, encoding) -%}
         {{ plain_nested(text, spec.type) }}
     {%- else -%}
@@ -450,7 +456,8 @@
         unscaled_digits("get_json_object(" ~ json ~ ", '$.value')", encoding != ''),
         "try_cast(get_json_object(" ~ json ~ ", '$.scale') as int)"
     ) -%}
-    {{ digits_for('coalesce(' ~ digits ~ ', ' ~ json ~ ')', type) }}
+    {%- set told = 'coalesce(' ~ digits ~ ', ' ~ json ~ ')' -%}
+    {{ bound('number', told, digits_for('number', type)) if is_floating(type) else told }}
 {%- endmacro %}
 
 
@@ -717,10 +724,22 @@
 
 {% macro iso_of_nanoseconds(text, encoding=none, type=none) -%}
     {%- set number = 'try_cast(' ~ text ~ ' as bigint)' -%}
-    concat(
+    coalesce({{ infinite_nanoseconds(text) }}, concat(
         {{ iso_of_microseconds('floor(' ~ number ~ ' / 1000bd)') }},
         rtrim('0', lpad(cast(pmod({{ number }}, 1000) as string), 3, '0'))
-    )
+    ))
+{%- endmacro %}
+
+
+{#-
+  An infinite timestamp in nanoseconds, NULL where it is none: an end of a bigint, or, from older connectors, what a bigint
+  keeps of a thousand times one of the two numbers above.
+-#}
+{% macro infinite_nanoseconds(text) -%}
+    case
+        when {{ text }} in ('9223372036854775807', '-29575808000') then 'infinity'
+        when {{ text }} in ('-9223372036854775808', '22375808000') then '-infinity'
+    end
 {%- endmacro %}
 
 
@@ -736,7 +755,11 @@
 
 {#- Spark keeps microseconds: a moment with digits behind them stays ISO 8601, which the type can't hold. -#}
 {% macro microseconds_of_nanoseconds(text, encoding=none, type=none) -%}
-    if({{ text }} like '%000', left({{ text }}, length({{ text }}) - 3), {{ iso_of_nanoseconds(text) }})
+    if(
+        {{ text }} like '%000' and {{ infinite_nanoseconds(text) }} is null,
+        left({{ text }}, length({{ text }}) - 3),
+        {{ iso_of_nanoseconds(text) }}
+    )
 {%- endmacro %}
 
 
@@ -956,18 +979,20 @@
 {#-
   JSON with a plain text for each element; elements that are plain as they stand are left, and so are whole numbers without
   a schema, of which no array is a BOOLEAN's.
+
+  Args:
+      declared: how elements are encoded where their schema doesn't tell
 -#}
-{% macro plain_array(json, encoding, type) -%}
+{% macro plain_array(json, encoding, type, declared='') -%}
     {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
-    {%- set kind = kind_of(type) -%}
-    {%- set item = "nullif(to_json(item), 'null')" if is_decimal(of_items) else 'cast(item as string)' -%}
-    {%- set plain = 'cast(item as string)' if is_integral(type) and not of_items
-        else reading(kind, of_items)(item, of_items, type) if kind
-        else plain_nested(item, type) if is_read_whole({'type': type}, of_items) else 'cast(item as string)' -%}
-    {%- if plain == 'cast(item as string)' -%}
+    {%- set item = 'cast(item as string)' -%}
+    {%- set is_left = not declared and (is_array(type) or is_integral(type) and not of_items) -%}
+    {%- set plain = item if is_left
+        else plain_of(item, "nullif(to_json(item), 'null')", of_items, {'type': type, 'encoding': declared}) -%}
+    {%- if plain == item -%}
         {{ json }}
     {%- else -%}
-        to_json(transform({{ read_json(json, 'array<variant>') }}, item -> coalesce({{ plain }}, cast(item as string))))
+        to_json(transform({{ read_json(json, 'array<variant>') }}, item -> coalesce({{ plain }}, {{ item }})))
     {%- endif -%}
 {%- endmacro %}
 

@@ -35,7 +35,8 @@
         {%- for spec in columns %}
             {{ text_literal(spec.name) }},
             {%- if spec.name in key %} cast(null as string)
-            {%- elif spec.field == '$' %} {{ document_json(fields) }}
+            {%- elif spec.field == '$' and spec.type == 'string' %} {{ document_json(fields) }}
+            {%- elif spec.field == '$' %} {{ plain_value(document_json(fields), spec.type) }}
             {%- else %} {{ plain_value(fields ~ '[' ~ text_literal(spec.field) ~ ']', spec.type) }}
             {%- endif %}
             {{- ',' if not loop.last }}

@@ -279,9 +279,8 @@ def _land(
         .withColumn("landed_at", F.lit(landing.at).cast("timestamp"))
     )
     rejected = rows.where("reason is not null")
-    held = sum(part["held"] for part in survey)
     result = Landed(read=sum(part["lines"] for part in survey))
-    if held:
+    if any(part["held"] for part in survey):
         # Aside first: were landing killed here, the next one finds these known and the others still to come.
         result.quarantined = _set_aside(spark, places, rejected)
     result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
@@ -291,7 +290,7 @@ def _land(
         # Last: were landing killed before, the next one of these files does it.
         _settle(spark, places, rejected, files, landing.source_label, batch_id)
     result.landed = sum(result.feeds.values())
-    result.known = result.read - result.landed - (held if result.quarantined else 0)
+    result.known = result.read - result.landed - result.quarantined
     result.batch_id = batch_id if result.landed or result.quarantined else None
     return result
 

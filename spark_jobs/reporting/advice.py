@@ -43,12 +43,12 @@ def next_steps(evidence: Evidence) -> list[Step]:
         steps.append(Step(f"{len(unchecked)} tables have no suite: {_listed(unchecked)}.", "tidemark scaffold"))
     held = sum(one.records for one in evidence.quarantine)
     if held:
-        steps.append(Step(f"{held} records are held in quarantine.", "tidemark quarantine list"))
+        steps.append(Step(f"{held} records are held in quarantine.", f"tidemark quarantine list{evidence.target}"))
     harmful = [one for one in evidence.settings if one.severity == "warning"]
     if harmful:
         steps.append(Step(f"{len(harmful)} settings of the source do harm: see what to set instead below.", ""))
     if not evidence.accounts:
-        steps.append(Step("Nothing has landed yet.", "tidemark land FILES"))
+        steps.append(Step("Nothing has landed yet.", f"tidemark land{evidence.bronze_target} FILES"))
     histories = [table.history for table in evidence.tables if table.history is not None]
     if not steps and histories:
         steps.append(

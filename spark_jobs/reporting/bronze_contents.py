@@ -20,7 +20,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Content:
     """Records of one feed, topic and kind; `pending` of them came in landings that the feed's table hasn't read.
 
-    `landed_at` is when the last of them was landed.
+    `landed_at` is when the last of them was landed, `last_pending_at` when the last of the pending ones was sent: by
+    Kafka's timestamp, and no later than it was landed.
     """
 
     feed: str
@@ -31,6 +32,7 @@ class Content:
     records: int
     pending: int
     landed_at: datetime | None = None
+    last_pending_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,23 @@ def contents(spark: SparkSession, places: Places, built_through: Mapping[str, in
     if not bronze.is_table(spark, places.table("bronze", "records")):
         return []
     through = F.create_map(*[F.lit(word) for pair in [("", -1), *built_through.items()] for word in pair])
-    known = F.coalesce(F.try_element_at(through, F.col("feed")), F.lit(-1))
+    is_pending = F.col("batch_id") > F.coalesce(F.try_element_at(through, F.col("feed")), F.lit(-1))
     names = ["feed", "topic", "kind", "connector", "source_name"]
     counted = (
         bronze.read(spark, places, "records")
         .groupBy(*[F.coalesce(F.col(name), F.lit("")).alias(name) for name in names])
         .agg(
             F.count("*").alias("records"),
-            F.count_if(F.col("batch_id") > known).alias("pending"),
+            F.count_if(is_pending).alias("pending"),
             F.unix_micros(F.max("landed_at")).alias("landed_at"),
+            F.unix_micros(F.max(F.when(is_pending, F.least("timestamp", "landed_at")))).alias("last_pending_at"),
         )
     )
     return sorted(
-        (Content(**{**row.asDict(), "landed_at": moment(row["landed_at"])}) for row in counted.collect()),
+        (
+            Content(**{**row.asDict(), **{name: moment(row[name]) for name in ("landed_at", "last_pending_at")}})
+            for row in counted.collect()
+        ),
         key=lambda one: (one.feed, one.topic, one.kind),
     )
 

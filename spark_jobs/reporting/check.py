@@ -67,7 +67,13 @@ def check(
     stages = dict(run.stages)
     with _timed(stages, "accounting"):
         described = settings.fields(spark, places, tables)
-        measured = measures.measure(spark, places, tables, {name: one.defaulted for name, one in described.items()})
+        measured = measures.measure(
+            spark,
+            places,
+            tables,
+            {name: one.defaulted for name, one in described.items()},
+            [name for name, one in described.items() if one.hides_computed],
+        )
         through = accounting.built_through(spark, places, tables, measured)
         found = bronze_contents.contents(spark, places, through)
         held = quarantine.held(spark, places, tables, _shown_topics(tables, found), sample_rows=sample_rows)
@@ -83,7 +89,10 @@ def check(
             topics = bronze_contents.topics_of(found)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
         changed = schema_changes(spark, places, tables, beside, sample_rows=sample_rows)
-        told = signs.signs(tables, counted, changed, sample_rows=sample_rows)
+        told = signs.signs(tables, counted, changed, measured, sample_rows=sample_rows)
+        lags = kafka.lags(spark, places)
+        looks = [one.landed_at for one in found if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
+        looks += [run.started_at] if run.landed else []
         evidence = Evidence(
             tables=tables,
             accounts=accounts,
@@ -95,12 +104,13 @@ def check(
                 tables, found, measured, described, _gaps(expected), told, changed, kafka.compacted(spark, places)
             ),
             cuts=cuts.cuts(spark, tables),
-            lags=kafka.lags(spark, places),
+            lags=lags,
             gaps=kafka.gaps(spark, places),
-            pulses=pulses(spark, places, tables, found, measured, run.started_at if run.landed else None),
+            pulses=pulses(spark, places, tables, found, measured, max(looks, default=None)),
             schema_changes=changed,
             target=places.option,
-            dbt=dbt_run(places.project, run.started_at, redact=any(table.sensitive for table in tables)),
+            bronze_target=places.bronze_option,
+            dbt=dbt_run(places, run.started_at, redact=any(table.sensitive for table in tables)),
         )
         report = write_report(
             spark, places, replace(run, stages=stages), evidence, folder, finished_at=datetime.now(UTC)

@@ -14,13 +14,17 @@ class Connector:
 
     `tells_truncates` is whether it can tell of a truncate, which it skips by default. `before` is the setting without
     which updates come without the row before them, and `set_before` its value; None where every update has it.
-    `set_values` is what makes it send unchanged large values.
+    `set_values` is what makes it send unchanged large values. `hides_computed` is whether it streams NULL for columns
+    that the source computes. Where rows are documents, an update tells what it changed alone, and a transaction is
+    named where it is of several documents.
     """
 
     tells_truncates: bool = False
     before: str | None = None
     set_before: str = ""
     set_values: str = "a source that sends unchanged values"
+    hides_computed: bool = False
+    has_documents: bool = False
 
 
 _MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL")
@@ -35,7 +39,8 @@ _CONNECTORS = {
         "alter table … add supplemental log data (all) columns",
         "the supplemental log of all columns, and lob.enabled=true",
     ),
-    "mongodb": Connector(set_values="a capture.mode with pre-images"),
+    "sqlserver": Connector(hides_computed=True),
+    "mongodb": Connector(set_values="a capture.mode with pre-images", has_documents=True),
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
+from spark_jobs.places import Places
 from spark_jobs.reporting.masking import redacted
 
 _GOOD = ("success", "pass", "no-op", "reused")
@@ -41,25 +41,28 @@ class DbtRun:
     results: tuple[DbtResult, ...]
 
 
-def dbt_run(project: Path, since: datetime, *, redact: bool) -> DbtRun | None:
-    """The project's last run of dbt; None where there is none that can be read.
+def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
+    """The project's last run of dbt; None where there is none that can be read, or it was another environment's.
 
     Args:
-        project: The project's folder.
+        places: The project and its target.
         since: When our run began, with its zone: a later dbt run is of this run.
         redact: Whether to leave out what messages quote, because a table has sensitive columns.
     """
     try:
-        said = json.loads((project / "target" / "run_results.json").read_text())
+        said = json.loads((places.project / "target" / "run_results.json").read_text())
         at = datetime.fromisoformat(said["metadata"]["generated_at"])
-        results = said["results"]
+        results, arguments = said["results"], said.get("args", {})
     except (OSError, ValueError, KeyError):
+        return None
+    # Where none was typed, as dbt by hand takes it, none is told.
+    if arguments.get("target") not in (None, places.target):
         return None
     nodes = [one for said_of in results if (one := _result(said_of, redact=redact)).kind != "operation"]
     statuses = [one.status for one in nodes]
     good, warned, skipped = (sum(status in those for status in statuses) for those in (_GOOD, _WARNED, _SKIPPED))
     return DbtRun(
-        command=str(said.get("args", {}).get("which", "")),
+        command=str(arguments.get("which", "")),
         at=at,
         is_of_this_run=at >= since,
         passed=good,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -30,6 +31,11 @@ class TopicLag:
     seconds: float | None
     looked_at: str
     is_gone: bool
+
+    @property
+    def asked_at(self) -> datetime:
+        """`looked_at`, with its zone."""
+        return datetime.fromisoformat(self.looked_at).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

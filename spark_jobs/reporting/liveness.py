@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.places import Places
-from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
+from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, moment
 from spark_jobs.reporting.measures import Measures
 
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
@@ -23,7 +23,8 @@ CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
 class Pulse:
     """The last signs of life of a connector, by its topic prefix; times are its own clock's, UTC.
 
-    `seen_at` is when records were last looked for, `limit` after how long a silence the source is declared to be dead.
+    What is ahead of the landing's clock counts as of when it was landed. `seen_at` is when records were last looked
+    for, `limit` after how long a silence the source is declared to be dead.
     """
 
     source: str
@@ -78,40 +79,43 @@ def pulses(
         tables: The captured tables.
         found: What bronze holds.
         measured: Table → what its layers say.
-        looked_at: When this run looked for records; None where it didn't, and the last landing did.
+        looked_at: When records were last looked for; None where nothing tells.
     """
-    landings = [one.landed_at for one in found if one.landed_at is not None]
-    seen_at = looked_at or max(landings, default=None)
-    if seen_at is None:
+    if looked_at is None:
         return []
-    sources = {one.feed: one.source_name for one in found if one.kind in ROW_KINDS}
+    of_rows = [one for one in found if one.kind in ROW_KINDS and one.source_name]
+    sources = {one.feed: one.source_name for one in of_rows}
+    # What no table has, or not yet, shows that its connector lives, too.
+    signs = [(one.source_name, one.last_pending_at) for one in of_rows]
+    signs += [(sources.get(table.feed, ""), measured[table.name].last_processed_at) for table in tables]
     changes: dict[str, datetime] = {}
-    limits: dict[str, timedelta] = {}
-    for table in tables:
-        source, last = sources.get(table.feed), measured[table.name].last_processed_at
+    for source, last in signs:
         if source and last:
             changes[source] = max(last, changes.get(source, last))
-        if source and table.silent_after_minutes:
-            limits[source] = timedelta(minutes=table.silent_after_minutes)
+    limits: dict[str, timedelta] = {}
+    for table in tables:
+        if table.feed in sources and table.silent_after_minutes:
+            limits[sources[table.feed]] = timedelta(minutes=table.silent_after_minutes)
     beats = _heartbeats(spark, places) if any(one.kind == "heartbeat" for one in found) else {}
     return [
-        Pulse(source, beats.get(source), changes.get(source), seen_at, limits.get(source))
+        Pulse(source, beats.get(source), changes.get(source), looked_at, limits.get(source))
         for source in sorted({*beats, *changes})
     ]
 
 
 def _heartbeats(spark: SparkSession, places: Places) -> dict[str, datetime]:
-    """Topic prefix → when its connector last sent a heartbeat."""
+    """Topic prefix → when its connector last sent a heartbeat, no later than that was landed."""
     text = bronze.record_text()
     told = F.from_json(text, "ts_ms bigint, payload struct<ts_ms bigint>", JSON_LIMITS)
     millis = F.coalesce(told["payload"]["ts_ms"], told["ts_ms"])
+    sent_at = F.when(millis.between(1, LAST_MILLIS), F.least(F.timestamp_millis(millis), "landed_at"))
     last = (
         bronze.read(spark, places, "records")
         .where("kind = 'heartbeat' and source_name is not null")
         .groupBy("source_name")
-        .agg(F.max(F.when(millis.between(1, LAST_MILLIS), millis)).alias("at"))
+        .agg(F.unix_micros(F.max(sent_at)).alias("at"))
     )
-    return {row["source_name"]: datetime.fromtimestamp(row["at"] / 1000, UTC) for row in last.collect() if row["at"]}
+    return {row["source_name"]: at for row in last.collect() if (at := moment(row["at"])) is not None}
 
 
 def _at(moment: datetime | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,10 +37,13 @@ class Measures:
 
     `nulls` counts NULLs in nullable columns that have a default (by column). `empty_intervals` are versions that begin
     and end at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns that of snapshot
-    reads and streamed changes only one ever carries.
+    reads and streamed changes only one ever carries, `null_in_stream` those in which reads have values and streamed
+    changes none. `is_before_missing` is whether the newest update by position came without the row before it.
+    `undeclared` are the columns of the log that no model declares, `exact_values` counts versions by the column whose
+    value is in their `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
-    `last_processed_at` is when the connector worked on the last of the changes.
+    `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
     Rows are None where a layer isn't there.
     """
 
@@ -51,17 +55,25 @@ class Measures:
     streamed: int = 0
     updates: int = 0
     updates_without_before: int = 0
+    is_before_missing: bool = False
     without_transaction: int = 0
     unavailable: int = 0
     lag: Lag | None = None
     lag_of_last_batch: Lag | None = None
     nulls: Mapping[str, int] = field(default_factory=dict)
     one_sided: tuple[str, ...] = ()
+    null_in_stream: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
+    exact_values: Mapping[str, int] = field(default_factory=dict)
     last_processed_at: datetime | None = None
 
 
 def measure(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], defaulted: Mapping[str, Sequence[str]]
+    spark: SparkSession,
+    places: Places,
+    tables: Sequence[CapturedTable],
+    defaulted: Mapping[str, Sequence[str]],
+    hides_computed: Collection[str] = (),
 ) -> dict[str, Measures]:
     """Measure every captured table, each layer in one pass.
 
@@ -70,15 +82,25 @@ def measure(
         places: Whose tables; read by location.
         tables: The captured tables.
         defaulted: Table → its nullable columns that have a default in the embedded schema.
+        hides_computed: The tables whose connector streams NULL for columns that the source computes.
     """
     last_batch = _last_batch(spark, places)
-    parts = [part for table in tables for part in _parts(spark, table, defaulted.get(table.name, ()), last_batch)]
+    late = _late(spark, places)
+    parts = []
+    for table in tables:
+        changes = _read(spark, table.changes)
+        if changes is not None:
+            log = _with_late_columns(changes, late.get(table.changes.name, {}))
+            computed = set(_columns(changes)) - {*table.key} if table.name in hides_computed else ()
+            numbers = _of_changes(log, defaulted.get(table.name, ()), computed, last_batch)
+            parts.append((table.name, "changes", numbers))
+        parts += _of_built(spark, table, _columns(changes))
     found: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
     with ThreadPoolExecutor(_THREADS) as pool:
         rows = pool.map(lambda part: part[2].collect()[0].asDict(), parts)
         for (name, layer, _), numbers in zip(parts, rows, strict=True):
             found[name][layer] = numbers
-    return {name: _measures(layers) for name, layers in found.items()}
+    return {table.name: _measures(table, found[table.name]) for table in tables}
 
 
 def _last_batch(spark: SparkSession, places: Places) -> int:
@@ -87,23 +109,50 @@ def _last_batch(spark: SparkSession, places: Places) -> int:
     return int(bronze.read(spark, places, "records").agg(F.coalesce(F.max("batch_id"), F.lit(-1))).collect()[0][0])
 
 
-def _parts(
-    spark: SparkSession, table: CapturedTable, defaulted: Sequence[str], last_batch: int
-) -> list[tuple[str, str, DataFrame]]:
-    """Table, layer and one row of numbers, for each layer that is there."""
-    changes, current, history = (_read(spark, model) for model in (table.changes, table.current, table.history))
+def _late(spark: SparkSession, places: Places) -> dict[str, dict[str, int]]:
+    """Log → column that came when it had changes already → the first landing that carried it."""
+    location = places.table("ops", "progress")
+    if not bronze.is_table(spark, location):
+        return {}
+    late = F.get_json_object("state", "$.late").alias("late")
+    rows = spark.table(table_at(location)).select("model", late).where("late is not null").collect()
+    return {row["model"].rpartition(".")[2]: json.loads(row["late"]) for row in rows}
+
+
+def _with_late_columns(changes: DataFrame, late: Mapping[str, int]) -> DataFrame:
+    """A log whose rows name those too among the columns that they lack, as histories read it (R8)."""
+    lacked = [F.when(F.col("batch_id") < batch, F.lit(name)) for name, batch in late.items()]
+    if not lacked:
+        return changes
+    return changes.withColumn("absent_columns", F.array_union("absent_columns", F.array_compact(F.array(*lacked))))
+
+
+def _columns(changes: DataFrame | None) -> list[str]:
+    """The source's columns that a log has, those that no model declares too."""
+    return [] if changes is None else [field.name for field in changes.schema["after"].dataType.fields]
+
+
+def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str]) -> list[tuple[str, str, DataFrame]]:
+    """Table, layer and one row of numbers, for current state and history where they are there."""
+    current, history = (_read(spark, model) for model in (table.current, table.history))
     parts = []
-    if changes is not None:
-        parts.append((table.name, "changes", _of_changes(changes, defaulted, last_batch)))
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
     if history is not None:
-        begin, end = (F.col(quoted(table.column_names.get(name, name))) for name in ("valid_from", "valid_to"))
+        begin, end, exact_values = (
+            F.col(quoted(table.column_names.get(name, name))) for name in ("valid_from", "valid_to", "exact_values")
+        )
+        # A text holds whatever came.
+        inexact = [name for name, kind in history.dtypes if name in columns and kind != "string"]
         parts.append(
             (
                 table.name,
                 "history",
-                history.agg(F.count("*").alias("rows"), F.count_if(begin == end).alias("empty_intervals")),
+                history.agg(
+                    F.count("*").alias("rows"),
+                    F.count_if(begin == end).alias("empty_intervals"),
+                    *[F.count_if(exact_values.getItem(name).isNotNull()).alias(f"exact.{name}") for name in inexact],
+                ),
             )
         )
     return parts
@@ -114,19 +163,25 @@ def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
     return spark.table(table_at(model.location)) if model is not None and is_there else None
 
 
-def _of_changes(changes: DataFrame, defaulted: Sequence[str], last_batch: int) -> DataFrame:
+def _of_changes(changes: DataFrame, defaulted: Sequence[str], computed: Collection[str], last_batch: int) -> DataFrame:
     is_streamed = F.col("op") != "r"
+    is_update = F.col("op") == "u"
+    lacks_before = F.col("before").isNull()
+    place = F.when(is_update, F.struct("log_number", "position", "partition", "offset"))
     lag = F.when(is_streamed, F.unix_millis("processed_at") - F.unix_millis("changed_at"))
     lag_of_last = F.when(F.col("batch_id") == last_batch, lag)
-    known = {field.name for field in changes.schema["after"].dataType.fields}
-    nulls = [_nulls(name) for name in defaulted if name in known]
+    columns = _columns(changes)
+    nulls = [_nulls(name) for name in defaulted if name in columns]
     return changes.agg(
         F.count("*").alias("rows"),
+        F.array(*map(F.lit, columns)).alias("columns"),
         F.max("batch_id").alias("last_batch"),
-        F.unix_micros(F.max("processed_at")).alias("last_processed_at"),
+        # A clock that is ahead would speak for a connector that is dead.
+        F.unix_micros(F.max(F.least("processed_at", "landed_at"))).alias("last_processed_at"),
         F.count_if(is_streamed).alias("streamed"),
-        F.count_if(F.col("op") == "u").alias("updates"),
-        F.count_if((F.col("op") == "u") & F.col("before").isNull()).alias("updates_without_before"),
+        F.count_if(is_update).alias("updates"),
+        F.count_if(is_update & lacks_before).alias("updates_without_before"),
+        F.max_by(lacks_before, place).alias("is_before_missing"),
         F.count_if(is_streamed & F.col("transaction_id").isNull()).alias("without_transaction"),
         F.count_if(F.size("unavailable_columns") > 0).alias("unavailable"),
         *_percentiles("lag", lag),
@@ -134,6 +189,8 @@ def _of_changes(changes: DataFrame, defaulted: Sequence[str], last_batch: int) -
         _absent_from("r").alias("absent_from_reads"),
         _absent_from("c", "u").alias("absent_from_stream"),
         *nulls,
+        *[_has_value(name, "r").alias(f"read.{name}") for name in computed],
+        *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in computed],
     )
 
 
@@ -156,10 +213,21 @@ def _nulls(name: str) -> Column:
     return F.count_if(is_state & is_there & F.col("after").getField(name).isNull()).alias(f"null.{name}")
 
 
-def _measures(layers: Mapping[str, Mapping[str, Any]]) -> Measures:
+def _has_value(name: str, *ops: str) -> Column:
+    """Whether any change of these kinds has a value in a column; NULL where there are none."""
+    is_known = F.col("op").isin(*ops) & ~F.array_contains("unavailable_columns", name)
+    return F.bool_or(F.when(is_known, F.col("after").getField(name).isNotNull()))
+
+
+def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> Measures:
     changes = layers.get("changes", {})
     history = layers.get("history", {})
-    plain = ("last_batch", "streamed", "updates", "updates_without_before", "without_transaction", "unavailable")
+    plain = (
+        "last_batch", "streamed", "updates", "updates_without_before", "is_before_missing", "without_transaction",
+        "unavailable",
+    )  # fmt: skip
+    streamed = _named(changes, "streamed.")
+    read = _named(changes, "read.")
     return Measures(
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
@@ -168,7 +236,10 @@ def _measures(layers: Mapping[str, Mapping[str, Any]]) -> Measures:
         one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
-        nulls=_named(changes, "null."),
+        nulls={name: count or 0 for name, count in _named(changes, "null.").items()},
+        null_in_stream=tuple(sorted(name for name, has in streamed.items() if has is False and read[name])),
+        undeclared=tuple(name for name in changes.get("columns", ()) if name not in table.row),
+        exact_values={name: count for name, count in _named(history, "exact.").items() if count},
         last_processed_at=moment(changes.get("last_processed_at")),
         **{name: value for name in plain if (value := changes.get(name)) is not None},
     )
@@ -186,5 +257,5 @@ def _lag(numbers: Mapping[str, Any], name: str) -> Lag | None:
     return Lag(*[int(value or 0) for value in found]) if found[0] is not None else None
 
 
-def _named(numbers: Mapping[str, Any], prefix: str) -> dict[str, int]:
-    return {name.removeprefix(prefix): value or 0 for name, value in numbers.items() if name.startswith(prefix)}
+def _named(numbers: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in numbers.items() if name.startswith(prefix)}

@@ -61,7 +61,11 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a check found out; `target` is the option by which a command acts where it looked, or nothing."""
+    """All that a check found out.
+
+    `target` is the option by which a command acts where it looked, or nothing; `bronze_target` that for what writes to
+    bronze, which can be another environment's.
+    """
 
     tables: Sequence[CapturedTable]
     accounts: Sequence[Account]
@@ -77,6 +81,7 @@ class Evidence:
     pulses: Sequence[Pulse] = ()
     schema_changes: Mapping[str, Sequence[SchemaChange]] = field(default_factory=dict)
     target: str = ""
+    bronze_target: str = ""
 
     @property
     def failures(self) -> list[str]:
@@ -97,7 +102,7 @@ class Evidence:
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
         said += [one.told for one in self.cuts]
         said += [one.told for one in self.gaps if one.is_loss]
-        said += _held(self.quarantine, self.target)
+        said += _held(self.quarantine, self.target, self.bronze_target)
         said += [one.told for one in self.pulses if one.state == DEAD]
         said += [
             f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
@@ -108,7 +113,7 @@ class Evidence:
         return said
 
 
-def _held(entries: Sequence[Held], target: str) -> list[str]:
+def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]:
     """What is held, in a sentence for each code, and what releases it."""
     found: dict[tuple[str, bool], list[Held]] = {}
     for one in entries:
@@ -120,7 +125,7 @@ def _held(entries: Sequence[Held], target: str) -> list[str]:
         others = f" and {len(topics) - 1} more topics" if topics[1:] else ""
         release = "" if code in PROBLEMS else (
             "; mend them or take them out, and land their files again" if is_line
-            else f"; once the cause is gone, `tidemark quarantine release{target}` tries them again"
+            else f"; once the cause is gone, `tidemark quarantine release{bronze_target}` tries them again"
         )  # fmt: skip
         said.append(
             f"{sum(one.records for one in alike)} {'lines' if is_line else 'records'}{of}{others} are held in the"

@@ -16,16 +16,19 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line
 
+# A snapshot drops each table that it reads in words alone.
+_IS_CHANGE = "size(changes) > 0 or is_key_changed or previous_table is not null or (kind = 'DROP' and not is_snapshot)"
 _SHOWN = 5
 _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A statement that changed the columns or the key of a captured table.
+    """A statement that changed the columns or the key of a captured table, or dropped or renamed it.
 
-    `columns` has a text for each column that differs; `names` are their names. `statement` is None where the connector
-    tells none, or where a table has sensitive columns: a statement can hold values.
+    `columns` has a text for each column that differs, and for the table itself; `names` are the columns' names.
+    `statement` is None where the connector tells none, or where a table has sensitive columns: a statement can hold
+    values.
     """
 
     table: str
@@ -54,13 +57,18 @@ def schema_changes(
     seen = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "schema", "table").distinct()
     found: dict[str, list[SchemaChange]] = {}
     for one in wanted:
-        versions = spark.table(table_at(one.model.location)).where("size(changes) > 0 or is_key_changed")
-        newest = Window.partitionBy("db", "schema", "table").orderBy(
+        versions = (
+            spark.table(table_at(one.model.location))
+            .where(_IS_CHANGE)
+            .withColumn("of_table", F.explode(F.array_distinct(F.array_compact(F.array("previous_table", "table")))))
+        )
+        newest = Window.partitionBy("db", "schema", "of_table").orderBy(
             F.desc_nulls_last("position"), F.desc("topic"), F.desc("partition"), F.desc("offset")
         )
         last = versions.withColumn("rank", F.row_number().over(newest)).where(F.col("rank") <= _SHOWN)
         of_tables = seen.where(F.col("source_name") == one.prefix).alias("seen")
-        is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{name}")) for name in ("db", "schema", "table")]
+        names = {"db": "db", "schema": "schema", "table": "of_table"}
+        is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{told}")) for name, told in names.items()]
         rows = of_tables.join(last.alias("last"), is_its).select("feed", "last.*").orderBy(F.desc("rank")).collect()
         for row in rows:
             if (table := by_feed.get(row["feed"])) is not None:
@@ -74,10 +82,16 @@ def _change(table: str, row: Any, *, shows: bool) -> SchemaChange:
         table,
         row["changed_at"],
         row["ddl"] if shows else None,
-        tuple(_difference(one) for one in row["changes"]),
+        (*_of_table(row), *[_difference(one) for one in row["changes"]]),
         tuple(one["name"] for one in row["changes"]),
         row["is_key_changed"],
     )
+
+
+def _of_table(row: Any) -> list[str]:
+    if row["kind"] == "DROP":
+        return ["table dropped"]
+    return [f"table {row['previous_table']} renamed to {row['table']}"] if row["previous_table"] else []
 
 
 def _difference(one: Any) -> str:

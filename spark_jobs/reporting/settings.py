@@ -22,6 +22,8 @@ from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
 
 _CONNECT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
+# What the schema of a flattened row begins with, as landing writes it.
+_FLATTENED = '{"flattened":true'
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class Fields:
 
     Columns that are nullable with a default; columns of times in whole milliseconds; semantic types that aren't known;
     columns declared binary that come as text, where no declaration says of which encoding. Without a schema
-    (`is_described` false) any column may be nullable and have a default.
+    (`is_described` false) any column may be nullable and have a default. What counts is the newest shape that has the
+    column: settings can have been mended since. `is_flattened` is whether a transform has flattened the rows,
+    `hides_computed` is the connector's.
     """
 
     defaulted: tuple[str, ...] = ()
@@ -49,39 +53,72 @@ class Fields:
     unknown_types: tuple[str, ...] = ()
     binary_texts: tuple[str, ...] = ()
     is_described: bool = True
+    is_flattened: bool = False
+    hides_computed: bool = False
 
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
     """What the shapes in bronze say of each captured table's columns."""
     if not bronze.is_table(spark, places.table("bronze", "shapes")):
         return {}
-    one = F.col("one")
-    seen = bronze.read(spark, places, "shapes").select("feed", F.explode("fields").alias("one"))
-    rows = seen.groupBy("feed").agg(
-        F.sort_array(F.collect_set(F.when(one.is_optional & one.default_value.isNotNull(), one["name"]))).alias(
-            "defaulted"
-        ),
-        F.sort_array(F.collect_set(F.when(one.encoding.isin(*_CONNECT_TIMES), one["name"]))).alias("times"),
-        F.sort_array(F.collect_set(unknown_type(one.encoding))).alias("unknown"),
-        F.sort_array(F.collect_set(F.when(one.encoding.isNull(), one["name"]))).alias("undescribed"),
-        F.collect_set(F.when(F.coalesce(one.encoding, F.lit("string")) == "string", one["name"])).alias("texts"),
-    )
-    by_feed = {row["feed"]: row for row in rows.collect()}
-    return {table.name: _fields(table, by_feed[table.feed]) for table in tables if table.feed in by_feed}
-
-
-def _fields(table: CapturedTable, seen: Row) -> Fields:
-    undescribed = set(seen["undescribed"])
-    defaulted = {*seen["defaulted"], *undescribed} - {
-        spec["field"] for spec in table.columns if spec["name"] in table.key
+    encoding = F.col("one.encoding")
+    fields_seen = bronze.read(spark, places, "shapes").select(F.explode("fields").alias("one"))
+    unknown = fields_seen.select(encoding.alias("encoding"), unknown_type(encoding).alias("type")).distinct()
+    unknown_types = {row["encoding"]: row["type"] for row in unknown.where("type is not null").collect()}
+    shapes: dict[str, list[Row]] = {}
+    for shape in _by_age(spark, places):
+        shapes.setdefault(shape["feed"], []).append(shape)
+    bare = [feed for feed, seen in shapes.items() if (seen[-1]["shape"] or "").startswith("[")]
+    flattened = _flattened(spark, places, bare)
+    return {
+        table.name: _fields(table, shapes[table.feed], unknown_types, is_flattened=table.feed in flattened)
+        for table in tables
+        if table.feed in shapes
     }
+
+
+def _by_age(spark: SparkSession, places: Places) -> list[Row]:
+    """All shapes. Those of a feed that differ in what counts here come in the order of their age, which takes long."""
+    shapes = bronze.read(spark, places, "shapes").collect()
+    ways: dict[tuple[str, str], set[object]] = {}
+    for shape in shapes:
+        ways.setdefault((shape["feed"], ""), set()).add(_is_flattened(shape))
+        for field in shape["fields"] or ():
+            ways.setdefault((shape["feed"], field["name"]), set()).add(field)
+    several = {feed for (feed, _), told in ways.items() if len(told) > 1}
+    alike = [shape for shape in shapes if shape["feed"] not in several]
+    return [*alike, *(bronze.shapes_by_age(spark, places, several) if several else ())]
+
+
+def _is_flattened(shape: Row) -> bool:
+    return (shape["shape"] or "").startswith(_FLATTENED)
+
+
+def _flattened(spark: SparkSession, places: Places, feeds: Sequence[str]) -> set[str]:
+    """Those of the feeds of records without schemas whose rows a transform has flattened."""
+    if not feeds:
+        return set()
+    is_update = F.col("feed").isin(*feeds) & (F.col("kind") == "change") & (F.col("op") == "u")
+    is_event = F.col("value").cast("string").contains('"specversion"')
+    records = bronze.read(spark, places, "records").where(is_update & F.col("plain_value").isNotNull() & ~is_event)
+    return {row["feed"] for row in records.select("feed").distinct().collect()}
+
+
+def _fields(table: CapturedTable, shapes: Sequence[Row], unknown: Mapping[str, str], *, is_flattened: bool) -> Fields:
+    newest = {field["name"]: field for shape in shapes for field in shape["fields"] or ()}
+    encodings = {name: field["encoding"] for name, field in newest.items()}
+    undescribed = {name for name, encoding in encodings.items() if encoding is None}
+    defaulted = {name for name, field in newest.items() if field["is_optional"] and field["default_value"] is not None}
+    keys = {spec["field"] for spec in table.columns if spec["name"] in table.key}
     binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
     return Fields(
-        _columns(table, defaulted),
-        _columns(table, set(seen["times"])),
-        tuple(seen["unknown"]),
-        _columns(table, binary & set(seen["texts"])),
+        _columns(table, (defaulted | undescribed) - keys),
+        _columns(table, {name for name, encoding in encodings.items() if encoding in _CONNECT_TIMES}),
+        tuple(sorted({unknown[encoding] for encoding in encodings.values() if encoding in unknown})),
+        _columns(table, {name for name in binary if encodings.get(name, "") in (None, "string")}),
         not undescribed,
+        is_flattened or _is_flattened(shapes[-1]),
+        connector_named(shapes[-1]["connector"] or "").hides_computed,
     )
 
 
@@ -168,7 +205,8 @@ def _of_sources(
         ]
         streamed = sum(one.streamed for one in of_source)
         unknown = sum(one.without_transaction for one in of_source)
-        if streamed and not topics:
+        # Of an operation on one document MongoDB names no transaction, and most are such.
+        if streamed and not topics and not connector_named(connector).has_documents:
             yield SettingFinding(
                 "provide.transaction.metadata",
                 source,
@@ -202,12 +240,22 @@ def _of_table(
     changed: Sequence[SchemaChange],
 ) -> Iterator[SettingFinding]:
     for connector in connectors:
-        if connector.before and one.updates_without_before:
+        if connector.before and one.is_before_missing and described.is_flattened:
+            yield SettingFinding(
+                "transforms",
+                table.name,
+                f"{one.updates_without_before} of {one.updates} updates came without the row before them, the newest"
+                " too: their rows are flattened (ExtractNewRecordState), which leaves it out, whatever the source"
+                " sends. A missed change can't be seen.",
+                "whole envelopes, without that transform, where missed changes are to be seen",
+                "info",
+            )
+        elif connector.before and one.is_before_missing:
             yield SettingFinding(
                 connector.before,
                 table.name,
-                f"{one.updates_without_before} of {one.updates} updates came without the row before them. Unchanged"
-                " large values then come as placeholders, and a missed change can't be seen.",
+                f"{one.updates_without_before} of {one.updates} updates came without the row before them, the newest"
+                " too. Unchanged large values then come as placeholders, and a missed change can't be seen.",
                 connector.set_before,
                 "warning",
             )
@@ -222,8 +270,18 @@ def _of_table(
             "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false",
             "warning" if described.is_described else "info",
         )
-    if one.unavailable:
-        unresolved = told["unresolved_columns"].count if "unresolved_columns" in told else 0
+    unresolved = told["unresolved_columns"].count if "unresolved_columns" in told else 0
+    if any(connector.has_documents for connector in connectors):
+        if unresolved:
+            yield SettingFinding(
+                "capture.mode",
+                table.name,
+                f"{unresolved} versions have a column that no earlier state fills: an update tells what it changed"
+                " alone (R7).",
+                ", or ".join(connector.set_values for connector in connectors),
+                "warning",
+            )
+    elif one.unavailable:
         yield SettingFinding(
             "unavailable.value.placeholder",
             table.name,
@@ -232,13 +290,23 @@ def _of_table(
             ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
         )
-    if one.one_sided:
+    if one.one_sided or one.null_in_stream:
+        shows = []
+        if one.one_sided:
+            shows.append(
+                f"Columns that of snapshot and stream only one carries: {_named(one.one_sided)}. Generated columns are"
+                " in the snapshot alone; a column that was added or dropped looks alike. Their values are those last"
+                " carried."
+            )
+        if one.null_in_stream:
+            shows.append(
+                f"Columns with values in the snapshot, and NULL in every streamed change: {_named(one.null_in_stream)}."
+                " That is how computed columns come; an update of a row then makes a version without their values."
+            )
         yield SettingFinding(
             "column.exclude.list",
             table.name,
-            f"Columns that of snapshot and stream only one carries: {_named(one.one_sided)}. Generated columns are in"
-            " the snapshot alone; a column that was added or dropped looks alike. Their values are those last carried."
-            + because(changed, one.one_sided),
+            " ".join(shows) + because(changed, (*one.one_sided, *one.null_in_stream)),
             "the columns that the source computes itself",
             "info",
         )
@@ -268,6 +336,15 @@ def _of_table(
             f"Semantic types that Tidemark doesn't know: {_named(described.unknown_types)}. Their values are kept as"
             " their literal types have them." + because(changed),
             "a column's type and encoding in its _changes model, where the literal value isn't what is meant",
+            "info",
+        )
+    if one.undeclared:
+        yield SettingFinding(
+            "columns (model)",
+            table.name,
+            f"Columns that {table.changes.name} doesn't declare: {_named(one.undeclared)}. They are carried with the"
+            " types that their schemas give (R8)." + because(changed, one.undeclared),
+            "the lines that tidemark scaffold --diff prints for them",
             "info",
         )
 

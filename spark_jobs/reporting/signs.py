@@ -10,6 +10,7 @@ from pyspark.sql import Row
 
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 
 # What each sign of macros/accounting/signs.sql and of `key_shapes` means to people. Those that tell of something
@@ -37,7 +38,8 @@ LOST = (
 class Sign:
     """How often a table met a sign; `sample_keys` are some of its keys as JSON, sensitive values as short hashes.
 
-    `because` names statements that changed the table, where they explain it.
+    `because` names the columns whose declarations to change, and statements that changed the table, where they explain
+    it.
     """
 
     table: str
@@ -52,6 +54,7 @@ def signs(
     tables: Sequence[CapturedTable],
     counted: Mapping[str, Sequence[Row]],
     changed: Mapping[str, Sequence[SchemaChange]],
+    measured: Mapping[str, Measures],
     *,
     sample_rows: bool,
 ) -> dict[str, dict[str, Sign]]:
@@ -61,6 +64,7 @@ def signs(
         tables: The captured tables.
         counted: What `accounting.counted` and `signs_of_key_shapes` gave.
         changed: Table → the statements that changed it.
+        measured: Table → what its layers say.
         sample_rows: Whether keys may be shown.
     """
     found: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}
@@ -69,9 +73,22 @@ def signs(
         for name, meaning in MEANINGS.items():
             if name in rows:
                 keys = tuple(_shown(table, key) for key in rows[name]["sample_keys"]) if sample_rows else ()
-                because = reason_of(name, changed, table.name).strip()
+                because = reason_of(name, changed, table.name)
+                if name == "exact_values":
+                    because = _by_column(table, measured[table.name].exact_values) + because
+                because = because.strip()
                 found[table.name][name] = Sign(table.name, name, meaning, rows[name]["records"], keys, because)
     return found
+
+
+def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
+    """A sentence that says which declarations to change; empty where no version of now has such a value."""
+    types = {spec["name"]: spec["type"] for spec in table.columns}
+    told = [
+        f"`{name}` ({types.get(name, 'not declared')}): {count} version{'s' if count > 1 else ''}"
+        for name, count in versions.items()
+    ]
+    return f"{'; '.join(told)}. Declare a type that holds them in {table.changes.name}." if told else ""
 
 
 def _shown(table: CapturedTable, key: str) -> str:

@@ -20,6 +20,7 @@ from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.landing.shapes import IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.types import carried_type
 from spark_jobs.texts import folded
 
 # What gold adds to a source's columns; macros/history/version_rows.sql owns the list, a test holds them together.
@@ -46,14 +47,6 @@ CHANNELS = {
 _NUL = "\0"
 _VARIABLE = "${"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
-
-# Type that was declared so far → the encodings of later records that it reads too, in their connector's other mode of
-# decimals, of binary or of intervals. Their own type would hold less, or make a version of what only changed its form.
-_READS_TOO = {
-    "decimal": ("string", "double", "float64"),
-    "binary": ("string",),
-    "bigint": ("io.debezium.time.Interval",),
-}
 
 # A number that is longer than a floating type's, of which the longest is -0.00 and 17 digits, or has an exponent and no
 # point, as none of those is written; and its field's name.
@@ -193,7 +186,7 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     for shape in shapes:
         feeds.setdefault(shape["feed"], []).append(shape)
     guesses = _guessed_types(
-        spark, places, [feed for feed, rows in feeds.items() if not _has_schema(rows) and not _has_documents(rows)]
+        spark, places, [feed for feed, rows in feeds.items() if _lacks_types(rows) and not _has_documents(rows)]
     )
     of_keys = _guessed_key_types(spark, places, [feed for feed, rows in feeds.items() if _key_alone(rows)])
     has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
@@ -246,8 +239,9 @@ def digest(*parts: str) -> str:
     return hashlib.md5(json.dumps(parts).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
-def _has_schema(shapes: Iterable[Row]) -> bool:
-    return any(field["encoding"] for shape in shapes for field in shape["fields"] or ())
+def _lacks_types(shapes: Iterable[Row]) -> bool:
+    """Whether there is a field that no schema describes."""
+    return any(not _described(seen) for seen in _fields(shapes).values())
 
 
 def _has_documents(shapes: Sequence[Row]) -> bool:
@@ -263,21 +257,12 @@ def _seen_table(
     of_keys: dict[str, tuple[str, str]],
 ) -> SeenTable:
     newest = shapes[-1]
-    fields: dict[str, Row] = {}
-    for shape in shapes:
-        fields |= {
-            field["name"]: field for field in shape["fields"] or () if _says_more(field, fields.get(field["name"]))
-        }
+    fields = _fields(shapes)
     key_alone = _key_alone(shapes)
     alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
     columns = tuple(
-        _column(
-            field,
-            _name(field["name"], alike),
-            guesses.get(field["name"]),
-            is_unsigned=field["name"] in unsigned and field["encoding"] in ("int64", None),
-        )
-        for field in fields.values()
+        _column(seen, _name(field, alike), guesses.get(field), is_unsigned=field in unsigned)
+        for field, seen in fields.items()
     )
     columns += tuple(
         SeenColumn(_name(field, alike), field, *of_keys.get(field, ("string", "no value seen yet")), is_optional=False)
@@ -311,12 +296,18 @@ def _seen_table(
     )
 
 
-def _says_more(field: Row, known: Row | None) -> bool:
-    """Whether a field of a later shape says more than what is known of it: described is more than named."""
-    if known is None or not known["encoding"]:
-        return True
-    kind, later = (one["spark_type"].partition("(")[0] for one in (known, field))
-    return bool(field["encoding"]) and (kind == later or field["encoding"] not in _READS_TOO.get(kind, ()))
+def _fields(shapes: Iterable[Row]) -> dict[str, list[Row]]:
+    """What each shape says of each field, by the field's name."""
+    found: dict[str, list[Row]] = {}
+    for shape in shapes:
+        for one in shape["fields"] or ():
+            found.setdefault(one["name"], []).append(one)
+    return found
+
+
+def _described(seen: Iterable[Row]) -> list[Row]:
+    """What schemas say of a field; records without one tell its name alone."""
+    return [one for one in seen if one["encoding"]]
 
 
 def _free(own: str, taken: Container[str]) -> str:
@@ -338,11 +329,13 @@ def _name(field: str, alike: Counter[str]) -> str:
     return _hashed(field) if alike[folded(field)] > 1 or not _is_name(field) else field
 
 
-def _column(field: Row, name: str, guess: tuple[str, str] | None, *, is_unsigned: bool) -> SeenColumn:
-    kind, note = (field["spark_type"], "") if field["encoding"] else guess or ("string", "no value seen yet")
-    if is_unsigned:
+def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, *, is_unsigned: bool) -> SeenColumn:
+    described = _described(seen)
+    field = (described or seen)[-1]
+    kind, note = (carried_type(described), "") if described else guess or ("string", "no value seen yet")
+    encoding = UNSIGNED if is_unsigned and field["encoding"] in ("int64", None) else ""
+    if encoding:
         kind, note = UNSIGNED_TYPE, ""
-    encoding = UNSIGNED if is_unsigned else ""
     return SeenColumn(name, field["name"], kind, note, field["is_optional"], field["default_value"], encoding)
 
 
@@ -385,7 +378,7 @@ def _hashed(field: str) -> str:
 
 
 def _guessed_types(spark: SparkSession, places: Places, feeds: list[str]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Types for records without schemas, from every value: feed → field → (type, note)."""
+    """Types for fields without schemas, from every value: feed → field → (type, note)."""
     if not feeds:
         return {}
     row = "struct<after: variant, payload: struct<after: variant>>"
@@ -465,6 +458,8 @@ def _guess(seen: Row) -> tuple[str, str]:
     if decimal:
         whole, scale = int(decimal[1]) - int(decimal[2]), int(decimal[2])
         return f"decimal(38,{max(scale, min(18, 38 - whole))})", "room for more digits than were seen"
+    if kind == "OBJECT<SCALE: BIGINT, VALUE: STRING>":
+        return "decimal(38,18)", "numbers with a scale of their own, as Oracle's NUMBER"
     if kind == "DOUBLE" and seen["has_long_numbers"]:
         return "decimal(38,18)", "numbers were seen as no floating type writes them"
     if seen["is_boolean"]:

@@ -27,6 +27,7 @@ OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN)[10:
 CHANGE = (
     "change_id string, op string, key {row}, position string, transaction_id string, changed_at timestamp,"
     " processed_at timestamp, is_read boolean, after {row}, before {row}, unavailable_columns array<string>,"
+    " log_number int,"
     " absent_columns array<string>, topic string, `partition` int, `offset` bigint, batch_id bigint,"
     " landed_at timestamp, problem string"
 )
@@ -44,11 +45,16 @@ def at(minute: float | None) -> datetime | None:
 
 @dataclass
 class Story:
-    """What one captured table holds, layer by layer: columns `key` and `value`, both text, under the names given."""
+    """What one captured table holds, layer by layer: columns `key` and `value`, both text, under the names given.
+
+    The key of a `wide_key` has both of them; the log of `documents` says so by its column `document`.
+    """
 
     name: str
     key: str = "id"
     is_keyed: bool = True
+    wide_key: bool = False
+    documents: bool = False
     value: str = "v"
     names: Mapping[str, str] = field(default_factory=dict)
     sensitive: Sequence[str] = ()
@@ -99,6 +105,7 @@ class Story:
             "after": row,
             "unavailable_columns": [],
             "absent_columns": [],
+            "log_number": 0,
             "topic": self.topic,
             "partition": 0,
             "offset": offset,
@@ -145,7 +152,7 @@ class Story:
             source_name="src",
             source_table=self.name,
             feed=self.name,
-            key=(self.key,) if self.is_keyed else (),
+            key=(self.key, *([self.value] if self.wide_key else [])) if self.is_keyed else (),
             columns=tuple({**one, "sensitive": one["name"] in self.sensitive} for one in columns),
             column_names=dict(self.names),
             changes=self._model(places, "silver", "changes"),
@@ -167,7 +174,8 @@ class Story:
         source = f"{quoted(self.key)} string, {quoted(self.value)} string, "
         history = source + ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN.items())
         current = source + ", ".join(f"{quoted(renamed[name])} {OWN[name]}" for name in OF_CURRENT)
-        write_table(spark, table.changes, CHANGE.format(row=row), self.changes)
+        changes = CHANGE.format(row=row) + (", document string" if self.documents else "")
+        write_table(spark, table.changes, changes, self.changes)
         write_table(spark, table.current, current, [_renamed(one, renamed) for one in self.current])
         write_table(spark, table.history, history, [_renamed(one, renamed) for one in self.versions])
         outcomes = [

@@ -9,8 +9,14 @@ PRIVATE = "ada@example.org"
 
 
 def good_story() -> Story:
-    """A table with names that aren't plain: an update, a delete and a re-insert, a key change, a state found before."""
-    story = Story("good", key="Odd `Name`", value="a.b", names={"valid_from": "began", "position": "log position"})
+    """A table with names that aren't plain: an update, a delete and a re-insert, a key change, a state found before.
+
+    Its key gained a column, and what an update of a document leaves out is nothing lost.
+    """
+    story = Story(
+        "good", key="Odd `Name`", value="a.b", names={"valid_from": "began", "position": "log position"},
+        wide_key=True, documents=True,
+    )  # fmt: skip
     story.version("one", 0, 5, closed_by="update")
     story.version("one", 5, 5, opened_by="update")
     story.version("one", 7)
@@ -18,6 +24,10 @@ def good_story() -> Story:
     story.version("three", 3, opened_by="key_change", previous_key='{"id":"two"}')
     story.version("four", 4, 4, opened_by="before", closed_by="update")
     story.version("four", 4, opened_by="update", position=f"{5:020}", offset=5)
+    story.version("of an old key", 6, **{"a.b": None})
+    story.change("of an old key", op="u")
+    story.changes[-1]["key"] = {"Odd `Name`": "of an old key", "a.b": None}
+    story.change("of a document", op="u", transaction_id=None, unavailable_columns=["a.b"])
     story.change(None, op="t", after=None)
     story.change("five", op="r", transaction_id=None)
     story.change("six", op="c", after=None, problem="row_not_read")

@@ -16,8 +16,9 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
+from spark_jobs.reporting.measures import Measures, measure
 from spark_jobs.reporting.run import RunSummary
-from tests.expectations.lakehouses import Story, write_account, write_bronze
+from tests.expectations.lakehouses import CHANGE, Story, write_account, write_bronze, write_table
 from tests.projects import PROJECT
 
 PRIVATE = "ada@example.org"
@@ -155,3 +156,28 @@ def test_quarantined_values_of_sensitive_tables_are_hashed(checked: Checked) -> 
     assert not any(
         PRIVATE in page.read_text() for page in checked.reports.rglob("*") if page.suffix in (".html", ".json")
     )
+
+
+def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("computed")
+    table = story.table(places)
+    changes = CHANGE.format(row="struct<id: string, v: string>")
+
+    def measured() -> Measures:
+        write_table(spark, table.changes, changes, story.changes)
+        return measure(spark, places, [table], {}, [table.name])[table.name]
+
+    def seen(one: Measures) -> tuple[int, bool, tuple[str, ...]]:
+        return one.updates_without_before, one.is_before_missing, one.null_in_stream
+
+    row = {"id": "a", "v": None}
+    story.change("a", op="r", before=None)
+    story.change("a", op="u", after=row, before=row)
+    story.change("a", op="u", after=row)
+    assert seen(measured()) == (1, True, ("v",))
+    # one that landed first, and another that the source wrote once it was mended
+    story.changes[1] |= {"position": f"{9:020}"}
+    assert seen(measured()) == (1, False, ("v",))
+    story.change("b", op="c")
+    assert seen(measured()) == (1, False, ())

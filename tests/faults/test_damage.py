@@ -131,13 +131,16 @@ def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: H
     assert harmed.told() == right
 
 
-def test_a_torn_file_fails_the_build_with_the_table_s_name_and_the_command(harmed: Harmed) -> None:
+def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command(harmed: Harmed) -> None:
     right = harmed.told()
     land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
     file_torn(harmed.folder(MODELS[0]))
 
-    with pytest.raises(Fault, match=rf"silver.{NAME}_changes is damaged.*tidemark rebuild {NAME}"):
+    told = rf"silver.{NAME}_changes is damaged.*tidemark rebuild {NAME}"
+    with pytest.raises(Fault, match=told):
         steps.build(harmed.run, ["--quiet"])
+    with pytest.raises(Fault, match=told):
+        steps.check_and_report(harmed.run, harmed.spark)
     steps.rebuild(harmed.run, harmed.spark, [NAME])
 
     assert all(len(rows) >= len(right[table]) for table, rows in harmed.told().items())
@@ -153,23 +156,35 @@ def test_of_several_errors_each_tells_of_its_own_table(harmed: Harmed) -> None:
     assert [(f"{one.layer}/{one.name}", one.what) for one in found] == [(MODELS[0], said[0])]
 
 
-@pytest.mark.parametrize("harm", [files_lost, commit_torn, log_lost])
+@pytest.mark.parametrize(
+    ("table", "harm"),
+    [
+        ("records", files_lost),
+        ("records", commit_torn),
+        ("records", log_lost),
+        ("shapes", shutil.rmtree),
+        ("quarantine", shutil.rmtree),
+    ],
+)
 def test_damaged_bronze_is_named_and_never_written(
-    harmed: Harmed, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    harmed: Harmed,
+    table: str,
+    harm: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    records = harmed.folder("bronze/records")
-    harm(records)
-    before = sorted((path, path.stat().st_mtime_ns) for path in records.rglob("*"))
+    harm(harmed.folder(f"bronze/{table}"))
+    before = sorted((path, path.stat().st_mtime_ns) for path in harmed.folder("bronze").rglob("*"))
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
     (harmed.home / "again.jsonl").write_text(lines(0, 6))
 
-    for command in (["rebuild", NAME], ["land", str(harmed.home / "again.jsonl")]):
+    for command in (["rebuild", NAME], ["land", str(harmed.home / "again.jsonl")], ["check"]):
         assert main([*command, "--project-dir", str(harmed.places.project)]) == Fault.status
         said = capsys.readouterr().err
-        assert "bronze.records is damaged" in said
+        assert f"bronze.{table} is damaged" in said
         assert "restore" in said
 
-    assert sorted((path, path.stat().st_mtime_ns) for path in records.rglob("*")) == before
+    assert sorted((path, path.stat().st_mtime_ns) for path in harmed.folder("bronze").rglob("*")) == before
 
 
 def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> None:

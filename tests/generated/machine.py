@@ -22,6 +22,7 @@ ROWS, VALUES = range(len(NAMES)), ("x", "y", None)
 STATEMENTS: list[Step] = [
     *[(name, row, value) for name in ("insert", "update", "large", "delete") for row in ROWS for value in VALUES],
     *[("move", row, to) for row in ROWS for to in ROWS if row != to],
+    *[("swap", row, to) for row in ROWS for to in ROWS if row != to],
 ]
 
 
@@ -135,7 +136,10 @@ class Rows(RuleBasedStateMachine):
         self.steps += [*self._fit(one), ("switch", 1), *self._fit(other), ("commit",), ("switch", 0), ("commit",)]
 
     def _fit(self, statements: list[Step]) -> list[Step]:
-        return [("update", step[1], "x") if step[0] == "move" and not self.kind.moves else step for step in statements]
+        return [
+            ("update", step[1], "x") if step[0] in ("move", "swap") and not self.kind.moves else step
+            for step in statements
+        ]
 
     @rule(marker=st.sampled_from(["true", "incremental"]))
     def snapshot(self, marker: str) -> None:

@@ -6,6 +6,7 @@ out: a statement on a row that isn't there does nothing. So a script that shows 
     insert, update, delete   row, value          one statement in the open transaction
     large                    row, value          an update of the large column
     move                     row, row            a change of key, in letter case too
+    swap                     row, row            two rows take each other's key in one statement
     silent                   row, value          an update that the connector never sees: it lost its offset
     commit, rollback                             the end of the open transaction
     switch                   number              the statements that follow are another session's
@@ -30,7 +31,6 @@ from tests.source import Column, Event, Row, Source, Table
 Step: TypeAlias = tuple[Any, ...]
 LEAST_KEYS, LEAST_CHANGES, BATCHES = 3, 20, 3
 NAMES = ("a", "A", "b", "c")
-STATEMENTS = ("insert", "update", "large", "delete", "move", "silent", "truncate")
 
 
 def table_named(name: str, *, is_full: bool) -> Table:
@@ -145,6 +145,13 @@ class Player:
             self._remember(old, new)
             self.source.update(self.table, old, new)
             self._did("move in letter case" if {row % 4, to % 4} == {0, 1} else "move")
+
+    def _swap(self, row: int, to: int) -> None:
+        one, other = self._row(row), self._row(to)
+        if one is not None and other is not None:
+            self._remember(one, other)
+            self.source.swap(self.table, one, other)
+            self._did("swap")
 
     def _silent(self, row: int, value: str | None) -> None:
         old = self._row(row)

@@ -22,9 +22,9 @@ TAPES = int(os.environ.get("TIDEMARK_TAPES") or 2000)
 WHOLE_TABLES = TAPES // 20
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
 HAZARDS = (
-    "insert", "update", "large", "delete", "move", "move in letter case", "silent", "truncate", "rollback",
-    "interleaved", "several changes in a transaction", "snapshot true", "snapshot incremental", "redelivered",
-    "clock set back", "failover", "column gained or lost", "late", "landed again",
+    "insert", "update", "large", "delete", "move", "move in letter case", "swap", "silent", "truncate",
+    "rollback", "interleaved", "several changes in a transaction", "snapshot true", "snapshot incremental",
+    "redelivered", "clock set back", "failover", "column gained or lost", "late", "landed again",
 )  # fmt: skip
 
 

@@ -154,6 +154,8 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     assert set(entries) == {"line-not-json", "base64-not-understood"}
     said = tidemark("quarantine", "release", *entries.values()).out
     assert "2 lines of files were not tried: mend them or take them out, and land their files again" in said
+    refused = tidemark("quarantine", "release", entries["line-not-json"], "4711")
+    is_one_sentence(refused, 2, "quarantine release 4711: no entry that is held has that id", "Nothing was released")
 
     assert land(*whole) == ("3 records read: 1 landed, 2 known already.\n", 1)
     assert held() == {}
@@ -162,6 +164,7 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     said, written = land(whole[0], cut, "{}")
     assert ("2 quarantined" in said, written) == (True, 1)
     assert "released_in: None" in tidemark("quarantine", "show", entries["line-not-json"]).out, "one entry, held again"
+    assert "4 records read: 0 landed, 3 known already, 1 quarantined" in land(whole[0], cut, "{}", "[]")[0]
     assert land()[1] == 1, "all of it was taken out"
     assert held() == {}
 

@@ -12,8 +12,8 @@ import gzip
 import io
 import json
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,7 +27,8 @@ from spark_jobs.declarations import Declared, captured_tables, declared_tables, 
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
-from spark_jobs.reporting.bronze_contents import contents
+from spark_jobs.reporting.accounting import built_through
+from spark_jobs.reporting.bronze_contents import Content, contents
 from spark_jobs.reporting.liveness import CHANGING, DEAD, NOTHING_NEW, pulses
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.schema_changes import SchemaChange, because, because_of_key, schema_changes
@@ -46,6 +47,7 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 # What differs between two prefixes by what they are, and not by how their records came.
 OWN = ("batch_id", "landed_at", "snapshot_id")
 STARTED = 1_795_000_000_000
+LANDED = datetime.fromtimestamp(STARTED / 1000, UTC) + timedelta(days=1)
 
 
 def record(topic: str, offset: int, key: Any, value: Any, timestamp: int | None = None) -> Record:
@@ -148,10 +150,13 @@ def statement(prefix: str, offset: int, ddl: str, *changes: Row) -> Record:
     return record(f"{prefix}.ddl", offset, {"databaseName": "shop"}, value)
 
 
-def column(name: str, kind: str, length: int | None = None, scale: int | None = None) -> Row:
+def column(
+    name: str, kind: str, length: int | None = None, scale: int | None = None, values: list[str] | None = None
+) -> Row:
     return {
         "name": name, "jdbcType": 12, "nativeType": None, "typeName": kind, "typeExpression": kind, "charsetName": None,
         "length": length, "scale": scale, "position": 1, "optional": True, "autoIncremented": False, "generated": False,
+        "enumValues": values,
     }  # fmt: skip
 
 
@@ -162,14 +167,34 @@ def statements(prefix: str) -> list[Record]:
         return {"type": kind, "id": name, "table": {"primaryKeyColumnNames": key, "columns": list(columns)}}
 
     renamed = '"shop"."dbo"."t","shop"."dbo"."u"'
-    first = [column("id", "int"), column("price", "decimal", 8, 2), column("old", "text")]
-    second = [column("id", "int"), column("price", "decimal", 12, 2), column("new", "text")]
+    first = [
+        column("id", "int"), column("price", "decimal", 8, 2), column("old", "text"),
+        column("size", "enum", 1, values=["'s'", "'m'"]),
+    ]  # fmt: skip
+    second = [
+        column("id", "int"), column("price", "decimal", 12, 2), column("new", "text"),
+        column("size", "enum", 1, values=["'s'", "'m'", "'l'"]),
+    ]  # fmt: skip
     return [
         statement(prefix, 0, "create table t", table("CREATE", ["id"], *first)),
         statement(prefix, 1, "alter table t alter column price decimal(12, 2)", table("ALTER", ["id"], *second)),
         statement(prefix, 2, "alter table t add primary key (id, new)", table("ALTER", ["id", "new"], *second)),
         statement(prefix, 3, "rename t to u", table("ALTER", ["id", "new"], *second, name=renamed)),
         statement(prefix, 4, "drop table u", {"type": "DROP", "id": '"shop"."dbo"."u"', "table": None}),
+    ]  # fmt: skip
+
+
+def rows_under(prefix: str, *names: str) -> list[Record]:
+    """A row under each name that the table had."""
+    source = {
+        "connector": "sqlserver", "name": prefix, "ts_ms": STARTED, "snapshot": "true", "db": "shop", "schema": "dbo",
+        "commit_lsn": "00000027:00000001:0001",
+    }  # fmt: skip
+    return [
+        record(f"{prefix}.shop.dbo.{name}", 0, {"id": 1}, {
+            "before": None, "after": {"id": 1}, "source": source | {"table": name}, "op": "r", "ts_ms": STARTED,
+        })
+        for name in names
     ]  # fmt: skip
 
 
@@ -325,6 +350,7 @@ def wild() -> list[Record]:
     return [
         record("ch_v.wild", 0, None, told | {"additional_data": {"connector_name": "ch_v"}}),
         record("ch_v.wild.alive", 0, {"serverName": "ch_r"}, {"ts_ms": 10**18}),
+        record("ch_w.wild.alive", 0, {"serverName": "ch_w"}, {"ts_ms": 253_402_300_799_999}),
     ]
 
 
@@ -353,7 +379,7 @@ class Built:
 def land(spark: SparkSession, places: Places, name: str, records: list[Record]) -> None:
     file = places.project.parent / f"{name}.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in records))
-    land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
+    land_files(spark, places, [str(file)], Landing(name, LANDED))
 
 
 def run(places: Places, *arguments: str) -> dict[str, str]:
@@ -416,7 +442,7 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
         record for topic in ("inv", "inv.shop.products") for record in captured("mariadb-2.5.4-schema", topic, "ch_my")
     ]
     land(spark, places, "first", [
-        *life("ch_a"), *halves[: len(halves) // 2], *again[: len(again) // 2], *maria,
+        *life("ch_a"), *rows_under("ch_a", "t", "u"), *halves[: len(halves) // 2], *again[: len(again) // 2], *maria,
         *avro_channels(registry, "ch_v"), *printed(), *odd(), *wild(), *reads("ch_r"),
         notice("ch_r", 0, "Initial", "STARTED"), *reads("ch_s"), *scans("ch_s"),
         notice("ch_s", 0, "Initial", "STARTED"),
@@ -497,7 +523,8 @@ def test_versions_of_a_table_tell_what_each_statement_changed(built: Built) -> N
     ]  # fmt: skip
     assert versions[1]["ddl"] == "alter table t alter column price decimal(12, 2)"
     assert [tuple(one.values()) for one in versions[1]["changes"]] == [
-        ("price", "decimal(8,2)", "decimal(12,2)"), ("new", None, "text"), ("old", "text", None),
+        ("price", "decimal(8,2)", "decimal(12,2)"), ("new", None, "text"),
+        ("size", "enum('s','m')", "enum('s','m','l')"), ("old", "text", None),
     ]  # fmt: skip
     assert [one["changes"] for one in (versions[0], *versions[2:])] == [[]] * 4
     assert versions[4]["columns"] is None
@@ -525,6 +552,21 @@ def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None
         " Its schema was changed by: ALTER TABLE products DROP COLUMN active (2026-"
     )
     assert because(changed, ["id"]) == ""
+
+
+def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkSession) -> None:
+    shapes = bronze.read(spark, built.places, "shapes").where("source_name = 'ch_a' and db = 'shop' and schema = 'dbo'")
+    feeds = {row["table"]: row["feed"] for row in shapes.collect()}
+    tables = [replace(built.declared.tables[0], name=name, feed=feed) for name, feed in feeds.items()]
+    changed = schema_changes(spark, built.places, tables, built.declared.beside, sample_rows=True)
+    first = ("price: decimal(8,2) → decimal(12,2)", "new added (text)",
+             "size: enum('s','m') → enum('s','m','l')", "old dropped")  # fmt: skip
+
+    assert {name: [one.columns for one in told] for name, told in changed.items()} == {
+        "t": [first, (), ("table t renamed to u",)], "u": [("table t renamed to u",), ("table dropped",)],
+    }  # fmt: skip
+    assert because(changed["u"], ["id"]) == ""
+    assert "; drop table u (" in because(changed["u"])
 
 
 def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, spark: SparkSession) -> None:
@@ -578,9 +620,11 @@ def test_a_notification_tells_that_a_snapshot_was_complete(built: Built, prefix:
 
 def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) -> None:
     tables = built.declared.tables
-    found, measured = contents(spark, built.places, {}), measure(spark, built.places, tables, {})
+    measured = measure(spark, built.places, tables, {})
+    through = built_through(spark, built.places, tables, measured)
+    found, unbuilt = (contents(spark, built.places, of) for of in (through, {}))
 
-    def state(minutes: float) -> dict[str, str]:
+    def state(minutes: float, found: Sequence[Content] = found) -> dict[str, str]:
         at = datetime.fromtimestamp(STARTED / 1000, UTC) + timedelta(minutes=minutes)
         return {one.source: one.state for one in pulses(spark, built.places, tables, found, measured, at)}
 
@@ -589,6 +633,9 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
     }  # fmt: skip
     assert state(60)["ch_r"] == DEAD
     assert state(60)["ch_v"] == NOTHING_NEW, "no limit is declared"
+    assert state(60, unbuilt)["ch_r"] != DEAD, "what no table has yet was landed since"
+    [ahead] = [one for one in pulses(spark, built.places, [], found, {}, LANDED) if one.source == "ch_w"]
+    assert ahead.last_heartbeat == LANDED, "no later than it was landed"
 
 
 def test_each_printed_example_is_known_for_what_it_is(built: Built, spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from pyspark.sql import SparkSession
 from spark_jobs import bronze
 from spark_jobs.cli import main
 from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.quarantine import held
+from spark_jobs.quarantine import held, release
 from tests import oracle
 from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
 from tests.tape import lines_of
@@ -284,6 +286,8 @@ def test_a_connector_that_nobody_knows_is_landed_and_held_aside(built: Built, sp
     assert built.counted("cn_quux") == {"quarantined": len(QUUX)}
     entries = held(spark, built.places, list(built.tables.values())).where("topic = 'cn_quux.s.t'").collect()
     assert {(row["code"], "declare one" in row["reason"]) for row in entries} == {("connector_unknown", True)}
+    with pytest.raises(UsageError, match=r"no release mends.*then `tidemark build`"):
+        release(spark, built.places, [entries[0]["quarantine_id"]], "released", datetime.now(UTC))
 
 
 def test_declared_rules_hold_for_a_connector_that_nobody_knows(built: Built) -> None:

@@ -147,9 +147,7 @@ def test_at_the_end_gold_is_what_it_is_without_a_cut(landings: list[Landing], pl
         assert sorted(map(repr, with_cut[table.name])) == sorted(map(repr, without))
 
 
-def test_records_without_boundaries_are_told_that_no_cut_can_be_made(
-    spark: SparkSession, places: Places, landings: list[Landing]
-) -> None:
+def test_records_that_make_no_cut_are_told_of(spark: SparkSession, places: Places, landings: list[Landing]) -> None:
     lines = [
         line
         for line in renamed(CAPTURES / SOURCES["cut1"], "cut3")
@@ -164,6 +162,19 @@ def test_records_without_boundaries_are_told_that_no_cut_can_be_made(
     said = " ".join(one.message for one in result.result if one.status == "error")
     assert "no record of topic cut3.transaction" in said
     assert "provide.transaction.metadata" in said
+
+    begins = [
+        {"topic": "cut3.transaction", "partition": number, "offset": 0, "timestamp": None, "key": None, "headers": []}
+        | {"value": json.dumps({"status": "BEGIN", "id": str(number), "ts_ms": 1_700_000_000_000})}
+        for number in range(2)
+    ]
+    land(spark, places, "cut-two-partitions", "".join(json.dumps(one) + "\n" for one in begins), {"cut3"})
+
+    result = run_dbt(places, ["--quiet", "run", "--select", "tag:source:cut3"])
+
+    assert not result.success
+    said = " ".join(one.message for one in result.result if one.status == "error")
+    assert "topic cut3.transaction has records in 2 partitions" in said
 
 
 def test_transactions_that_were_built_before_their_logs_are_looked_at_again(

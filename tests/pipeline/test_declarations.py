@@ -15,6 +15,7 @@ from spark_jobs.declarations import captured_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held
 from spark_jobs.reporting.check import check
+from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.run import RunSummary
 from tests.projects import accounts_of, empty_project, land, rows_of, run_models
 
@@ -189,3 +190,7 @@ def test_a_column_that_comes_late_is_added_where_versions_go_on(spark: SparkSess
         (0, "new", None, None, False), (1, "new", None, None, False), (2, "paid", "it came", None, True),
         (3, "sent", None, "it came", True),
     ]  # fmt: skip
+    # rows that were written before a column came lack it: there is no NULL of it
+    tables = captured_tables(places)
+    [measured] = measure(spark, places, tables, {tables[0].name: ["note", "tip"]}).values()
+    assert (measured.nulls, measured.undeclared) == ({"note": 0, "tip": 0}, ("note", "tip"))

@@ -23,6 +23,7 @@ from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_channels
 from spark_jobs.scaffolding.write import files_of_channels, write
 from spark_jobs.schedule import Memory, Task, run_once
+from spark_jobs.session import settings
 from tests.projects import empty_project, forget_tables, land, rows_of, run_models
 from tests.source import Column, Source, Table
 
@@ -86,6 +87,9 @@ def test_dev_reads_bronze_and_writes_beside(
     assert dev.table("gold", "x") == f"{dev.lakehouse}/dev_gold/x"
     assert dev.table("bronze", "records") == prod.table("bronze", "records")
     assert dev.table("ops", "kafka_offsets") == prod.table("ops", "kafka_offsets")
+    assert (prod.bronze_option, dev.bronze_option) == ("", " --target local")
+    assert json.loads((project / "target/run_results.json").read_text())["args"]["target"] == "local_dev"
+    assert settings(dev)["spark.sql.warehouse.dir"] == f"{dev.lakehouse}/warehouse", "users' tables, and no catalog's"
     assert history(dev) == history(prod)
     assert len(history(dev)) == 10
     assert [rows_of(one.table("silver", "envs_messages"), "content") for one in (prod, dev)] == [
@@ -98,14 +102,17 @@ def test_dev_reads_bronze_and_writes_beside(
 
 
 def test_dev_of_a_lakehouse_without_bronze_makes_none(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", str(tmp_path / "nowhere"))
 
     status = main(["build", "--target", "local_dev", "--project-dir", str(project)])
+    capsys.readouterr()
+    listed = main(["tables", "--project-dir", str(project)])
 
     assert status != 0
     assert not (tmp_path / "nowhere/bronze").exists()
+    assert (listed, capsys.readouterr().out.splitlines()[0]) == (0, "envs.public__orders")
 
 
 def test_a_target_that_is_not_there_is_named(project: Path) -> None:
@@ -130,6 +137,10 @@ def test_a_lakehouse_that_moved_is_found_again_by_the_catalog(
     assert found["location"] == f"file:{there}/gold/{NAME}_history"
     run_models(after)
     assert history(after) == history(before)
+
+    assert main(["build", "--target", "local_dev", "--project-dir", str(project)]) == 2, "dev's are elsewhere"
+    said = capsys.readouterr()
+    assert "`tidemark catalog --target local_dev` tells the catalog" in " ".join((said.out + said.err).split())
 
 
 def test_duckdb_polars_and_delta_rs_agree(project: Path) -> None:

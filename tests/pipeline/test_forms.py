@@ -26,6 +26,7 @@ from spark_jobs.landing.forms import exact_field
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import Released, held, release
+from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
 from tests.forms import Record, avro, cloud_event, decimal, flattened, numeric, parts_of, schema_id, to_bytes, wire
@@ -430,6 +431,14 @@ def test_the_same_history_comes_out_of_each_form(built: Built, form: str) -> Non
 def test_each_form_tells_the_history_of_each_connector(built: Built, form: str, connector: str) -> None:
     assert len(built.versions(f"fm_{connector}")) == 6
     assert built.versions(f"{form}_{connector}") == built.versions(f"fm_{connector}")
+
+
+def test_the_report_knows_rows_that_a_transform_flattened(built: Built, spark: SparkSession) -> None:
+    told = fields(spark, built.places, list(built.tables.values()))
+    flattened = {table.source_name for table in built.tables.values() if told[table.name].is_flattened}
+    of_connectors = {f"fm_flat_{connector}" for connector in RELATIONAL}
+
+    assert flattened - {"fm_changing"} == {one for one in forms_of(StandIn()) if "_flat" in one} | of_connectors
 
 
 def test_values_of_every_kind_are_what_they_were(built: Built) -> None:

@@ -324,6 +324,10 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     # Of a field that is known to be gone all is known that is set within it.
     ("gone", 90, "u", {"updateDescription": described(None, ["status"])}),
     ("gone", 91, "u", {"updateDescription": described({"status.a": 1})}),
+    # Names can have dots: of a path, the longest that is there is met.
+    ("dots", 92, "c", {"after": {"_id": "dots", "status": {"v1.0": 5, "v1": {"1": 1}}, "a.b": {"c": [{"x.y": 1}]}}}),
+    ("dots", 93, "u", {"updateDescription": described({"status.v1.0": 6, "status.v1.1": 2, "a.b.c.0.x.y": 2})}),
+    ("dots", 94, "u", {"updateDescription": described({"a.b.c.0.z": 3}, ["status.v1.0", "a.b.c.0.x.y"])}),
 ]  # fmt: skip
 DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
@@ -331,6 +335,9 @@ BY_HAND_VERSIONS = f"""
     bare   | 10 | update | update | "a"  | null | null          | qty, tags, whole         |
     bare   | 11 | update | update | "a"  | null | null          | tags, whole              |
     bare   | 13 | update |        | "b"  | 3    | ["t"]         |                          |
+    dots   | 92 | insert | update | "{{\\"v1\\":{{\\"1\\":1}},\\"v1.0\\":5}}" | null | null | |
+    dots   | 93 | update | update | "{{\\"v1\\":{{\\"1\\":2}},\\"v1.0\\":6}}" | null | null | |
+    dots   | 94 | update |        | "{{\\"v1\\":{{\\"1\\":2}}}}" | null | null | |
     gone   | 90 | update | update | null | null | null          | qty, tags, whole         |
     gone   | 91 | update |        | "{{\\"a\\":1}}" | null | null | qty, tags, whole         |
     looked | 20 | update | update | "a"  | 5    | ["x","y"]     | qty, tags, whole         |
@@ -375,6 +382,12 @@ def typed_columns() -> dict[str, tuple[str, Any]]:
         for value in spelled(values):
             found[f"c{len(found)}"] = (kind, value)
     return found
+
+
+def whole_document() -> tuple[str, str]:
+    """Type and field of a column that is the whole document, with some of its fields."""
+    fields = {kind: name for name, (kind, _) in reversed(typed_columns().items())}
+    return f"struct<{', '.join(f'{fields[kind]}:{kind}' for kind in ('bigint', 'timestamp'))}>", "$"
 
 
 def declare(project: Path, name: str, columns: Mapping[str, Any]) -> None:
@@ -428,6 +441,9 @@ WHOLE: list[tuple[str, int, str, Row]] = [
     ("a", 12, "u", {"after": {"_id": "a", "n": 5}, "before": {"_id": "a", "n": 4}}),
     ("a", 13, "d", {"before": {"_id": "a", "n": 6}}),
     ("b", 14, "d", {"before": {"_id": "b", "n": 9}}),
+    # A post-image is the state, whatever the update did to one that was missed.
+    ("c", 15, "c", {"after": {"_id": "c", "n": 1}}),
+    ("c", 16, "u", {"updateDescription": described({"m": 1}), "after": {"_id": "c", "n": 7, "m": 1}}),
 ]
 
 
@@ -460,12 +476,20 @@ def cut_short() -> list[str]:
     return lines
 
 
+def without_transactions() -> list[str]:
+    """Documents written one by one: the connector names no transaction, and tells no BEGIN."""
+    return [
+        record("mg_lone.shop.t", number, f'"{key}"', event("mg_lone", number, "c", after={"_id": key}))
+        for number, key in enumerate("ab")
+    ]
+
+
 # Whole from the first landing on: a cut goes forward with what has come.
 AT_ONCE = ("mg_cut.shop.t", "mg_cut.transaction")
-SOURCES = {"mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut"}
+SOURCES = {"mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut", "mg_lone"}
 MODELS = (
     "--select", "config.materialized:changes", "config.materialized:history", "mg_whole__shop__t_accounting",
-    "mg_cut_transactions",
+    "mg_cut_transactions", "mg_lone_transactions",
 )  # fmt: skip
 
 
@@ -474,13 +498,16 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     home = tmp_path_factory.mktemp("mongodb")
     project = empty_project(home / "project")
     settings = yaml.safe_load((project / "dbt_project.yml").read_text())
-    settings["vars"]["tidemark"]["sources"] = {"mg_whole": {"before_is_whole": True}, "mg_cut": {"consistent": True}}
+    settings["vars"]["tidemark"]["sources"] = {
+        "mg_whole": {"before_is_whole": True, "full_updates": "post_image"}, "mg_cut": {"consistent": True},
+        "mg_lone": {"consistent": True},
+    }  # fmt: skip
     (project / "dbt_project.yml").write_text(yaml.safe_dump(settings))
     places = Places.of(project)
     collection = lives("mg_lives", 7)
     types = {"_id": "one"} | {name: value for name, (_, value) in typed_columns().items()}
     lines = renamed(CAPTURES / "synthetic-mongodb-2.5.4", "mg_cap") + by_hand() + collection.lines
-    lines += whole() + cut_short()
+    lines += whole() + cut_short() + without_transactions()
     lines += [record("mg_types.shop.t", 0, '"one"', event("mg_types", 1, "c", after=types))]
     draw = random.Random(3)
     batches: list[list[str]] = [[], []]
@@ -501,7 +528,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
             declare(
                 project,
                 "mg_types__shop__t",
-                {"id": "string"} | {name: kind for name, (kind, _) in typed_columns().items()},
+                {"id": "string", "whole": whole_document()}
+                | {name: kind for name, (kind, _) in typed_columns().items()},
             )
         run_models(places, *MODELS, accounting=True)
     grown = histories(places)
@@ -559,6 +587,12 @@ def test_a_document_in_doubt_shows_what_is_known_of_it(built: Built) -> None:
     ]  # fmt: skip
 
 
+def test_a_path_meets_names_that_have_dots(built: Built) -> None:
+    found = [json.loads(row["whole"]) for row in built.versions("mg_hand") if row["id"] == '"dots"']
+
+    assert [document["a.b"] for document in found] == [{"c": [{"x.y": 1}]}, {"c": [{"x.y": 2}]}, {"c": [{"z": 3}]}]
+
+
 def test_an_update_that_cant_be_read_is_held_aside(built: Built, spark: SparkSession) -> None:
     assert [row["problem"] for row in built.log("mg_hand") if row["problem"]] == ["document_not_read"]
     entries = held(spark, built.places, [built.tables["mg_hand"]]).where("topic = 'mg_hand.shop.t'").collect()
@@ -573,7 +607,8 @@ def test_a_pre_image_is_a_state_where_the_source_says_so(built: Built) -> None:
 
     assert found == [
         ('"a"', 1, "before", "update"), ('"a"', 2, "update", "update"), ('"a"', 4, "update", "update"),
-        ('"a"', 5, "update", "delete"), ('"b"', 9, "before", "delete"),
+        ('"a"', 5, "update", "delete"), ('"b"', 9, "before", "delete"), ('"c"', 1, "insert", "update"),
+        ('"c"', 7, "update", None),
     ]  # fmt: skip
     signs = {row["name"]: row["records"] for row in account_of(built.tables["mg_whole"]) if row["kind"] == "sign"}
     assert signs["broken_chains"] == 1
@@ -588,6 +623,7 @@ def test_a_field_has_its_exact_value_in_every_spelling(built: Built) -> None:
     columns = {name: (kind, row[name]) for name, (kind, _) in typed_columns().items() if name in expected}
 
     assert {name: f"{kind} {in_short(value)}" for name, (kind, value) in columns.items()} == expected
+    assert row["whole"] == {name: row[name] for name in row["whole"]}
 
 
 def in_short(value: Any) -> str:
@@ -652,3 +688,7 @@ def test_snapshots_of_documents_are_asked_to_close_nothing(built: Built) -> None
 
 def test_a_cut_knows_a_collection_by_its_replica_set(built: Built) -> None:
     assert [row["id"] for row in built.versions("mg_cut")] == ['"a"', '"b"']
+
+
+def test_documents_that_no_transaction_wrote_wait_for_none(built: Built) -> None:
+    assert [row["id"] for row in built.versions("mg_lone")] == ['"a"', '"b"']

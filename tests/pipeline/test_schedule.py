@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_jobs import upkeep
+from spark_jobs import steps, upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
+from spark_jobs.landing.kafka_offsets import Offsets, store
 from spark_jobs.lock import holder_of, writing
 from spark_jobs.places import Places
-from spark_jobs.schedule import Memory, Outcome, Task, run_every, run_once
+from spark_jobs.reporting.kafka import TopicLag
+from spark_jobs.reporting.liveness import Pulse
+from spark_jobs.schedule import Memory, Outcome, Task, _project, run_every, run_once
 from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
 from tests.unit.test_schedule_examples import EXAMPLES, settings
 
+# Greatest time that Debezium's clock can tell: the source's is ahead.
+LATEST = 253_402_300_799_999
 SERVICE = settings(EXAMPLES / "tidemark-run.service")["Service"]
 
 
@@ -40,12 +47,14 @@ class Runs:
     source: Source = field(default_factory=lambda: Source("sched", has_schemas=False))
     table: Table = field(default_factory=lambda: Table("orders", [Column("id"), Column("name")], ("id",)))
 
-    def give(self, name: str, count: int) -> None:
-        """Write another record file."""
+    def give(self, name: str, count: int, **own: Any) -> None:
+        """Write another record file; `own` is what all values have otherwise."""
         first = len(self.source.records)
         with self.source.commit():
             for number in range(count):
                 self.source.insert(self.table, {"id": f"{name}-{number}", "name": "x"})
+        for record in self.source.records[first:]:
+            record["value"] = json.dumps(json.loads(record["value"]) | own)
         (self.home / "records").mkdir(exist_ok=True)
         (self.home / "records" / name).write_text(self.source.lines(self.source.records[first:]))
 
@@ -81,14 +90,16 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_LAKEHOUSE", str(one.home / "lakehouse"))
-        one.give("first.jsonl", 3)
+        settings = one.home / "project/dbt_project.yml"
+        settings.write_text(settings.read_text().replace("sources: {}", "sources: {sched: {silent_after_minutes: 30}}"))
+        one.give("first.jsonl", 3, ts_ms=LATEST)
         assert main(["land", str(one.home / "records"), "--project-dir", str(one.home / "project")]) == 0
         assert main(["scaffold", "--project-dir", str(one.home / "project")]) == 0
         yield one
     forget_tables(spark)
 
 
-def test_a_run_does_what_has_news_and_says_so(runs: Runs) -> None:
+def test_a_run_does_what_has_news_and_says_so(runs: Runs, spark: SparkSession) -> None:
     records = str(runs.home / "records")
     status, said, metrics = runs(records)
     assert (status, said["status"], said["error"], said["skipped"]) == (0, 0, None, [])
@@ -105,7 +116,10 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs) -> None:
     assert Path(said["report"]).is_file()
 
     memory = runs.home / "lakehouse/run.json"
-    memory.write_text(json.dumps(json.loads(memory.read_text()) | {"check_by": "2026-01-01T00:00:00+00:00"}))
+    kept = json.loads(memory.read_text())
+    told = datetime.fromisoformat(kept["check_by"]) - datetime.now(UTC)
+    assert timedelta(minutes=20) < told < timedelta(minutes=30), "of what was landed just now, whatever its clock says"
+    memory.write_text(json.dumps(kept | {"check_by": "2026-01-01T00:00:00+00:00"}))
     status, said, _ = runs(records)
     assert (status, said["skipped"]) == (0, ["land"]), "a connector may have died in silence"
 
@@ -120,9 +134,53 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs) -> None:
 
     model = next((runs.home / "project/models").rglob("*_current.sql"))
     model.write_text(f"{model.read_text()}\n")
+    places = Places.of(runs.home / "project")
+    look = Offsets("t", 0, "id", 5, 5, looked_at=datetime.now(UTC) + timedelta(hours=2))
+    store(spark, places, "default", "cluster", {("t", 0): look})
     status, said, metrics = runs()
     assert (status, said["skipped"]) == (0, ["land"]), "a model is another"
+    assert [one for one in said["warnings"] if "sched: the connector seems dead" in one], "a landing beside has looked"
+    shutil.rmtree(places.table("ops", "kafka_offsets"))
     assert metrics["quarantine_held,line-not-json,"] == 1, "as long as it is held"
+
+
+def test_a_silence_and_a_look_after_it_are_news() -> None:
+    now, limit = datetime.now(UTC), timedelta(minutes=30)
+
+    def watched(silent: int, *looked: int, is_gone: bool = False) -> Memory:
+        looks = [f"{now - timedelta(minutes=one):%Y-%m-%d %H:%M:%S}" for one in looked]
+        memory = Memory()
+        pulse = Pulse("src", None, now - timedelta(minutes=silent), now - timedelta(minutes=max(looked)), limit)
+        memory.watch([pulse], [TopicLag("l", "t", 0, 0, one, is_gone) for one in looks], 7, now)
+        return memory
+
+    fresh, stale = watched(10, 5, 60), watched(40, 60)
+    assert (fresh.offsets, stale.check_by, stale.offsets) == (None, None, 7), "of a silence that goes on nothing is new"
+    assert [fresh.is_due(8, now + timedelta(minutes=one)) for one in (9, 11)] == [False, True], "no look came since"
+    assert [stale.is_due(one, now) for one in (7, 8)] == [False, True], "the landing looks again"
+    assert watched(40, 60, is_gone=True).offsets is None
+    assert Memory().is_due(8, now) is False
+
+
+def test_a_project_is_what_its_folders_hold(tmp_path: Path) -> None:
+    places = Places(tmp_path, "", "")
+    (tmp_path / "dbt_project.yml").write_text("model-paths: [marts, ../beside]\nseed-paths: data\n")
+    (tmp_path / "dbt_packages").mkdir()
+    for linked in (tmp_path / "package", tmp_path / "marts"):
+        linked.mkdir()
+    (tmp_path / "dbt_packages/one").symlink_to(tmp_path / "package")
+    seen = {_project(places)}
+
+    added = ("marts/a.sql", "data/a.csv", "macros/a.sql", "snapshots/a.sql", "packages.yml", "package/macros/a.sql")
+    for file in added:
+        (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / file).write_text("select 1")
+        seen.add(_project(places))
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/a.sql").write_text("select 1")
+    seen.add(_project(places))
+
+    assert len(seen) == 7, "models are in other folders"
 
 
 def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs: Runs) -> None:
@@ -245,6 +303,20 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
     aside.rename(records / "_delta_log")
     assert log.exists()
     assert run_once(task).landed.landed == 1
+    [kept] = Memory.of(task.places).files["default"]
+    assert Path(kept).name == "fourth.jsonl", "others were taken away"
+
+
+def test_a_run_that_is_interrupted_says_so(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    summary = runs.home / "interrupted.json"
+    monkeypatch.setattr(steps, "build", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_once(Task(Places.of(runs.home / "project"), summary=str(summary)))
+
+    assert json.loads(summary.read_text())["status"] == 130
 
 
 @contextmanager

@@ -108,6 +108,14 @@ def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
     assert tape.told(gold[tape.table]) == tape.history
 
 
+def test_a_truncate_that_came_twice_is_one_change(built: list[CapturedTable]) -> None:
+    """Its event bears the row number that the last row before it has left behind."""
+    [tape] = [tape for tape in TAPES if any(line["op"] == "t" and line.get("row") for line in tape.changes)]
+    [table] = [table for table in built if table.source_table.endswith(f"__{tape.table}")]
+
+    assert [row["op"] for row in rows_of(table.changes.location, "op")].count("t") == 1
+
+
 def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> None:
     with_state = [table for table in built if table.current is not None]
 

@@ -26,6 +26,7 @@ from docs.generate import returned
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.landing.shapes import SEMANTIC_TYPES, UNSIGNED
 from spark_jobs.places import Places
+from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, seen_tables
 from spark_jobs.scaffolding.write import files_of, missing, write
@@ -204,6 +205,32 @@ def modes() -> str:
     return written(source, told)
 
 
+# How a column is described first, and then: the pairs have each kind of common type.
+RETYPED = [
+    ("bytes connect.Decimal(4,12)", "bytes connect.Decimal(2,10)"), ("string", "int32"), ("boolean", "int32"),
+    ("int16", "int64"), ("float", "double"), ("int32", "double"), ("int64", "double"),
+    ("int32 time.Date", "int64 time.Timestamp"), ("string time.ZonedTimestamp", "int64 time.Timestamp"),
+    ("array items int32", "array items double"), ("array items string", "string"), ("map", "string data.Json"),
+    ("bytes connect.Decimal(18,38)", "bytes connect.Decimal(0,38)"), ("int64", "bytes connect.Decimal(4,10)"),
+    ("float", "bytes connect.Decimal(4,10)"), ("float", "bytes connect.Decimal(20,38)"),
+    ("int64", "int64 time.Timestamp"),
+]  # fmt: skip
+
+
+def retyped() -> str:
+    """A table that nobody declares columns of: they get other types, and one comes without a schema."""
+    source = Source("tr")
+    for number in (0, 1):
+        of_pair = [pair[number].partition(" ") for pair in RETYPED]
+        columns = [Column(f"c{place}", schema_of(kind, more)) for place, (kind, _, more) in enumerate(of_pair)]
+        with source.commit():
+            source.insert(Table("retyped", [ID, *columns], ("id",)), {"id": number})
+    source.has_schemas = False
+    with source.commit():
+        source.insert(Table("retyped", [ID, Column("bare")], ("id",)), {"id": 3, "bare": 5})
+    return source.lines()
+
+
 def guessed() -> str:
     """Records without schemas, of a table that nothing is built of."""
     source = Source("tg", has_schemas=False)
@@ -258,11 +285,21 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
         for line in renamed(CAPTURES / capture, prefix)
         if "sync_marker" not in line
     ]
-    land(spark, places, "types", "".join([described(), undescribed(), modes(), guessed(), *captured]), {"ty", *JUDGED})
+    land(
+        spark,
+        places,
+        "types",
+        "".join([described(), undescribed(), modes(), retyped(), guessed(), *captured]),
+        {"ty", *JUDGED},
+    )
     seen = {table.name: table for table in seen_tables(spark, places)}
     for table in seen.values():
         if table.source in ("ty", "tu", "to"):
             write(places.project, missing(places.project, [table]) | files_of(declared(table)), "w")
+        if table.source == "tr":
+            files = files_of(replace(table, columns=table.columns[:1]))
+            kept = {path: text for path, text in files.items() if "/bronze/" in path or "/changes/" in path}
+            write(places.project, kept)
     run_models(places, "--exclude", "tag:layer:ops", "config.materialized:current")
     return Built(places, seen, {table.name: table for table in captured_tables(places)})
 
@@ -278,6 +315,20 @@ def test_scaffolding_declares_the_type_that_reads_both_modes(built: Built) -> No
     told = [(number, cells) for number, cells in enumerate(MODES) if cells[8]]
 
     assert [(cells, types[f"c{number}"]) for number, cells in told] == [(cells, cells[8]) for _, cells in told]
+
+
+def test_scaffolding_declares_the_type_that_a_build_carries(spark: SparkSession, built: Built) -> None:
+    table = built.tables["tr__public__retyped"]
+    log = spark.read.format("delta").load(table.changes.location).schema["after"].dataType
+    carried = {field.name: field.dataType.simpleString() for field in log.fields}
+    seen = {column.name: column for column in built.seen[table.name].columns}
+
+    # what no schema describes is carried as text, and declared by its values
+    assert (carried.pop("bare"), seen["bare"].type) == ("string", "bigint")
+    assert {name: seen[name].type for name in carried} == carried
+    assert {carried["c0"], carried["c1"], carried["c6"]} == {"decimal(12,4)", "string", "decimal(38,18)"}
+    measured = measure(spark, built.places, [table], {})[table.name]
+    assert set(measured.undeclared) == {*seen} - {"id"}
 
 
 def test_scaffolding_guesses_a_type_that_holds_more_than_was_seen(built: Built) -> None:
@@ -331,6 +382,23 @@ def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built)
             "com.example.Vector",
         )
     }  # fmt: skip
+
+
+def test_times_in_milliseconds_are_reported_where_they_still_come_so(spark: SparkSession, built: Built) -> None:
+    told = fields(spark, built.places, [built.tables["to__public__modes"]])["to__public__modes"]
+    of_modes = [f"c{number}" for number, cells in enumerate(MODES) if cells[6] in ("connect.Timestamp", "connect.Time")]
+
+    assert list(told.connect_times) == of_modes
+    assert any(cells[3] == "connect.Timestamp" for cells in MODES)
+
+
+def test_values_that_do_not_fit_are_counted_by_column(spark: SparkSession, built: Built) -> None:
+    name = "ty__public__described"
+    measured = measure(spark, built.places, [built.tables[name]], {})[name]
+    inexact = {case.column for case in DESCRIBED if case.exact}
+
+    assert {*measured.exact_values} == inexact - {"id"}
+    assert sum(measured.exact_values.values()) == sum(len(row["exact_values"]) for row in built.history(name))
 
 
 def test_binary_that_comes_as_text_of_an_encoding_that_nothing_tells_is_reported(

@@ -92,7 +92,8 @@ def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None
     said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
 
     assert said["options"] == {
-        "connector": None, "placeholder": "__debezium_unavailable_value", "before_is_whole": True, "new_logs": [],
+        "connector": None, "placeholder": "__debezium_unavailable_value", "before_is_whole": True,
+        "full_updates": "lookup", "new_logs": [],
         "consistent": False, "transaction_topic": None, "given_up": [], "snapshot_notifications": False,
             "silent_after_minutes": None,
     }  # fmt: skip

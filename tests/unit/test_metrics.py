@@ -29,11 +29,11 @@ def samples(file: Path) -> dict[tuple[str, ...], float]:
     return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
 
 
-def lag(topic: str, records: int, seconds: float | None, *, is_gone: bool = False) -> dict[str, Any]:
+def lag(topic: str, records: int, seconds: float | None, **own: Any) -> dict[str, Any]:
     return {
-        "source_label": "default", "topic": topic, "records": records, "seconds": seconds, "is_gone": is_gone,
+        "source_label": "default", "topic": topic, "records": records, "seconds": seconds, "is_gone": False,
         "looked_at": "2026-11-21 07:59:00.5",
-    }  # fmt: skip
+    } | own  # fmt: skip
 
 
 def gap(records: int | None, reason: str) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def gap(records: int | None, reason: str) -> dict[str, Any]:
 
 def test_a_run_and_its_topics(tmp_path: Path) -> None:
     file = tmp_path / "new" / "tidemark.prom"
+    old = {"looked_at": "2026-11-21 06:58:00"}
     lags = [lag(HOSTILE, 5, 61.5), lag("never", 3, None), lag("gone", 0, 0, is_gone=True)]
+    lags += [lag("asked for no more", 5, 5.0, **old), lag("of a dead landing", 7, 5.0, source_label="other", **old)]
     write_metrics(file, said(lag=lags, gaps=[gap(4, "retention"), gap(2, "retention"), gap(None, "topic_gone")]))
 
     found = samples(file)
@@ -55,8 +57,9 @@ def test_a_run_and_its_topics(tmp_path: Path) -> None:
     assert found[("tidemark_topic_lag_records", "default", HOSTILE)] == 5
     assert found[("tidemark_topic_lag_seconds", "default", HOSTILE)] == 61.5
     assert ("tidemark_topic_lag_seconds", "default", "never") not in found
-    assert found[("tidemark_topic_looked_at_timestamp_seconds", "default", "gone")] == 1795247940.5
-    assert ("tidemark_topic_lag_records", "default", "gone") not in found
+    looked_at = {labels[-1]: at for (name, *labels), at in found.items() if "topic_looked_at" in name}
+    assert looked_at == {HOSTILE: 1795247940.5, "never": 1795247940.5, "of a dead landing": 1795244280}
+    assert not [name for name, *labels in found if {"gone", "asked for no more"} & {*labels}], "nobody waits for them"
     assert found[("tidemark_topic_gap_records", "retention", "default", "t")] == 6
     assert found[("tidemark_topic_gap_records", "topic_gone", "default", "t")] == 1, "how many is not known"
     assert [one.name for one in file.parent.iterdir()] == ["tidemark.prom"], "written in one step"

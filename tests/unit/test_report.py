@@ -10,10 +10,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from pyspark.sql import Row
 
 import spark_jobs.reporting
 from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
 from spark_jobs.reporting.bronze_contents import Content, Held
 from spark_jobs.reporting.cuts import Cut
@@ -27,7 +29,7 @@ from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
-from spark_jobs.reporting.signs import Sign
+from spark_jobs.reporting.signs import Sign, signs
 from spark_jobs.texts import visible
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -192,7 +194,7 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
 def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
     entries = [Held("line-not-json", "no object", "", 2), Held("connector_unknown", "declare it", "t", 3)]
     entries += [Held("registry-unknown", "no registry", topic, 4) for topic in ("t", "u", "v")]
-    said = report(evidence(quarantine=entries, target=" --target other"))
+    said = report(evidence(quarantine=entries, target=" --target other", bronze_target=" --target its"))
 
     assert said["status"] == "passed"
     assert [words for words in said["warnings"] if "quarantine" in words] == [
@@ -202,7 +204,7 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
         " other` names them.",
         "12 records of t and 2 more topics are held in the quarantine (registry-unknown): no registry. `tidemark"
         " quarantine list --target other` names them; once the cause is gone, `tidemark quarantine release --target"
-        " other` tries them again.",
+        " its` tries them again.",
     ]
 
 
@@ -221,8 +223,11 @@ def test_a_cut_tells_what_it_waits_for() -> None:
             "tidemark build --target local_dev",
         ),
         (evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3})]), "tidemark scaffold"),
-        (evidence(accounts=[], tables=[]), "tidemark land FILES"),
-        (evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)]), "tidemark quarantine list"),
+        (evidence(accounts=[], tables=[], bronze_target=" --target local"), "tidemark land --target local FILES"),
+        (
+            evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)], target=" --target local_dev"),
+            "tidemark quarantine list --target local_dev",
+        ),
     ],
 )
 def test_the_first_screen_names_the_command_that_helps(found: Evidence, command: str) -> None:
@@ -260,8 +265,8 @@ def test_the_trend_goes_on_and_is_bounded() -> None:
 def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     table = captured()
     found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
-    measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, unavailable=1, nulls={"v": 0},
-                                    one_sided=("v",))}  # fmt: skip
+    measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, is_before_missing=True,
+                                   unavailable=1, nulls={"v": 0}, one_sided=("v",), undeclared=("w",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
     told = findings(
         [table], found, measured, {"src__t": Fields(("v",), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
@@ -276,6 +281,7 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "binary.handling.mode": "info",
         "cleanup.policy (topic)": "warning",
         "column.exclude.list": "info",
+        "columns (model)": "info",
     }
     assert all(one.set_instead and one.shows for one in told)
 
@@ -307,8 +313,48 @@ def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
 )
 def test_settings_are_those_of_the_connector(connector: str, told: set[str]) -> None:
     found = [Content("src__t", "src.t", "change", connector, "src", 10, 0)]
-    measured = {"src__t": Measures(10, updates=4, updates_without_before=4)}
+    measured = {"src__t": Measures(10, updates=4, updates_without_before=4, is_before_missing=True)}
     assert {one.setting for one in findings([captured()], found, measured, {}, {}, {})} == told
+
+
+def test_a_setting_that_was_mended_is_told_no_more() -> None:
+    found = [Content("src__t", "src.t", "truncate", "mysql", "src", 10, 0)]
+    measured = {"src__t": Measures(10, updates=5, updates_without_before=4)}
+    assert findings([captured()], found, measured, {}, {}, {}) == []
+
+
+def test_rows_that_a_transform_flattened_blame_no_setting_of_the_source() -> None:
+    found = [Content("src__t", "src.t", "truncate", "mysql", "src", 10, 0)]
+    measured = {"src__t": Measures(10, updates=4, updates_without_before=4, is_before_missing=True)}
+    [told] = findings([captured()], found, measured, {"src__t": Fields(is_flattened=True)}, {}, {})
+    assert (told.setting, told.severity) == ("transforms", "info")
+    assert "ExtractNewRecordState" in told.shows
+
+
+@pytest.mark.parametrize(("unresolved", "told"), [(0, []), (3, ["capture.mode"])])
+def test_documents_are_told_what_helps_them(unresolved: int, told: list[str]) -> None:
+    found = [Content("src__t", "src.t", "change", "mongodb", "src", 10, 0)]
+    measured = {"src__t": Measures(10, streamed=8, updates=4, without_transaction=8, unavailable=4)}
+    met = {"unresolved_columns": Sign("src__t", "unresolved_columns", "", unresolved, ())} if unresolved else {}
+    assert [one.setting for one in findings([captured()], found, measured, {}, {}, {"src__t": met})] == told
+
+
+def test_columns_that_only_reads_have_values_of_are_told_beside_those_that_one_side_lacks() -> None:
+    measured = {"src__t": Measures(10, null_in_stream=("v",))}
+    [told] = findings([captured()], [], measured, {}, {}, {})
+    assert told.setting == "column.exclude.list"
+    assert told.shows.startswith('Columns with values in the snapshot, and NULL in every streamed change: "v".')
+
+
+def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
+    rows = [Row(kind="sign", name="exact_values", records=13, sample_keys=[])]
+    changed = {"src__t": [SchemaChange("src__t", None, "alter it", ("v: a → b",), ("v",), is_key_changed=False)]}
+    measured = {"src__t": Measures(10, exact_values={"v": 12, "w": 1})}
+    told = signs([captured()], {"src__t": rows}, changed, measured, sample_rows=False)["src__t"]["exact_values"]
+    assert told.because == (
+        "`v` (string): 12 versions; `w` (not declared): 1 version. Declare a type that holds them in src__t_changes."
+        " Its schema was changed by: alter it."
+    )
 
 
 def test_what_no_schema_describes_may_hide_null() -> None:
@@ -329,7 +375,8 @@ def test_a_healthy_source_is_told_nothing() -> None:
 
 
 def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:
-    assert dbt_run(tmp_path, AT, redact=False) is None
+    places = Places(tmp_path, "", "", "thrift")
+    assert dbt_run(places, AT, redact=False) is None
     target = tmp_path / "target"
     target.mkdir()
     nodes = [
@@ -339,15 +386,19 @@ def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:
     ]
     said = {"metadata": {"generated_at": AT.isoformat()}, "args": {"which": "build"}, "results": nodes}
     (target / "run_results.json").write_text(json.dumps(said))
-    run = dbt_run(tmp_path, AT - timedelta(minutes=1), redact=True)
+    run = dbt_run(places, AT - timedelta(minutes=1), redact=True)
     assert run is not None
     assert (run.passed, run.failed, run.tests, run.is_of_this_run) == (1, 1, 1, True)
     assert run.results[0].message == "got …"
-    older = dbt_run(tmp_path, AT + timedelta(minutes=1), redact=False)
+    older = dbt_run(places, AT + timedelta(minutes=1), redact=False)
     assert older is not None
     assert not older.is_of_this_run
+    for typed, is_ours in ((None, True), ("thrift", True), ("thrift_dev", False)):
+        by_target = said | {"args": {"which": "build", "target": typed}}
+        (target / "run_results.json").write_text(json.dumps(by_target))
+        assert (dbt_run(places, AT, redact=False) is not None) == is_ours
     (target / "run_results.json").write_text("half a fi")
-    assert dbt_run(tmp_path, AT, redact=False) is None
+    assert dbt_run(places, AT, redact=False) is None
 
 
 def test_values_are_masked_alike_wherever_they_stand() -> None:
