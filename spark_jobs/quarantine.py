@@ -134,12 +134,13 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
     next landing of their file settles those that are no more in it.
 
     Raises:
-        UsageError: An id is of no entry that can be released; then none was.
+        UsageError: An id is of no entry that can be or was released; then none was.
         Fault: Spark could not read or write.
     """
-    entries = bronze.read(spark, places, "quarantine").where("released_in is null")
+    quarantined = bronze.read(spark, places, "quarantine")
+    entries = quarantined.where("released_in is null")
     if ids:
-        if unknown := _without_entry(entries, ids):
+        if unknown := _without_entry(quarantined, ids):
             problems = held(spark, places, captured_tables(places)).where(F.col("code").isin(*PROBLEMS))
             is_problem = unknown[0] not in _without_entry(problems, unknown)
             raise UsageError(
@@ -148,7 +149,7 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
                     "a change that its table's log has and its model doesn't understand, which no release mends. Change"
                     f" the declaration as `tidemark quarantine show {unknown[0]}` says, then `tidemark build`."
                     if is_problem
-                    else "no entry that is held has that id. `tidemark quarantine list` names them."
+                    else "no entry has that id. `tidemark quarantine list` names them."
                 )
                 + " Nothing was released."
             )

@@ -155,7 +155,7 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     said = tidemark("quarantine", "release", *entries.values()).out
     assert "2 lines of files were not tried: mend them or take them out, and land their files again" in said
     refused = tidemark("quarantine", "release", entries["line-not-json"], "4711")
-    is_one_sentence(refused, 2, "quarantine release 4711: no entry that is held has that id", "Nothing was released")
+    is_one_sentence(refused, 2, "quarantine release 4711: no entry has that id", "Nothing was released")
 
     assert land(*whole) == ("3 records read: 1 landed, 2 known already.\n", 1)
     assert held() == {}
