@@ -289,14 +289,8 @@ def upgrade(run: Run, spark: SparkSession) -> int | None:
     """
     from spark_jobs.upgrade import upgrade
 
-    with run.stage("upgrade"):
-        try:
-            return upgrade(spark, run.places)
-        except (PySparkException, Py4JError) as error:
-            raise (
-                explained(spark, run.places, str(error))
-                or Fault(f"Spark could not upgrade: {first_cause(str(error))}. It can be begun again.")
-            ) from error
+    with run.stage("upgrade"), _told_as_fault(spark, run.places, "upgrade", "It can be begun again."):
+        return upgrade(spark, run.places)
 
 
 def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], None]) -> list[Upkept]:
@@ -313,14 +307,8 @@ def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], N
     """
     from spark_jobs.upkeep import keep_up
 
-    with run.stage("upkeep"):
-        try:
-            return keep_up(spark, run.places, wanted, say)
-        except (PySparkException, Py4JError) as error:
-            raise (
-                explained(spark, run.places, str(error))
-                or Fault(f"Spark could not keep the tables up: {first_cause(str(error))}. What was done is whole.")
-            ) from error
+    with run.stage("upkeep"), _told_as_fault(spark, run.places, "keep the tables up", "What was done is whole."):
+        return keep_up(spark, run.places, wanted, say)
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:
@@ -346,14 +334,20 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
     )  # fmt: skip
     with run.stage("check"):
         declared = declared_tables(run.places)
-        try:
+        with _told_as_fault(spark, run.places, "check the tables", "Nothing in them was changed."):
             bronze.is_ready(spark, run.places)  # what is gone would count as empty
             return check(spark, run.places, declared.tables, summary, beside=declared.beside, sample_rows=sample_rows)
-        except (PySparkException, Py4JError) as error:
-            raise (
-                explained(spark, run.places, str(error))
-                or Fault(f"Spark could not check the tables: {first_cause(str(error))}. Nothing in them was changed.")
-            ) from error
+
+
+@contextmanager
+def _told_as_fault(spark: SparkSession, places: Places, what: str, left: str) -> Iterator[None]:
+    """Raise a Fault where Spark fails: the damage that explains it, else what it could not do, and how all is left."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise (
+            explained(spark, places, str(error)) or Fault(f"Spark could not {what}: {first_cause(str(error))}. {left}")
+        ) from error
 
 
 def _take_catalog(spark: SparkSession, places: Places) -> None:

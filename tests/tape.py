@@ -4,7 +4,7 @@ A tape has `changes` and `history`, each a table of text: one line a change in t
 Columns of `changes` that can be left out:
 
     at       seconds of the source's clock; the number of the line
-    lsn      position in the log; ten times the number of the line; `none` for a read that tells none, or `last` alone
+    lsn      position in the log; ten times the number of the line; `none` for a read that tells none
     txn      transaction; the number of the line
     batch    the landing that brings it; 1
     before   the row's name before, where the tape's connector writes whole rows (MariaDB)
@@ -140,9 +140,7 @@ class Tape:
         }
         if self.connector == "postgresql":
             if place is None:
-                last = line.get("last") or None
-                beside = last and json.dumps([last, str(int(last) + 20)])
-                return common | {"schema": "public", "lsn": None, "txId": None, "sequence": beside}
+                return common | {"schema": "public", "lsn": None, "txId": None, "sequence": None}
             last = line.get("last") or str(place)
             sequence = [
                 None if last == "null" else last,
