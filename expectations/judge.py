@@ -16,7 +16,7 @@ from expectations.rules import bronze as bronze_laws
 from expectations.rules.findings import Frames, summary
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.names import table_at
+from spark_jobs.delta import table_if_made
 from spark_jobs.places import Places
 
 # Tables are judged side by side: while one is planned on the driver another has the executors.
@@ -62,9 +62,9 @@ def judge(
 def _judge_built(spark: SparkSession, table: CapturedTable, samples: int) -> Judged:
     built = [name for name in LAYERS if name != BRONZE]
     frames = {
-        layer: spark.table(table_at(model.location))
+        layer: there
         for layer, model in zip(built, (table.changes, table.current, table.history), strict=True)
-        if model is not None and bronze.is_table(spark, model.location)
+        if model is not None and (there := table_if_made(spark, model.location)) is not None
     }
     looked_at = Frames(table, *[frames.get(layer) for layer in built])
     found = [rows for layer in built for rows in LAYERS[layer].findings(looked_at)]

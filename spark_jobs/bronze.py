@@ -9,12 +9,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.delta import clear, has_files, is_table
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.record_files import text_of
+from spark_jobs.landing.record_files import HEADERS, text_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
-HEADERS = "array<struct<key: string, value: binary>>"
 DELIVERY = ("source_label", "topic", "partition", "offset", "content_hash")
 # What tells one shape of a table's values from its others.
 SHAPE = ("feed", "topic", "shape_id", "key_fields")
@@ -109,6 +109,11 @@ def ensure(spark: SparkSession, places: Places) -> None:
             )
 
 
+def nothing_landed(places: Places) -> UsageError:
+    """The error of what needs records, where there are none yet."""
+    return UsageError(f"Nothing was landed in {places.lakehouse} yet. Land records first: `tidemark land FILES`.")
+
+
 def is_ready(spark: SparkSession, places: Places) -> bool:
     """Whether all of bronze's tables are there; it makes none. Raises what `ensure` does."""
     return len(_made(spark, places)) == len(TABLES)
@@ -126,7 +131,7 @@ def _made(spark: SparkSession, places: Places) -> list[str]:
 def _is_made(spark: SparkSession, places: Places, name: str) -> bool:
     location = places.table("bronze", name)
     if not is_table(spark, location):
-        if _has_files(spark, location):
+        if has_files(spark, location):
             raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
         return False
     # A build before the first landing gives the catalog a table that has no columns yet.
@@ -139,47 +144,6 @@ def remedy(location: str) -> str:
         f"Bronze is what arrived, so nothing is written to it before it is whole: restore {location} from a backup,"
         " or land the topics again into another lakehouse."
     )
-
-
-def is_table(spark: SparkSession, location: str) -> bool:
-    """Whether a Delta table is at the location: one that was written to its end at least once (G4)."""
-    files, log = files_at(spark, f"{location}/_delta_log")
-    if not files.exists(log):
-        return False
-    found = files.listFiles(log, False)
-    while found.hasNext():
-        if is_of_log(found.next().getPath().getName()):
-            return True
-    return False
-
-
-def is_of_log(name: str) -> bool:
-    """Whether a file of a Delta log has been committed: what a killed writer leaves there begins with a dot."""
-    return not name.startswith(".")
-
-
-def clear(spark: SparkSession, location: str) -> None:
-    """Remove what a making left that was killed before its first commit: no other could follow (G4)."""
-    files, folder = files_at(spark, location)
-    if files.exists(folder) and not is_table(spark, location) and not _has_files(spark, location):
-        files.delete(folder, True)
-
-
-def _has_files(spark: SparkSession, location: str) -> bool:
-    files, folder = files_at(spark, location)
-    if not files.exists(folder):
-        return False
-    found = files.listFiles(folder, True)
-    while found.hasNext():
-        if found.next().getPath().getName().endswith(".parquet"):
-            return True
-    return False
-
-
-def files_at(spark: SparkSession, location: str) -> tuple[Any, Any]:
-    """Hadoop's file system of a location, and the location as it names it."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(location)
-    return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
 
 
 def read(spark: SparkSession, places: Places, name: str) -> DataFrame:

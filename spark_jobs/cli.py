@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import click
 
 from spark_jobs import __version__
-from spark_jobs.errors import INTERRUPTED, TERMINATED, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line, visible
@@ -162,7 +162,6 @@ def land(
     """
     from spark_jobs import steps
     from spark_jobs.landing.land import record_files
-    from spark_jobs.lock import writing
 
     if every is not None and not continuous:
         raise UsageError("--every goes with --continuous; without it, topics are landed once.")
@@ -179,8 +178,7 @@ def land(
             "land takes FILES, or --kafka HOST:PORT --topics 'REGEX', with --continuous if it is to go on."
         )
     record_files(files)
-    run.begin(log_format)
-    with writing(run.places, run.run_id, "land", wait):
+    with run.as_writer(log_format, wait):
         landed = steps.land(run, run.session(), files, source_label)
     _say_landed(landed)
     return 0
@@ -193,6 +191,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
+    from spark_jobs.delta import is_table
     from spark_jobs.scaffolding.tables import as_declared, seen_channels, seen_events, seen_tables
     from spark_jobs.scaffolding.write import (
         differences,
@@ -207,10 +206,8 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     run = steps.Run(Places.of(project_dir), "scaffold")
     run.begin(log_format)
     spark = run.session()
-    if not bronze.is_table(spark, run.places.table("bronze", "shapes")):
-        raise UsageError(
-            f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
-        )
+    if not is_table(spark, run.places.table("bronze", "shapes")):
+        raise bronze.nothing_landed(run.places)
     declared = {table.feed: table for table in captured_tables(run.places)}
     tables = [
         as_declared(table, declared[table.feed]) if table.feed in declared else table
@@ -241,11 +238,9 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
 def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
     """Build and test every model: `dbt build` in this process. Further arguments are dbt's (`--select`)."""
     from spark_jobs import steps
-    from spark_jobs.lock import writing
 
     run = steps.Run(Places.of(project_dir), "build")
-    run.begin(log_format)
-    with writing(run.places, run.run_id, "build", wait):
+    with run.as_writer(log_format, wait):
         # A Thrift Server needs no session of ours.
         if run.places.is_local:
             run.session(catalog=True)
@@ -261,11 +256,9 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
     A table whose log can't be read is moved aside first. `ops.progress` and `ops.accounting` are begun anew.
     """
     from spark_jobs import steps
-    from spark_jobs.lock import writing
 
     run = steps.Run(Places.of(project_dir), "rebuild")
-    run.begin(log_format)
-    with writing(run.places, run.run_id, "rebuild", wait):
+    with run.as_writer(log_format, wait):
         for place in steps.rebuild(run, run.session(catalog=True), names):
             click.echo(f"moved aside: {place}; remove it once nothing in it is missed.")
 
@@ -278,11 +271,9 @@ def catalog(project_dir: str, log_format: str, wait: float) -> None:
     Nothing is built. Views come with the next build.
     """
     from spark_jobs import steps
-    from spark_jobs.lock import writing
 
     run = steps.Run(Places.of(project_dir), "catalog")
-    run.begin(log_format)
-    with writing(run.places, run.run_id, "catalog", wait):
+    with run.as_writer(log_format, wait):
         if run.places.is_local:
             run.session(catalog=True)
         count = steps.fill_catalog(run)
@@ -297,11 +288,10 @@ def upgrade(project_dir: str, log_format: str, wait: float) -> None:
     Bronze and what is in the tables stay; what a build has to make anew the next one makes.
     """
     from spark_jobs import steps
-    from spark_jobs.lock import LAYOUT, OLDEST, writing
+    from spark_jobs.lock import LAYOUT, OLDEST
 
     run = steps.Run(Places.of(project_dir), "upgrade", oldest=OLDEST)
-    run.begin(log_format)
-    with writing(run.places, run.run_id, "upgrade", wait, OLDEST):
+    with run.as_writer(log_format, wait):
         had = steps.upgrade(run, run.session())
     click.echo(
         f"The lakehouse has layout {LAYOUT}, this version's: nothing to do."
@@ -345,7 +335,6 @@ def upkeep(
     No row changes: readers and builds go on as they would have.
     """
     from spark_jobs import schedule, steps
-    from spark_jobs.lock import writing
     from spark_jobs.upkeep import HOUR, SHORTEST, Wanted, in_sum
 
     if keep < SHORTEST and not force:
@@ -353,10 +342,9 @@ def upkeep(
             f"--keep {keep / HOUR:g}h: a reader or a build by hand that began before that would lose files that it"
             f" reads. Give {SHORTEST // HOUR}h or more, or --force where there are none."
         )
-    this = steps.Run(Places.of(project_dir), "upkeep")
-    this.begin(log_format)
-    with writing(this.places, this.run_id, "upkeep", wait):
-        done = schedule.upkeep(this, this.session(), Wanted(keep, keep_reports, few))
+    run = steps.Run(Places.of(project_dir), "upkeep")
+    with run.as_writer(log_format, wait):
+        done = schedule.upkeep(run, run.session(), Wanted(keep, keep_reports, few))
     for one in done:
         click.echo(one.told)
     click.echo(in_sum(done))
@@ -368,12 +356,12 @@ def upkeep(
 def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> None:
     """Check expectations and the accounting, and write the report. Exit status 1 where a critical one fails."""
     from spark_jobs import steps
-    from spark_jobs.lock import writing
 
     run = steps.Run(Places.of(project_dir), "check")
-    run.begin(log_format)
-    with writing(run.places, run.run_id, "check", wait):
-        _say_checked(steps.check_and_report(run, run.session(), sample_rows=sample_rows))
+    with run.as_writer(log_format, wait):
+        outcome = steps.check_and_report(run, run.session(), sample_rows=sample_rows)
+        _say_report(outcome)
+        outcome.require_passed()
 
 
 @tidemark.command()
@@ -433,8 +421,8 @@ def tables(as_json: bool, project_dir: str, log_format: str) -> None:
     from spark_jobs import steps
     from spark_jobs.listing import listed
 
-    this = steps.Run(Places.of(project_dir), "tables")
-    found = listed(this.session(), this.places)
+    run = steps.Run(Places.of(project_dir), "tables")
+    found = listed(run.session(), run.places)
     if as_json:
         click.echo(visible(json.dumps(found, indent=2, ensure_ascii=False)))
         return
@@ -462,10 +450,10 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
 
     if (statement is None) == (file is None):
         raise UsageError("tidemark sql takes one statement: as an argument, or in a file with --file.")
-    this = steps.Run(Places.of(project_dir), "sql")
-    spark = this.session()
-    declared = declared_tables(this.places)
-    show_tables(spark, this.places, declared.tables, declared.beside)
+    run = steps.Run(Places.of(project_dir), "sql")
+    spark = run.session()
+    declared = declared_tables(run.places)
+    show_tables(spark, run.places, declared.tables, declared.beside)
     rows = rows_of(spark, (statement or Path(str(file)).read_text()).strip().rstrip(";"))
     if as_json:
         for row in rows:
@@ -483,8 +471,8 @@ def status(project_dir: str, log_format: str) -> None:
     from spark_jobs import steps
     from spark_jobs.listing import status_lines
 
-    this = steps.Run(Places.of(project_dir), "status")
-    for line in status_lines(this.session(), this.places):
+    run = steps.Run(Places.of(project_dir), "status")
+    for line in status_lines(run.session(), run.places):
         click.echo(line)
 
 
@@ -514,12 +502,12 @@ def list_(as_json: bool, project_dir: str, log_format: str) -> None:
     from spark_jobs.query import as_json as to_json
     from spark_jobs.query import as_table
 
-    this = steps.Run(Places.of(project_dir), "quarantine list")
-    spark = this.session()
+    run = steps.Run(Places.of(project_dir), "quarantine list")
+    spark = run.session()
     names = ["quarantine_id", "code", "reason", "topic", "partition", "offset", "occurrences", "origin"]
     rows = []
-    if bronze.is_ready(spark, this.places):
-        entries = held(spark, this.places, captured_tables(this.places))
+    if bronze.is_ready(spark, run.places):
+        entries = held(spark, run.places, captured_tables(run.places))
         rows = entries.select(*names).orderBy("code", "topic", "partition", "offset").collect()
     for row in rows if as_json else ():
         click.echo(to_json(row))
@@ -537,13 +525,13 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
     from spark_jobs.quarantine import VALUES, entry, is_shown
     from spark_jobs.reporting.masking import short_hash
 
-    this = steps.Run(Places.of(project_dir), "quarantine show")
-    spark = this.session()
-    if not bronze.is_ready(spark, this.places):
-        raise UsageError(f"quarantine show {quarantine_id}: nothing was landed in {this.places.lakehouse} yet.")
-    tables = captured_tables(this.places)
-    found = entry(spark, this.places, tables, quarantine_id)
-    hidden = () if is_shown(spark, this.places, tables, found["topic"]) else VALUES
+    run = steps.Run(Places.of(project_dir), "quarantine show")
+    spark = run.session()
+    if not bronze.is_ready(spark, run.places):
+        raise UsageError(f"quarantine show {quarantine_id}: nothing was landed in {run.places.lakehouse} yet.")
+    tables = captured_tables(run.places)
+    found = entry(spark, run.places, tables, quarantine_id)
+    hidden = () if is_shown(spark, run.places, tables, found["topic"]) else VALUES
     for name, value in found.items():
         text = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else str(value)
         shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"
@@ -561,16 +549,14 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
     Lines of files are not tried: mend their file or take them out of it, and land it again.
     """
     from spark_jobs import bronze, steps
-    from spark_jobs.lock import writing
     from spark_jobs.quarantine import release as release_entries
 
-    this = steps.Run(Places.of(project_dir), "quarantine release")
-    this.places.require_bronze("quarantine release")
-    this.begin(log_format)
-    with writing(this.places, this.run_id, "quarantine release", wait):
-        spark = this.session()
-        bronze.ensure(spark, this.places)
-        found = release_entries(spark, this.places, quarantine_ids, this.run_id, this.started_at)
+    run = steps.Run(Places.of(project_dir), "quarantine release")
+    run.places.require_bronze("quarantine release")
+    with run.as_writer(log_format, wait):
+        spark = run.session()
+        bronze.ensure(spark, run.places)
+        found = release_entries(spark, run.places, quarantine_ids, run.run_id, run.started_at)
     click.echo(f"{found.tried} entries tried, {found.released} released, {found.tried - found.released} still held.")
     if found.lines:
         click.echo(
@@ -621,12 +607,6 @@ def _say_run(outcome: Any) -> None:
         click.echo(f"tidemark: {visible(outcome.error)}", err=True)
 
 
-def _say_checked(outcome: Any) -> None:
-    _say_report(outcome)
-    if not outcome.passed:
-        raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
-
-
 def _say_report(outcome: Any) -> None:
     for sentence in outcome.failures:
         click.echo(f"failed: {on_one_line(sentence)}")
@@ -638,13 +618,10 @@ def _say_report(outcome: Any) -> None:
 
 def _unforeseen(error: Exception) -> int:
     """Say in one line what no one foresaw; the frames go to the log, without the values that a message may quote."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from spark_jobs.reporting.masking import first_cause, redacted
+    from spark_jobs.engine import ENGINE_ERRORS, first_cause, redacted
 
     text = str(error)
-    is_java = isinstance(error, (Py4JError, PySparkException))
+    is_java = isinstance(error, ENGINE_ERRORS)
     said = f"{type(error).__name__}: {first_cause(text) if is_java else redacted((text.splitlines() or [''])[0])[:300]}"
     frames = "".join(traceback.format_tb(error.__traceback__))
     log.critical("%s\n%s", said, frames)

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs import bronze
-from spark_jobs.bronze import BOOKS, GONE, TABLES, is_of_log, remedy
+from spark_jobs.bronze import BOOKS, GONE, TABLES, remedy
 from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.delta import files_at, is_of_log, is_table
+from spark_jobs.engine import ENGINE_ERRORS
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
 from spark_jobs.names import table_at
-from spark_jobs.places import Places
+from spark_jobs.places import LAYERS, Places
 
-LAYERS = ("bronze", "silver", "gold", "ops")
 _SHOWN = 300
 # What a machine says, or a store, that can't give or take a file just now: it tells nothing of the table.
 _IN_THE_WAY = re.compile(
@@ -106,7 +104,7 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
         return Damage(layer, name, location, "it has files and no log", has_log=False)
     try:
         listed = spark.table(table_at(location)).inputFiles()
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_ERRORS as error:
         return Damage(layer, name, location, f"its log can't be read, {_first_line(str(error))}", has_log=False)
     wanted = (unquote(path).removeprefix("file:").replace("///", "/") for path in listed)
     missing = sorted({path.removeprefix(f"{location}/") for path in wanted} - set(files.below("", ".parquet")))
@@ -121,7 +119,7 @@ def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault |
         return None
     try:
         found = damages(spark, places, *said)
-    except (PySparkException, Py4JError):
+    except ENGINE_ERRORS:
         return None
     return Fault(" ".join(damage.told for damage in found)) if found else None
 
@@ -129,7 +127,7 @@ def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault |
 def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) -> None:
     """Have the next build make models anew, whichever run that is: this one can end before it has (G4)."""
     location = places.table("ops", "progress")
-    if models and bronze.is_table(spark, location) and damage_of(spark, places, "ops", "progress") is None:
+    if models and is_table(spark, location) and damage_of(spark, places, "ops", "progress") is None:
         is_chosen = "exists(:names, name -> endswith(model, concat('.', name)))"
         spark.sql(f"delete from {table_at(location)} where {is_chosen}", {"names": list(models)})
 
@@ -142,9 +140,9 @@ def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, 
         Path(damage.location).rename(place)
     else:
         # An object store has no folders: its files are copied one by one.
-        files, location = bronze.files_at(spark, damage.location)
-        files.mkdirs(bronze.files_at(spark, place)[1].getParent())
-        files.rename(location, bronze.files_at(spark, place)[1])
+        files, location = files_at(spark, damage.location)
+        files.mkdirs(files_at(spark, place)[1].getParent())
+        files.rename(location, files_at(spark, place)[1])
     # A shared catalog is the Thrift Server's: what it knows of the table is replaced by the build that follows.
     if model is not None and places.is_local:
         spark.sql(f"drop table if exists {model.relation}")

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model, captured_tables
+from spark_jobs.delta import table_if_made
 from spark_jobs.files import Files
 from spark_jobs.lock import holder_of
-from spark_jobs.names import table_at
-from spark_jobs.places import Places
+from spark_jobs.places import LATEST, Places
 from spark_jobs.reporting.kafka import gaps, lags
 
 
@@ -53,8 +53,8 @@ def _listed(spark: SparkSession, table: CapturedTable, seen: Any) -> dict[str, A
 def _model(spark: SparkSession, model: Model | None) -> dict[str, Any] | None:
     if model is None:
         return None
-    built = bronze.is_table(spark, model.location)
-    rows = spark.table(table_at(model.location)).count() if built else None
+    built = table_if_made(spark, model.location)
+    rows = None if built is None else built.count()
     return {"relation": model.relation, "location": model.location, "rows": rows}
 
 
@@ -76,18 +76,15 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
         count = "an unknown number of" if None in lost else sum(one or 0 for one in lost)
         lines.append(f"gaps       {count} records of topics were lost before they were landed: see the report")
     for table in captured_tables(places):
-        if not bronze.is_table(spark, table.changes.location):
+        changes = table_if_made(spark, table.changes.location)
+        if changes is None:
             lines.append(f"{table.name}  not built yet: run `tidemark build`")
             continue
-        newest = (
-            spark.table(table_at(table.changes.location))
-            .agg(
-                F.count("*").alias("changes"),
-                F.max("changed_at").alias("changed_at"),
-                F.max_by(F.expr("processed_at - changed_at"), "landed_at").alias("lag"),
-            )
-            .head()
-        )
+        newest = changes.agg(
+            F.count("*").alias("changes"),
+            F.max("changed_at").alias("changed_at"),
+            F.max_by(F.expr("processed_at - changed_at"), "landed_at").alias("lag"),
+        ).head()
         lines.append(
             f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC, lag {newest['lag']}"
         )
@@ -95,7 +92,7 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
 
 
 def _last_run(places: Places) -> str:
-    report = Files.of(places).read(f"{places.schema('reports')}/latest/report.json")
+    report = Files.of(places).read(f"{places.schema('reports')}/{LATEST}/report.json")
     if report is None:
         return "none was checked yet"
     said = json.loads(report)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
-from spark_jobs.reporting.report import LATEST
+from spark_jobs.places import LATEST
 
 # A store that is away is why a run failed, and was waited for.
 _PATIENCE = 2.0

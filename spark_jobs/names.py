@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -27,6 +29,11 @@ def text(value: str) -> str:
 def table_at(location: str) -> str:
     """A Delta table addressed by its location."""
     return f"delta.{quoted(location)}"
+
+
+def literal_map(values: Mapping[str, object]) -> Column:
+    """A mapping as a map of Spark's; its values are literals or columns."""
+    return F.create_map(*[F.lit(one) for pair in values.items() for one in pair])
 
 
 def exact_json(value: Column) -> Column:

@@ -11,6 +11,10 @@ from typing import Any
 from spark_jobs.errors import UsageError
 
 BRONZE = "bronze"
+# The layers that hold tables.
+LAYERS = (BRONZE, "silver", "gold", "ops")
+# The report of the last check, among those of runs.
+LATEST = "latest"
 # Tables of ops that landing writes.
 LANDED = ("kafka_offsets", "kafka_gaps")
 # The schema of targets whose layers have their plain names.

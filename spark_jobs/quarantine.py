@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.delta import progress
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.land import Landing, land_rows
 from spark_jobs.landing.record_files import OF_LINES
-from spark_jobs.names import table_at
+from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
 
 # Codes of `problem` in a changes log (macros/changes/changes.sql), in words.
@@ -55,12 +56,12 @@ def held(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -
 
 def _troubled(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> list[CapturedTable]:
     """The tables whose changes log has changes with a `problem`, as their last build has counted them."""
-    location = places.table("ops", "progress")
-    if not bronze.is_table(spark, location):
+    read = progress(spark, places)
+    if read is None:
         return []
     has_problems = F.get_json_object("state", "$.hazards.problems") == "true"
-    models = {row["model"] for row in spark.table(table_at(location)).where(has_problems).select("model").collect()}
-    return [table for table in tables if any(model.endswith(f".{table.changes.name}") for model in models)]
+    models = {row["name"] for row in read.where(has_problems).select("name").collect()}
+    return [table for table in tables if table.changes.name in models]
 
 
 def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
@@ -72,7 +73,7 @@ def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> Data
     return found.select(
         bronze.entry_id(F.struct(*bronze.DELIVERY)).alias("quarantine_id"),
         "code",
-        F.create_map(*[F.lit(word) for pair in PROBLEMS.items() for word in pair])[F.col("code")].alias("reason"),
+        literal_map(PROBLEMS)[F.col("code")].alias("reason"),
         *[
             F.col(name)
             for name in (
@@ -96,10 +97,15 @@ def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> Data
 def entry(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], quarantine_id: str
 ) -> dict[str, object]:
-    """One entry by its id or the beginning of it; raises UsageError where none or several match."""
+    """One entry by its id or the beginning of it, a released one where none is held.
+
+    Raises:
+        UsageError: None or several match.
+    """
+    is_it = F.col("quarantine_id").startswith(quarantine_id)
     released = bronze.read(spark, places, "quarantine").where("released_in is not null")
-    entries = held(spark, places, tables).unionByName(released)
-    rows = entries.where(F.col("quarantine_id").startswith(quarantine_id)).take(2)
+    # What was released can be held again, by its table's log.
+    rows = held(spark, places, tables).where(is_it).take(2) or released.where(is_it).take(2)
     if len(rows) != 1:
         raise UsageError(
             f"quarantine show {quarantine_id}: {'no entry' if not rows else 'several entries'} with that id."
@@ -123,6 +129,8 @@ def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable
 
 def _without_entry(entries: DataFrame, ids: Collection[str]) -> list[str]:
     """The ids, or beginnings of them, that none of the entries has."""
+    if not ids:
+        return []
     [found] = entries.agg(*[F.count_if(F.col("quarantine_id").startswith(one)) for one in ids]).collect()
     return [one for one, count in zip(ids, found, strict=True) if not count]
 
@@ -140,19 +148,23 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
     quarantined = bronze.read(spark, places, "quarantine")
     entries = quarantined.where("released_in is null")
     if ids:
-        if unknown := _without_entry(quarantined, ids):
+        if unheld := _without_entry(entries, ids):
+            # What was released can be held again, by its table's log.
             problems = held(spark, places, captured_tables(places)).where(F.col("code").isin(*PROBLEMS))
-            is_problem = unknown[0] not in _without_entry(problems, unknown)
-            raise UsageError(
-                f"quarantine release {unknown[0]}: "
-                + (
-                    "a change that its table's log has and its model doesn't understand, which no release mends. Change"
-                    f" the declaration as `tidemark quarantine show {unknown[0]}` says, then `tidemark build`."
-                    if is_problem
-                    else "no entry has that id. `tidemark quarantine list` names them."
+            others = _without_entry(problems, unheld)
+            unknown = _without_entry(quarantined, others)
+            if refused := [one for one in unheld if one in unknown or one not in others]:
+                raise UsageError(
+                    f"quarantine release {refused[0]}: "
+                    + (
+                        "no entry has that id. `tidemark quarantine list` names them."
+                        if refused[0] in unknown
+                        else "a change that its table's log has and its model doesn't understand, which no release"
+                        f" mends. Change the declaration as `tidemark quarantine show {refused[0]}` says, then"
+                        " `tidemark build`."
+                    )
+                    + " Nothing was released."
                 )
-                + " Nothing was released."
-            )
         entries = entries.where(reduce(Column.__or__, [F.col("quarantine_id").startswith(one) for one in ids]))
     is_line = F.col("topic").isNull() | F.col("line").isNotNull() | F.col("code").isin(*OF_LINES)
     records = entries.where(~is_line)

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.delta import table_if_made
 from spark_jobs.errors import UsageError
-from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting
 from spark_jobs.texts import on_one_line
@@ -38,8 +38,8 @@ def show_tables(
                 locations[model.name] = model.location
     locations |= {one.model.name: one.model.location for one in beside}
     for name, location in locations.items():
-        if bronze.is_table(spark, location):
-            spark.sql(f"select * from {table_at(location)}").createOrReplaceTempView(name)
+        if (there := table_if_made(spark, location)) is not None:
+            there.createOrReplaceTempView(name)
         else:
             spark.catalog.dropTempView(name)  # a session may have looked at another lakehouse before
     accounts = accounting.stored(spark, places)

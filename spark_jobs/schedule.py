@@ -22,18 +22,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from spark_jobs import __version__, steps
-from spark_jobs.damage import LAYERS
+from spark_jobs.engine import ENGINE_ERRORS
 from spark_jobs.errors import INTERRUPTED, TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, record_files
-from spark_jobs.lock import writing
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
-from spark_jobs.places import Places
+from spark_jobs.places import LAYERS, Places
+from spark_jobs.session import lacks_catalog
 from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:
@@ -132,7 +129,7 @@ class Outcome:
             "status": self.status,
             "error": self.error,
             "skipped": self.skipped,
-            "landed": {name: getattr(self.landed, name) for name in ("read", "landed", "known", "quarantined")},
+            "landed": self.landed.counts,
             "stages": {name: round(seconds, 3) for name, seconds in self.stages.items()},
             "failures": list(checked.failures) if checked else [],
             "warnings": list(checked.warnings) if checked else memory.warnings,
@@ -239,8 +236,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     is_counted = False
     try:
         _files(task, memory)  # what is wrong with them is said before the lock is waited for
-        run.begin(task.log_format)
-        with writing(task.places, run.run_id, "run", task.wait):
+        with run.as_writer(task.log_format, task.wait):
             memory = Memory.of(task.places)  # another run may have ended meanwhile
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
             is_counted = True
@@ -275,12 +271,19 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
 
 def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: threading.Event | None) -> bool:
     """Do it; whether to its end, and not behind a step where it was told to stop."""
+    if lacks_catalog(task.places):
+        memory.fingerprint = None  # a build makes it anew
     known = memory.files.get(task.source_label, {})
     fresh = {file: stamp for file in _files(task, memory) if (stamp := _stamp(file)) is not None}
     changed = [file for file, stamp in fresh.items() if not task.skips or known.get(file) != stamp]
     if changed:
-        outcome.landed = steps.land(run, run.session(catalog=True), changed, task.source_label)
-        memory.files[task.source_label] = {one: known[one] for one in known if os.access(one, os.F_OK)} | fresh
+        # Spark takes seconds to start, in which somebody can take files away.
+        spark = run.session(catalog=True)
+        changed = [file for file in changed if os.access(file, os.F_OK)]
+    if changed:
+        outcome.landed = steps.land(run, spark, changed, task.source_label)
+        still = {file: stamp for file, stamp in known.items() if os.access(file, os.F_OK)}
+        memory.files[task.source_label] = still | {file: fresh[file] for file in changed}
     elif task.topics is not None:
         if _land_topics(task, run, outcome, task.topics, stop).is_stopped:
             outcome.status = 0 if stop is not None else TERMINATED
@@ -318,8 +321,7 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
     outcome.lag, outcome.gaps = [asdict(one) for one in found.lags], [asdict(one) for one in found.gaps]
     if failed is not None:
         raise failed
-    if not outcome.checked.passed:
-        raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
+    outcome.checked.require_passed()
     memory.fingerprint = _fingerprint(task.places, project, bronze)
     return True
 
@@ -361,7 +363,7 @@ def _land_topics(
     except TidemarkError:
         if streamed.is_begun:
             outcome.streamed, outcome.landed = streamed, streamed.landed
-            with suppress(PySparkException, Py4JError):  # Spark may be why it failed
+            with suppress(*ENGINE_ERRORS):  # Spark may be why it failed
                 _look_at_topics(task, outcome)
         raise
     outcome.streamed, outcome.landed = streamed, streamed.landed
@@ -413,22 +415,39 @@ def _commit(places: Places, table: str, version: int) -> str | None:
 def _project(places: Places) -> str:
     """A hash of what tables and reports are made by."""
     digest = hashlib.sha256()
-    for root in (places.project / name for name in (*_folders(places), *_PROJECT)):
-        # Local packages are links; dbt follows them, too.
-        found = (Path(folder) / name for folder, _, names in os.walk(root, followlinks=True) for name in names)
-        for file in sorted(found) if root.is_dir() else [root]:
+    [*own, packages] = _folders(places.project)
+    roots = [places.project / name for name in (*own, *_PROJECT)]
+    # A package can be a link to a folder that holds this project: of that, too, dbt reads its folders alone.
+    for package in sorted((places.project / packages).glob("*")):
+        [*its, _] = _folders(package)
+        roots += [package / name for name in (*its, "dbt_project.yml")]
+    for root in roots:
+        for file in sorted(_inside(root, places)) if root.is_dir() else [root]:
             if file.is_file() and "__pycache__" not in file.parts:
                 digest.update(f"{os.path.relpath(file, places.project)}\0".encode())
                 digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _folders(places: Places) -> list[str]:
-    """The folders of models, macros, packages and the like; the usual ones where dbt_project.yml can't be read."""
+def _inside(root: Path, places: Places) -> list[Path]:
+    """The files in a folder and in those within it, linked ones too; none of the lakehouse."""
+    files: list[Path] = []
+    # A link can lead back.
+    seen = {Path(places.lakehouse).resolve()}
+    for path, folders, names in os.walk(root, followlinks=True):
+        is_new = (real := Path(path).resolve()) not in seen
+        seen.add(real)
+        folders[:] = folders if is_new else []
+        files += [Path(path) / name for name in names if is_new]
+    return files
+
+
+def _folders(project: Path) -> list[str]:
+    """A project's folders, that of packages last; the usual ones where dbt_project.yml can't be read."""
     import yaml
 
     try:
-        told = yaml.safe_load((places.project / "dbt_project.yml").read_text())
+        told = yaml.safe_load((project / "dbt_project.yml").read_text())
     except (OSError, ValueError, yaml.YAMLError):
         told = None
     said = told if isinstance(told, dict) else {}
@@ -461,8 +480,7 @@ def _fingerprint(places: Places, project: str, bronze: list[str] | None = None) 
         bronze: What `_moving_bronze` gave before the work.
     """
     tables = [*(_versions(places, ["bronze"]) if bronze is None else bronze), *_versions(places, LAYERS[1:])]
-    # A catalog that was lost is made anew by a build.
-    catalog = f"{places.catalog}:{Path(places.catalog).is_dir()}" if places.is_local else places.target
+    catalog = places.catalog if places.is_local else places.target
     return hashlib.sha256("\n".join([__version__, project, catalog, *tables]).encode()).hexdigest()
 
 

@@ -119,7 +119,7 @@ def require_free_catalog(places: Places) -> None:
 
     Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
     """
-    lock = Path(places.catalog) / "metastore" / "dbex.lck"
+    lock = _metastore(places) / "dbex.lck"
     if SparkSession.getActiveSession() is not None or not lock.exists():
         return
     try:
@@ -135,6 +135,16 @@ def require_free_catalog(places: Places) -> None:
             f"The catalog {places.catalog} can't be written ({error.strerror}). Give this user the right to write"
             " there, or set TIDEMARK_CATALOG to another folder."
         ) from error
+
+
+def lacks_catalog(places: Places) -> bool:
+    """Whether a session that takes the catalog would find none and make an empty one. A running session has its own."""
+    return places.is_local and SparkSession.getActiveSession() is None and not _metastore(places).is_dir()
+
+
+def _metastore(places: Places) -> Path:
+    """The folder of the embedded metastore, as profiles.yml names it."""
+    return Path(places.catalog) / "metastore"
 
 
 @contextmanager

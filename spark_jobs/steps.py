@@ -19,25 +19,26 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.bronze import BOOKS
 from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_of, set_aside
+from spark_jobs.engine import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import first_cause
 from spark_jobs.session import build_session, require_free_catalog, require_thrift_server
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
     from spark_jobs.upkeep import Upkept, Wanted
+
+# What Spark says where it would make a table at files that its catalog doesn't know.
+_IS_THERE = "LOCATION_ALREADY_EXISTS"
 
 
 @dataclass(slots=True)
@@ -61,6 +62,13 @@ class Run:
         path = start(open_lakehouse(self.places, self.oldest), self.run_id, log_format == "json")
         log.info("%s started", self.command)
         return path
+
+    @contextmanager
+    def as_writer(self, log_format: str, wait: float) -> Iterator[None]:
+        """Begin the run, and hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy."""
+        self.begin(log_format)
+        with writing(self.places, self.run_id, self.command, wait, self.oldest):
+            yield
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -207,6 +215,13 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         if any("Compilation Error" in one.message for one in broken):
             raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
         if broken:
+            left = next((one.node.name for one in broken if _IS_THERE in one.message), None)
+            if left is not None:
+                raise Fault(
+                    f"dbt build: {left} could not be built: the catalog doesn't know the table, and its files are in"
+                    f" {run.places.lakehouse}/warehouse, where a catalog that is lost or was moved away had it. Put its"
+                    " folder there aside, and run again: that makes the table anew."
+                )
             raise Fault(
                 f"dbt build: {broken[0].node.name} could not be built: {first_cause(broken[0].message)}. What was built"
                 " is whole; when the cause is gone, the next run goes on from there."
@@ -268,9 +283,7 @@ def fill_catalog(run: Run) -> int:
 
     found = delta_tables(run.places)
     if ("bronze", "records") not in found:
-        raise UsageError(
-            f"Nothing was landed in {run.places.lakehouse} yet. Land records first: `tidemark land FILES`."
-        )
+        raise bronze.nothing_landed(run.places)
     with run.stage("catalog"):
         require_thrift_server(run.places)
         told = json.dumps({"tables": found})
@@ -327,11 +340,8 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
         started_at=run.started_at,
         stages=run.stages,
         command=run.command,
-        landed={} if run.landed is None else {
-            "read": run.landed.read, "landed": run.landed.landed, "known": run.landed.known,
-            "quarantined": run.landed.quarantined,
-        },
-    )  # fmt: skip
+        landed={} if run.landed is None else run.landed.counts,
+    )
     with run.stage("check"):
         declared = declared_tables(run.places)
         with _told_as_fault(spark, run.places, "check the tables", "Nothing in them was changed."):
@@ -344,7 +354,7 @@ def _told_as_fault(spark: SparkSession, places: Places, what: str, left: str) ->
     """Raise a Fault where Spark fails: the damage that explains it, else what it could not do, and how all is left."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_ERRORS as error:
         raise (
             explained(spark, places, str(error)) or Fault(f"Spark could not {what}: {first_cause(str(error))}. {left}")
         ) from error
@@ -353,9 +363,10 @@ def _told_as_fault(spark: SparkSession, places: Places, what: str, left: str) ->
 def _take_catalog(spark: SparkSession, places: Places) -> None:
     try:
         spark.sql("show databases").collect()
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_ERRORS as error:
         raise Fault(
             f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} Where no other process"
             " uses it, move its folder `metastore` away: the next build makes it anew. It says where tables are and"
-            " holds none; those that others than Tidemark made have to be made known again."
+            " holds none; those that others than Tidemark made have to be made known again, and those of your own"
+            f" models, in {places.lakehouse}/warehouse, be put aside with it."
         ) from error

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import bronze
+from spark_jobs.delta import is_table, remove, table_if_made
 from spark_jobs.files import Files
 from spark_jobs.lock import LAYOUT, MARKER, layout_of
 from spark_jobs.names import table_at
@@ -35,17 +35,17 @@ def _accounts_in_progress(spark: SparkSession, places: Places) -> None:
     # Environments share a lakehouse, and each has books of its own.
     for schema in [name for name in files.folders() if name == "ops" or name.endswith("_ops")]:
         progress = f"{places.lakehouse}/{schema}/progress"
-        if bronze.is_table(spark, progress) and "account" not in spark.table(table_at(progress)).columns:
+        there = table_if_made(spark, progress)
+        if there is not None and "account" not in there.columns:
             spark.sql(f"alter table {table_at(progress)} add columns (account {_ACCOUNT})")
         for name in files.folders(schema):
             location = f"{places.lakehouse}/{schema}/{name}"
             if name.endswith("_accounting") and _is_account(spark, location):
-                system, folder = bronze.files_at(spark, location)
-                system.delete(folder, True)
+                remove(spark, location)
 
 
 def _is_account(spark: SparkSession, location: str) -> bool:
-    if not bronze.is_table(spark, location):
+    if not is_table(spark, location):
         return False
     detail = spark.sql(f"describe detail {table_at(location)}").head()
     return detail is not None and "tidemark.counts" in detail["properties"]

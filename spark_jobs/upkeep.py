@@ -16,12 +16,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
 from spark_jobs.damage import delta_tables
+from spark_jobs.delta import remove
 from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text
-from spark_jobs.places import BRONZE, Places
+from spark_jobs.places import BRONZE, LATEST, Places
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -109,8 +109,6 @@ def keep_up(spark: SparkSession, places: Places, wanted: Wanted, say: Callable[[
 
     An environment that reads another's bronze leaves that alone.
     """
-    from spark_jobs.reporting.report import LATEST  # with it come parts that no upkeep needs
-
     found = []
     with _set(spark, _SETTINGS):
         tables = [one for one in delta_tables(places) if not (places.reads_only and one[0] == BRONZE)]
@@ -248,8 +246,7 @@ def _removed(spark: SparkSession, places: Places, folder: str, keep: float, spar
         if name not in spared and max(one.modified for one in files) < before
     }
     for name in old:
-        system, place = bronze.files_at(spark, f"{places.lakehouse}/{folder}/{name}")
-        system.delete(place, True)
+        remove(spark, f"{places.lakehouse}/{folder}/{name}")
     gone = [one for files in old.values() for one in files]
     return [Upkept(folder, removed=len(gone), freed=sum(one.size for one in gone))] if gone else []
 

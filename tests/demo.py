@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
+from tests.projects import share
 
 PROJECT = Path(__file__).parents[1]
 RECORDS = PROJECT / "examples/records"
@@ -51,11 +52,7 @@ class Demo:
 
 def demo_project(folder: Path) -> Path:
     """The committed project; its models are a copy, for tests that edit them."""
-    for name in _SHARED:
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(PROJECT / name)
-    shutil.copy(PROJECT / "dbt_project.yml", folder)
+    share(folder, _SHARED)
     shutil.copytree(PROJECT / "models", folder / "models")
     return folder
 

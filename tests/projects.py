@@ -28,14 +28,19 @@ _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
 def empty_project(folder: Path) -> Path:
     """A project with Tidemark's macros and no models but the shared column texts."""
     folder.mkdir(parents=True)
-    for name in _SHARED:
+    share(folder, _SHARED)
+    shutil.copytree(PROJECT / "models/docs", folder / "models/docs")
+    (folder / "expectations/suites").mkdir(parents=True)
+    return folder
+
+
+def share(folder: Path, names: Iterable[str]) -> None:
+    """Put links to files and folders of this project into a folder, and a copy of its dbt_project.yml."""
+    for name in names:
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(PROJECT / name)
     shutil.copy(PROJECT / "dbt_project.yml", folder)
-    shutil.copytree(PROJECT / "models/docs", folder / "models/docs")
-    (folder / "expectations/suites").mkdir(parents=True)
-    return folder
 
 
 def forget_tables(spark: SparkSession) -> None:

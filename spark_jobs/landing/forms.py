@@ -13,8 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, told
-from spark_jobs.landing.record_files import JSON_LIMITS, OF_LINES, text_of
+from spark_jobs.landing.record_files import HEADERS, JSON_LIMITS, OF_LINES, text_of
 from spark_jobs.landing.registry import GLOBAL, Registries
+from spark_jobs.names import literal_map
 
 OUTBOX_TOPIC = "outbox.event."
 
@@ -242,9 +243,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     lacking = {name: ~is_told("op") if name == "op" else ~is_told(*of_source(name)) for name in _ALL_NEEDED}
     lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIMES))
     wanted = F.coalesce(
-        F.create_map(*[one for name, more in _PLACES.items() for one in (F.lit(name), _texts([*_NEEDED, *more]))])[
-            connector
-        ],
+        literal_map({name: _texts([*_NEEDED, *more]) for name, more in _PLACES.items()})[connector],
         _texts(_NEEDED),
     )
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
@@ -306,7 +305,7 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
     packed = F.try_to_binary(F.when(~is_object, F.col("event.data")), F.lit("base64"))
     rows = rows.withColumn("event", event).withColumn("packed", packed).localCheckpoint()
     if rows.where(has_magic(F.col("packed"))).limit(1).count():
-        none = F.array().cast("array<struct<key: string, value: binary>>")
+        none = F.array().cast(HEADERS)
         with names_in_their_case(spark):
             rows = decoded(spark, rows, {"data": told(F.col("packed"), none, "data")}, registries).localCheckpoint()
     else:

@@ -18,28 +18,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_jobs import bronze
+from spark_jobs.delta import files_at, remove
+from spark_jobs.engine import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Busy, Fault, TidemarkError, UsageError
 from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, Stopped, patiently
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
 from spark_jobs.landing.land import Landed, Landing, land_rows
-from spark_jobs.landing.record_files import LAST_MILLIS
+from spark_jobs.landing.record_files import HEADERS, LAST_MILLIS
 from spark_jobs.lock import alone
 from spark_jobs.logs import log
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import first_cause
 
 # A query that fails so often, without a batch between, fails for a reason that time doesn't cure.
 _TRIES = 3
-# Of heartbeats the newest tells all.
-_HEARTBEATS = "__debezium-heartbeat"
 _KEEP_RECORDS = "Set cleanup.policy=delete, with a retention longer than any stop of landing."
 # A landing that waits says so this often, in seconds: one that has died is known by when it last asked the broker.
 _SIGN_OF_LIFE = 300
@@ -183,7 +180,7 @@ class _Landing:
             log.info("cleanup policies of topics are not known: %s", error)
         for topic in new:
             policy = self.policies[topic]
-            if kafka_offsets.loses_states(policy) and not topic.startswith(_HEARTBEATS):
+            if kafka_offsets.loses_states(policy) and not topic.startswith(kafka_offsets.HEARTBEATS):
                 told = f"{topic}: its cleanup.policy is {policy}: {kafka_offsets.WHAT_COMPACTION_COSTS} {_KEEP_RECORDS}"
                 log.warning("compacted: %s", told)
                 self.result.compacted.append(told)
@@ -213,7 +210,7 @@ class _Landing:
                     if self.topics.every is not None and time.monotonic() - looked > max(self.topics.every, 1):
                         looked = time.monotonic()
                         self.watch()
-            except (PySparkException, Py4JError, OSError) as error:
+            except (*ENGINE_ERRORS, OSError) as error:
                 if self.stop.is_set() or self.is_moved:
                     return
                 if isinstance(self.failed, TidemarkError):
@@ -224,14 +221,14 @@ class _Landing:
                 if _OTHER_PARTITIONS in said:
                     self.is_moved = True  # a topic came or went behind the look: it is looked at again
                     return
-                if isinstance(self.failed, (PySparkException, Py4JError)):
+                if isinstance(self.failed, ENGINE_ERRORS):
                     raise Fault(
                         f"How far {self.topics.servers} is landed could not be written: {said}. What is landed is"
                         " whole; when the cause is gone, the next landing goes on behind it."
                     ) from None
                 raise Fault(f"Records of {self.topics.servers} could not be read: {said}. {_PASSED_OVER}") from None
             finally:
-                with suppress(PySparkException, Py4JError, OSError):  # where Spark is gone its query is too
+                with suppress(*ENGINE_ERRORS, OSError):  # where Spark is gone its query is too
                     if query.isActive:
                         self.end(query)
 
@@ -319,10 +316,10 @@ class _Landing:
         """A folder for a query's own checkpoint; those that killed runs left are removed."""
         self.queries += 1
         base = f"{self.places.lakehouse}/ops/_kafka/{hashlib.sha256(self.label.encode()).hexdigest()[:12]}"
-        _remove(self.spark, base)
+        remove(self.spark, base)
         yield f"{base}/{self.run_id}-{self.queries}"
-        with suppress(PySparkException, Py4JError, OSError):
-            _remove(self.spark, base)
+        with suppress(*ENGINE_ERRORS, OSError):
+            remove(self.spark, base)
 
 
 def land_topics(
@@ -393,18 +390,17 @@ def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:
         F.when(millis.between(0, LAST_MILLIS), F.col("timestamp")).alias("timestamp"),
         "key",
         "value",
-        F.coalesce("headers", F.array().cast(bronze.HEADERS)).alias("headers"),
+        F.coalesce("headers", F.array().cast(HEADERS)).alias("headers"),
         F.lit(label).alias("source_label"),
     ).withColumn("content_hash", bronze.content_hash())
 
 
 def _planned(spark: SparkSession, folder: str, number: int) -> Mapping[Place, int]:
     """Where a batch ends in each partition, as the query wrote down before it began the batch."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets/{number}")
-    opened = path.getFileSystem(spark._jsc.hadoopConfiguration()).open(path)
+    files, path = files_at(spark, f"{folder}/offsets/{number}")
+    opened = files.open(path)
     try:
-        lines = jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8").splitlines()
+        lines = spark._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8").splitlines()
     finally:
         opened.close()
     return {
@@ -412,9 +408,3 @@ def _planned(spark: SparkSession, folder: str, number: int) -> Mapping[Place, in
         for topic, parts in json.loads(lines[2]).items()
         for partition, offset in parts.items()
     }
-
-
-def _remove(spark: SparkSession, folder: str) -> None:
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(folder)
-    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)

@@ -21,8 +21,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs.engine import first_cause
 from spark_jobs.errors import Fault, TidemarkError, UsageError
-from spark_jobs.reporting.masking import first_cause
 
 _VARIABLES = {
     "security": "TIDEMARK_KAFKA_SECURITY",

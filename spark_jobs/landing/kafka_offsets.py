@@ -18,12 +18,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_jobs import bronze
+from spark_jobs.delta import clear, is_table, table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Place
 from spark_jobs.names import table_at, text
 from spark_jobs.places import Places
 
+# How the topics of heartbeats begin, unless a connector names them otherwise. Of them the newest record tells all.
+HEARTBEATS = "__debezium-heartbeat"
 WHAT_COMPACTION_COSTS = (
     "it removes every record but the newest of its key, and a state that is gone before it was landed is in no history."
 )
@@ -378,9 +380,10 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place, Offsets], str | None]:
     """How far the partitions of a label are landed, and of which cluster they are; None where no landing has begun."""
-    if not bronze.is_table(spark, places.table("ops", "kafka_offsets")):
+    there = table_if_made(spark, places.table("ops", "kafka_offsets"))
+    if there is None:
         return {}, None
-    rows = _read(spark, places, "kafka_offsets").where(F.col("source_label") == label).collect()
+    rows = there.where(F.col("source_label") == label).collect()
     names = list(Offsets.__dataclass_fields__)
     known = {}
     for row in (one for one in rows if one["topic"] is not None):
@@ -421,7 +424,7 @@ def store_gaps(spark: SparkSession, places: Places, label: str, run_id: str, gap
 
 def take_back_gaps(spark: SparkSession, places: Places, label: str, again: Sequence[Offsets]) -> None:
     """Remove the gaps of partitions whose records are read after all, from where landing goes on."""
-    if not again or not bronze.is_table(spark, places.table("ops", "kafka_gaps")):
+    if not again or not is_table(spark, places.table("ops", "kafka_gaps")):
         return
     begins: dict[tuple[str, str, int], int] = {}
     for one in again:
@@ -443,10 +446,10 @@ def take_back_gaps(spark: SparkSession, places: Places, label: str, again: Seque
 def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     """Rows of a table, which is made where it is missing."""
     location = places.table("ops", name)
-    if not bronze.is_table(spark, location):
-        bronze.clear(spark, location)
+    if not is_table(spark, location):
+        clear(spark, location)
         spark.sql(f"create table {table_at(location)} ({TABLES[name]}) using delta")
-    there = _read(spark, places, name).columns
+    there = spark.table(table_at(location)).columns
     if lacking := [column for column in rows[0] if column not in there] if rows else []:
         there = [*there, *lacking]
         declared = StructType.fromDDL(TABLES[name])
@@ -455,7 +458,3 @@ def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mappin
     columns = [pa.field(column, _TYPES.get(column, pa.string())) for column in there]
     # By way of Arrow: rows given as Python objects would start Python workers.
     return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows], pa.schema(columns)))
-
-
-def _read(spark: SparkSession, places: Places, name: str) -> DataFrame:
-    return spark.table(table_at(places.table("ops", name)))

@@ -23,22 +23,20 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.engine import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing.envelope import REASONS, TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.shapes import fields_of
-from spark_jobs.names import table_at
+from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import first_cause
 
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
@@ -71,10 +69,15 @@ class Landed:
     feeds: dict[str, int] = field(default_factory=dict)
     rekeyed: list[Rekeyed] = field(default_factory=list)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many records were read, and what became of them, by name."""
+        return {name: getattr(self, name) for name in ("read", "landed", "known", "quarantined")}
+
     def add(self, more: Landed) -> None:
         """Count another batch of the same landing."""
-        for name in ("read", "landed", "known", "quarantined"):
-            setattr(self, name, getattr(self, name) + getattr(more, name))
+        for name, count in more.counts.items():
+            setattr(self, name, getattr(self, name) + count)
         self.batch_id = self.batch_id if more.batch_id is None else more.batch_id
         for feed, count in more.feeds.items():
             self.feeds[feed] = self.feeds.get(feed, 0) + count
@@ -162,20 +165,25 @@ def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], la
         Fault: Spark could not read or write.
     """
     files = record_files(arguments)
-    lines = spark.read.text([_escaped(file) for file in files]).select(
-        "value", F.col("_metadata.file_path").alias("origin")
-    )
-    rows = (
-        records_of(lines.where("trim(value) <> ''"))
-        .withColumn("source_label", F.lit(landing.source_label))
-        .withColumn("content_hash", bronze.content_hash())
-    )
     try:
+        lines = spark.read.text([_escaped(file) for file in files]).select(
+            "value", F.col("_metadata.file_path").alias("origin")
+        )
+        rows = (
+            records_of(lines.where("trim(value) <> ''"))
+            .withColumn("source_label", F.lit(landing.source_label))
+            .withColumn("content_hash", bronze.content_hash())
+        )
         with in_even_parts(spark, files):
             return land_rows(spark, places, rows, landing, check=_refuse_other_files, files=files)
     except Fault:
         _refuse_damaged_files(files)
         raise
+    except (*ENGINE_ERRORS, FileNotFoundError) as error:
+        raise Fault(
+            f"Spark could not read the files: {first_cause(str(error))}. Nothing was landed; where one was taken away"
+            " meanwhile, run again."
+        ) from error
 
 
 @contextmanager
@@ -242,7 +250,7 @@ def land_rows(
             survey = _survey(rows.withColumn("is_suspect", F.lit(False)))
         bronze.ensure(spark, places)
         return _land(spark, places, rows, survey, landing, frozenset(files))
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_ERRORS as error:
         raise Fault(f"Spark could not land the records: {first_cause(str(error))}.") from error
     finally:
         for frame in held:
@@ -482,7 +490,6 @@ def _rejects(rows: DataFrame) -> DataFrame:
     entry_id = F.when(is_record, bronze.entry_id(F.struct(*bronze.DELIVERY))).otherwise(
         bronze.entry_id(F.struct("source_label", "origin", "line", no_text.alias("value")))
     )
-    words = F.create_map(*[F.lit(word) for pair in REASONS.items() for word in pair])
     entries = rows.withColumn("quarantine_id", entry_id)
     copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]
     copied += ["line", "origin", "batch_id", "run_id", "landed_at"]
@@ -494,7 +501,7 @@ def _rejects(rows: DataFrame) -> DataFrame:
             F.first("reason").alias("code"),
             F.first("detail").alias("detail"),
         )
-        .withColumn("reason", F.coalesce("detail", words[F.col("code")]))
+        .withColumn("reason", F.coalesce("detail", literal_map(REASONS)[F.col("code")]))
         .withColumn("released_in", F.lit(None).cast("bigint"))
     )
 

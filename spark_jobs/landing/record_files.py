@@ -11,7 +11,8 @@ _LINE = (
 )
 # Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
 JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
-_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
+HEADERS = "array<struct<key: string, value: binary>>"
+_TOLD_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
 LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 
 
@@ -124,7 +125,7 @@ def _headers() -> Column:
         "told_headers",
         lambda h: F.struct(h["key"].alias("key"), _bytes(h["value"], h["value_base64"]).alias("value")),
     )
-    return F.coalesce(binary, F.array().cast("array<struct<key: string, value: binary>>"))
+    return F.coalesce(binary, F.array().cast(HEADERS))
 
 
 def _are_headers(told: Column) -> Column:
@@ -138,7 +139,7 @@ def _are_headers(told: Column) -> Column:
 
 
 def _told_headers(is_kcat: Column) -> Column:
-    pairs = F.from_json("r.headers", _HEADERS, JSON_LIMITS)
+    pairs = F.from_json("r.headers", _TOLD_HEADERS, JSON_LIMITS)
     flat = F.from_json("r.headers", "array<string>", JSON_LIMITS)
     # kcat prints key, value, key, value …
     paired = F.transform(
@@ -149,7 +150,7 @@ def _told_headers(is_kcat: Column) -> Column:
             F.lit(None).cast("string").alias("value_base64"),
         ),
     )
-    empty = F.array().cast(_HEADERS)
+    empty = F.array().cast(_TOLD_HEADERS)
     none = F.col("r.headers") == "[]"
     is_flat = is_kcat & ~F.col("r.headers").startswith("[{")
     return F.when(none, empty).when(~is_flat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.landing.forms import METADATA
 from spark_jobs.landing.record_files import JSON_LIMITS
+from spark_jobs.names import literal_map
 
 # The most digits that a Spark decimal holds.
 _DIGITS = 38
@@ -205,4 +206,4 @@ def _spark_type(described: Column) -> Column:
 
 
 def _lookup(table: Mapping[str, str | None], name: Column) -> Column:
-    return F.create_map(*[F.lit(word) for pair in table.items() if pair[1] for word in pair])[name]
+    return literal_map({one: kind for one, kind in table.items() if kind})[name]

@@ -10,8 +10,8 @@ from datetime import datetime
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.delta import clear, is_table, progress
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
@@ -66,11 +66,8 @@ def built_through(
 ) -> dict[str, int]:
     """Feed → the last landing that its changes table has read: as recorded, or as the table itself shows."""
     recorded: dict[str, int] = {}
-    if bronze.is_table(spark, places.table("ops", "progress")):
-        progress = spark.table(table_at(places.table("ops", "progress")))
-        recorded = {
-            row[0].rpartition(".")[2]: row[1] for row in progress.groupBy("model").agg(F.max("batch_id")).collect()
-        }
+    if (read := progress(spark, places)) is not None:
+        recorded = {row[0]: row[1] for row in read.groupBy("name").agg(F.max("batch_id")).collect()}
     return {
         table.feed: max(recorded.get(table.changes.name, -1), measured[table.name].last_batch)
         for table in tables
@@ -132,12 +129,8 @@ def _others(landed: Counter[str]) -> dict[str, int]:
 
 def stored(spark: SparkSession, places: Places) -> DataFrame | None:
     """What became of changes, as builds have written it down: (history, kind, name, records, sample_keys)."""
-    location = places.table("ops", "progress")
-    if not bronze.is_table(spark, location):
-        return None
-    return spark.table(table_at(location)).select(
-        F.substring_index("model", ".", -1).alias("history"), F.inline("account")
-    )
+    read = progress(spark, places)
+    return None if read is None else read.select(F.col("name").alias("history"), F.inline("account"))
 
 
 def counted(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
@@ -163,8 +156,8 @@ def record(
         at: The time of the run, with its zone.
     """
     location = places.table("ops", "accounting")
-    if not bronze.is_table(spark, location):
-        bronze.clear(spark, location)
+    if not is_table(spark, location):
+        clear(spark, location)
         spark.sql(f"create table {table_at(location)} ({_STORED}) using delta")
     # A run that is checked twice is stored twice: its rows of one check share their time.
     before = spark.sql(

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
+from spark_jobs.delta import table_if_made
+from spark_jobs.names import literal_map
 from spark_jobs.places import Places
 
 ROW_KINDS = ("change", "truncate")
@@ -54,20 +55,17 @@ def contents(spark: SparkSession, places: Places, built_through: Mapping[str, in
         places: Where bronze is.
         built_through: Feed → number of the last landing that its changes table has read.
     """
-    if not bronze.is_table(spark, places.table("bronze", "records")):
+    records = table_if_made(spark, places.table("bronze", "records"))
+    if records is None:
         return []
-    through = F.create_map(*[F.lit(word) for pair in [("", -1), *built_through.items()] for word in pair])
+    through = literal_map({"": -1, **built_through})
     is_pending = F.col("batch_id") > F.coalesce(F.try_element_at(through, F.col("feed")), F.lit(-1))
     names = ["feed", "topic", "kind", "connector", "source_name"]
-    counted = (
-        bronze.read(spark, places, "records")
-        .groupBy(*[F.coalesce(F.col(name), F.lit("")).alias(name) for name in names])
-        .agg(
-            F.count("*").alias("records"),
-            F.count_if(is_pending).alias("pending"),
-            F.unix_micros(F.max("landed_at")).alias("landed_at"),
-            F.unix_micros(F.max(F.when(is_pending, F.least("timestamp", "landed_at")))).alias("last_pending_at"),
-        )
+    counted = records.groupBy(*[F.coalesce(F.col(name), F.lit("")).alias(name) for name in names]).agg(
+        F.count("*").alias("records"),
+        F.count_if(is_pending).alias("pending"),
+        F.unix_micros(F.max("landed_at")).alias("landed_at"),
+        F.unix_micros(F.max(F.when(is_pending, F.least("timestamp", "landed_at")))).alias("last_pending_at"),
     )
     return sorted(
         (

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from expectations.validate import validate
 from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.errors import DataError
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
@@ -39,6 +40,11 @@ class CheckOutcome:
     def passed(self) -> bool:
         """Whether nothing critical failed: the exit status is 1 otherwise."""
         return not self.failures
+
+    def require_passed(self) -> None:
+        """Raise DataError where something critical failed."""
+        if not self.passed:
+            raise DataError("A check of severity critical failed; the report's first screen says which and what to do.")
 
 
 def check(
@@ -106,7 +112,7 @@ def check(
             cuts=cuts.cuts(spark, tables),
             lags=lags,
             gaps=kafka.gaps(spark, places),
-            pulses=pulses(spark, places, tables, found, measured, max(looks, default=None)),
+            pulses=pulses(spark, places, tables, found, measured, max(looks, default=None), lags, held),
             schema_changes=changed,
             target=places.option,
             bronze_target=places.bronze_option,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.names import table_at
+from spark_jobs.delta import table_if_made
 
 _SHOWN = 3
 
@@ -44,8 +43,7 @@ def cuts(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[Cut]:
     models = {table.source_name: table.transactions for table in tables if table.transactions is not None}
     found = []
     for source, model in sorted(models.items()):
-        if bronze.is_table(spark, model.location):
-            held = spark.table(table_at(model.location))
+        if (held := table_if_made(spark, model.location)) is not None:
             count, changes = held.selectExpr("count(*)", "coalesce(sum(changes), 0)").collect()[0]
             rows = held.where("is_blocking").orderBy("began_at_offset").limit(_SHOWN).collect()
             if count:

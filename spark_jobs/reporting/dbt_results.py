@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
+from spark_jobs.engine import redacted
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import redacted
 
 _GOOD = ("success", "pass", "no-op", "reused")
 _SKIPPED = ("skipped",)

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
+from spark_jobs.delta import table_if_made
 from spark_jobs.landing.kafka_offsets import gap_told, loses_states
-from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
 # Records that someone chose to pass over were not lost.
@@ -71,10 +70,10 @@ class TopicGap:
 
 def lags(spark: SparkSession, places: Places) -> list[TopicLag]:
     """The lag of every topic that was ever landed from Kafka."""
-    location = places.table("ops", "kafka_offsets")
-    if not bronze.is_table(spark, location):
+    offsets = table_if_made(spark, places.table("ops", "kafka_offsets"))
+    if offsets is None:
         return []
-    by_topic = spark.table(table_at(location)).where("topic is not null").groupBy("source_label", "topic").agg(
+    by_topic = offsets.where("topic is not null").groupBy("source_label", "topic").agg(
         F.coalesce(F.sum("lag_records"), F.lit(0)).alias("records"),
         F.when(F.count_if((F.col("lag_records") > 0) & F.col("lag_seconds").isNull()) == 0, F.max("lag_seconds")).alias(
             "seconds"
@@ -87,21 +86,18 @@ def lags(spark: SparkSession, places: Places) -> list[TopicLag]:
 
 def compacted(spark: SparkSession, places: Places) -> dict[str, str]:
     """Topic → its cleanup policy, of the topics that lose states by it, as the broker last told."""
-    location = places.table("ops", "kafka_offsets")
-    if not bronze.is_table(spark, location):
+    offsets = table_if_made(spark, places.table("ops", "kafka_offsets"))
+    if offsets is None or "cleanup_policy" not in offsets.columns:
         return {}
-    there = spark.table(table_at(location))
-    if "cleanup_policy" not in there.columns:
-        return {}
-    rows = there.where("not is_gone and cleanup_policy is not null").select("topic", "cleanup_policy").distinct()
+    rows = offsets.where("not is_gone and cleanup_policy is not null").select("topic", "cleanup_policy").distinct()
     return {row["topic"]: row["cleanup_policy"] for row in rows.collect() if loses_states(row["cleanup_policy"])}
 
 
 def gaps(spark: SparkSession, places: Places) -> list[TopicGap]:
     """The records that were never landed."""
-    location = places.table("ops", "kafka_gaps")
-    if not bronze.is_table(spark, location):
+    there = table_if_made(spark, places.table("ops", "kafka_gaps"))
+    if there is None:
         return []
-    found = spark.table(table_at(location)).withColumn("found_at", F.col("found_at").cast("string"))
+    found = there.withColumn("found_at", F.col("found_at").cast("string"))
     names = list(TopicGap.__dataclass_fields__)
     return [TopicGap(**row.asDict()) for row in found.select(*names).orderBy(*names[:4]).collect()]

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.delta import table_if_made
 from spark_jobs.names import exact_json, quoted, table_at
 from spark_jobs.places import Places
 
@@ -25,16 +26,17 @@ def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[Ca
         places: Where bronze is.
         tables: The captured tables.
     """
-    if not bronze.is_table(spark, places.table("bronze", "shapes")):
+    there = table_if_made(spark, places.table("bronze", "shapes"))
+    if there is None:
         return {}
-    shapes = bronze.read(spark, places, "shapes").groupBy("feed").agg(F.collect_set("key_fields").alias("shapes"))
+    shapes = there.groupBy("feed").agg(F.collect_set("key_fields").alias("shapes"))
     seen = {row["feed"]: [_fields(json.loads(shape)) for shape in row["shapes"]] for row in shapes.collect()}
     return {
-        table.name: _signs(spark, places, table, spark.table(table_at(table.history.location)))
+        table.name: _signs(spark, places, table, history)
         for table in tables
         if any(shape != _declared(table) for shape in seen.get(table.feed, []))
         and table.history is not None
-        and bronze.is_table(spark, table.history.location)
+        and (history := table_if_made(spark, table.history.location)) is not None
     }
 
 

@@ -11,9 +11,11 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.landing.kafka_offsets import HEARTBEATS
 from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.places import Places
-from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, moment
+from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, moment
+from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.measures import Measures
 
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
@@ -24,7 +26,8 @@ class Pulse:
     """The last signs of life of a connector, by its topic prefix; times are its own clock's, UTC.
 
     What is ahead of the landing's clock counts as of when it was landed. `seen_at` is when records were last looked
-    for, `limit` after how long a silence the source is declared to be dead.
+    for, `limit` after how long a silence the source is declared to be dead. `waiting` counts its records that a broker
+    has and that are not landed: what they tell is not known.
     """
 
     source: str
@@ -32,6 +35,7 @@ class Pulse:
     last_change: datetime | None
     seen_at: datetime
     limit: timedelta | None = None
+    waiting: int = 0
 
     @property
     def last_sign(self) -> datetime:
@@ -39,9 +43,14 @@ class Pulse:
         return max(at for at in (self.last_heartbeat, self.last_change) if at is not None)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether what was landed has no sign for too long."""
+        return self.limit is not None and self.seen_at - self.last_sign > self.limit
+
+    @property
     def state(self) -> str:
         """`changing`, `nothing_new` (heartbeats go on behind the last change) or `dead` (neither, for too long)."""
-        if self.limit is not None and self.seen_at - self.last_sign > self.limit:
+        if self.is_silent and not self.waiting:
             return DEAD
         return NOTHING_NEW if self.last_sign != self.last_change else CHANGING
 
@@ -56,11 +65,12 @@ class Pulse:
                 f" allows {_spelled(self.limit)}."
                 + ("" if self.last_heartbeat else " It sends no heartbeats: with heartbeat.interval.ms it would tell.")
             )
+        waiting = f" {self.waiting:,} of its records are not landed yet, and tell more." if self.is_silent else ""
         if self.state == NOTHING_NEW:
             since = f" since {_at(self.last_change)}" if self.last_change else ""
-            return f"{self.source}: nothing new{since}: heartbeats go on, the last at {_at(self.last_sign)}."
+            return f"{self.source}: nothing new{since}: heartbeats go on, the last at {_at(self.last_sign)}.{waiting}"
         unknown = "" if self.last_heartbeat else " It sends no heartbeats, so that silence tells nothing."
-        return f"{self.source}: the last change is of {_at(self.last_sign)}.{unknown}"
+        return f"{self.source}: the last change is of {_at(self.last_sign)}.{unknown}{waiting}"
 
 
 def pulses(
@@ -70,6 +80,8 @@ def pulses(
     found: Sequence[Content],
     measured: Mapping[str, Measures],
     looked_at: datetime | None,
+    lags: Sequence[TopicLag] = (),
+    held: Sequence[Held] = (),
 ) -> list[Pulse]:
     """The pulse of every topic prefix that has shown any sign of life, in the order of names.
 
@@ -80,6 +92,8 @@ def pulses(
         found: What bronze holds.
         measured: Table → what its layers say.
         looked_at: When records were last looked for; None where nothing tells.
+        lags: The topics' records that are not landed.
+        held: What the quarantine holds.
     """
     if looked_at is None:
         return []
@@ -97,10 +111,40 @@ def pulses(
         if table.feed in sources and table.silent_after_minutes:
             limits[sources[table.feed]] = timedelta(minutes=table.silent_after_minutes)
     beats = _heartbeats(spark, places) if any(one.kind == "heartbeat" for one in found) else {}
+    named: dict[str, set[str]] = {}
+    for one in found:
+        if one.source_name:
+            named.setdefault(one.topic, set()).add(one.source_name)
+
+    def is_of(source: str, topic: str) -> bool:
+        # Of a topic that no record here is of, its name tells.
+        names = (source, f"{HEARTBEATS}.{source}")
+        return source in named[topic] if topic in named else topic in names or topic.startswith(f"{source}.")
+
+    # What can't be read shows that its connector lives, too.
+    known = sorted({*beats, *changes})
+    for topic, last in (_last_held(spark, places) if any(one.topic for one in held) else {}).items():
+        for source in known:
+            if is_of(source, topic):
+                changes[source] = max(last, changes.get(source, last))
+    waiting = {
+        source: sum(one.records for one in lags if not one.is_gone and is_of(source, one.topic)) for source in known
+    }
     return [
-        Pulse(source, beats.get(source), changes.get(source), looked_at, limits.get(source))
-        for source in sorted({*beats, *changes})
+        Pulse(source, beats.get(source), changes.get(source), looked_at, limits.get(source), waiting[source])
+        for source in known
     ]
+
+
+def _last_held(spark: SparkSession, places: Places) -> dict[str, datetime]:
+    """Topic → when the last of its records that landing holds aside was sent, no later than that was landed."""
+    last = (
+        bronze.read(spark, places, "quarantine")
+        .where("released_in is null and topic is not null")
+        .groupBy("topic")
+        .agg(F.unix_micros(F.max(F.least("timestamp", "landed_at"))).alias("at"))
+    )
+    return {row["topic"]: at for row in last.collect() if (at := moment(row["at"])) is not None}
 
 
 def _heartbeats(spark: SparkSession, places: Places) -> dict[str, datetime]:

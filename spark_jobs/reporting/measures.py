@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
-from spark_jobs.names import quoted, table_at
+from spark_jobs.delta import progress, table_if_made
+from spark_jobs.names import quoted
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import moment
 
@@ -104,19 +104,18 @@ def measure(
 
 
 def _last_batch(spark: SparkSession, places: Places) -> int:
-    if not bronze.is_table(spark, places.table("bronze", "records")):
-        return -1
-    return int(bronze.read(spark, places, "records").agg(F.coalesce(F.max("batch_id"), F.lit(-1))).collect()[0][0])
+    records = table_if_made(spark, places.table("bronze", "records"))
+    return -1 if records is None else int(records.agg(F.coalesce(F.max("batch_id"), F.lit(-1))).collect()[0][0])
 
 
 def _late(spark: SparkSession, places: Places) -> dict[str, dict[str, int]]:
     """Log → column that came when it had changes already → the first landing that carried it."""
-    location = places.table("ops", "progress")
-    if not bronze.is_table(spark, location):
+    read = progress(spark, places)
+    if read is None:
         return {}
     late = F.get_json_object("state", "$.late").alias("late")
-    rows = spark.table(table_at(location)).select("model", late).where("late is not null").collect()
-    return {row["model"].rpartition(".")[2]: json.loads(row["late"]) for row in rows}
+    rows = read.select("name", late).where("late is not null").collect()
+    return {row["name"]: json.loads(row["late"]) for row in rows}
 
 
 def _with_late_columns(changes: DataFrame, late: Mapping[str, int]) -> DataFrame:
@@ -159,8 +158,7 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
 
 
 def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
-    is_there = model is not None and bronze.is_table(spark, model.location)
-    return spark.table(table_at(model.location)) if model is not None and is_there else None
+    return None if model is None else table_if_made(spark, model.location)
 
 
 def _of_changes(changes: DataFrame, defaulted: Sequence[str], computed: Collection[str], last_batch: int) -> DataFrame:

@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze, quarantine
+from spark_jobs import quarantine
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.delta import is_table
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.masking import hashed
@@ -34,7 +35,7 @@ def held(
         shown_topics: The topics whose values people may see, None for all; other samples are hashes and lengths.
         sample_rows: Whether to give samples at all.
     """
-    if not bronze.is_table(spark, places.table("bronze", "quarantine")):
+    if not is_table(spark, places.table("bronze", "quarantine")):
         return []
     entries = quarantine.held(spark, places, tables)
     # A value that is no UTF-8 can be why it is here, so it isn't decoded but shown with replacement characters.

@@ -12,14 +12,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import bronze
+from spark_jobs.delta import files_at
 from spark_jobs.errors import Fault
-from spark_jobs.places import Places
+from spark_jobs.files import Files
+from spark_jobs.places import LATEST, Places
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.page import page
 from spark_jobs.reporting.run import Evidence, RunSummary
 
-LATEST = "latest"
 _DATA_DOCS = "data_docs/index.html"
 
 
@@ -43,12 +43,12 @@ def write_report(
         Fault: The lakehouse can't be written.
     """
     data_docs = _DATA_DOCS if (folder / _DATA_DOCS).is_file() else None
-    said = document(run, evidence, finished_at, _previous(spark, places), data_docs)
+    said = document(run, evidence, finished_at, _previous(places), data_docs)
     (folder / "report.json").write_text(json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (folder / "report.html").write_text(page(said), encoding="utf-8")
     shutil.copy(Path(__file__).with_name(SCHEMA_FILE), folder / SCHEMA_FILE)
     for name in (run.run_id, LATEST):
-        _publish(spark, folder, _reports(places, name))
+        _publish(spark, places, folder, _reports(places, name))
     return f"{_reports(places, run.run_id)}/report.html"
 
 
@@ -56,14 +56,10 @@ def _reports(places: Places, name: str) -> str:
     return places.table("reports", name)
 
 
-def _is_folder(place: str) -> bool:
-    return "://" not in place
-
-
-def _publish(spark: SparkSession, folder: Path, target: str) -> None:
+def _publish(spark: SparkSession, places: Places, folder: Path, target: str) -> None:
     """Put a copy of a folder in the place of what is at the target."""
     try:
-        if _is_folder(target):
+        if places.is_folder:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=Path(target).parent, prefix=".") as aside:
                 shutil.copytree(folder, Path(aside) / "new")
@@ -71,23 +67,18 @@ def _publish(spark: SparkSession, folder: Path, target: str) -> None:
                     Path(target).rename(Path(aside) / "old")
                 (Path(aside) / "new").rename(target)
         else:
-            files, path = bronze.files_at(spark, target)
+            files, path = files_at(spark, target)
             files.delete(path, True)
             # S3A finds a folder's files only under a name with a scheme.
-            files.copyFromLocalFile(bronze.files_at(spark, folder.resolve().as_uri())[1], path)
+            files.copyFromLocalFile(files_at(spark, folder.resolve().as_uri())[1], path)
     except Exception as error:
         raise Fault(f"The report can't be written to {target}: {error}. The check itself ran to its end.") from error
 
 
-def _previous(spark: SparkSession, places: Places) -> Mapping[str, Any] | None:
+def _previous(places: Places) -> Mapping[str, Any] | None:
     """The last report's data; None where there is none that can be read: then the trend begins anew."""
-    place = f"{_reports(places, LATEST)}/report.json"
     try:
-        if _is_folder(place):
-            return dict(json.loads(Path(place).read_text(encoding="utf-8")))
-        files, path = bronze.files_at(spark, place)
-        if not files.exists(path):
-            return None
-        return dict(json.loads(spark.read.text(place, wholetext=True).collect()[0][0]))
+        text = Files.of(places).read(f"{places.schema('reports')}/{LATEST}/report.json")
+        return None if text is None else dict(json.loads(text))
     except (OSError, ValueError):
         return None

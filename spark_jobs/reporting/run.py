@@ -102,6 +102,7 @@ class Evidence:
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
         said += [one.told for one in self.cuts]
         said += [one.told for one in self.gaps if one.is_loss]
+        said += _without_models(self.accounts)
         said += _held(self.quarantine, self.target, self.bronze_target)
         said += [one.told for one in self.pulses if one.state == DEAD]
         said += [
@@ -111,6 +112,20 @@ class Evidence:
             if one.sign in LOST
         ]
         return said
+
+
+def _without_models(accounts: Sequence[Account]) -> list[str]:
+    """What was landed of tables that no model has, in one sentence."""
+    feeds = [one for one in accounts if one.subject == "feed"]
+    if not feeds:
+        return []
+    records = sum(one.dispositions.get("no_model", 0) for one in feeds)
+    others = f" and {len(feeds) - 1} more captured table{'s' if feeds[2:] else ''}" if feeds[1:] else ""
+    landed = "record is" if records == 1 else "records are"
+    return [
+        f"{feeds[0].name}{others}: {records} landed {landed} in no table, since no model is there. `tidemark scaffold`"
+        " writes the models, and `tidemark build` fills them."
+    ]
 
 
 def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]:

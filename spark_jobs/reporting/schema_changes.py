@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.delta import is_table
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line
@@ -50,7 +51,7 @@ def schema_changes(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside], *, sample_rows: bool
 ) -> dict[str, list[SchemaChange]]:
     """Captured table → the last statements that changed it, the newest last; nothing where no model has them."""
-    wanted = [one for one in beside if one.kind == "schema_versions" and bronze.is_table(spark, one.model.location)]
+    wanted = [one for one in beside if one.kind == "schema_versions" and is_table(spark, one.model.location)]
     if not wanted:
         return {}
     by_feed = {table.feed: table for table in tables}

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.delta import is_table
 from spark_jobs.landing.kafka_offsets import WHAT_COMPACTION_COSTS
 from spark_jobs.landing.shapes import unknown_type
 from spark_jobs.places import Places
@@ -59,7 +60,7 @@ class Fields:
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
     """What the shapes in bronze say of each captured table's columns."""
-    if not bronze.is_table(spark, places.table("bronze", "shapes")):
+    if not is_table(spark, places.table("bronze", "shapes")):
         return {}
     encoding = F.col("one.encoding")
     fields_seen = bronze.read(spark, places, "shapes").select(F.explode("fields").alias("one"))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, Row, SparkSession
@@ -24,10 +24,12 @@ from spark_jobs.scaffolding.types import carried_type
 from spark_jobs.texts import folded
 
 # What gold adds to a source's columns; macros/history/version_rows.sql owns the list, a test holds them together.
-OWN_COLUMNS = (
-    "valid_from", "valid_to", "is_current", "opened_by", "closed_by", "previous_key", "next_key", "is_start_known",
-    "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset", "version_id",
-)  # fmt: skip
+OWN_COLUMNS = {
+    "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
+    "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",
+    "unresolved_columns": "array<string>", "exact_values": "map<string,string>", "position": "string",
+    "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
+}  # fmt: skip
 
 # What `outbox` gives every event beside the fields of its payload.
 EVENT_COLUMNS = {
@@ -144,9 +146,7 @@ def seen_channels(spark: SparkSession, places: Places) -> list[SeenChannel]:
         (row["source_name"], CHANNELS[row["kind"]])
         for row in records.select("kind", "source_name").distinct().collect()
     }
-    slugs = {prefix: _slug(prefix) for prefix, _ in seen}
-    taken = Counter(slugs.values())
-    sources = {prefix: f"{slug}_{digest(prefix)}" if taken[slug] > 1 else slug for prefix, slug in slugs.items()}
+    sources = _apart({prefix: _slug(prefix) for prefix, _ in seen})
     found = [SeenChannel(f"{sources[prefix]}_{kind}", sources[prefix], prefix, kind) for prefix, kind in seen]
     return sorted(found, key=lambda one: one.name)
 
@@ -165,9 +165,7 @@ def seen_events(spark: SparkSession, places: Places) -> list[SeenEvents]:
         if _is_name(value["field"]) and folded(value["field"]) not in EVENT_COLUMNS:
             kind, note = _guess(value)
             found[value["topic"]].append(SeenColumn(value["field"], value["field"], kind, note))
-    slugs = {topic: f"outbox__{_slug(topic.removeprefix(OUTBOX_TOPIC))}" for topic in topics}
-    taken = Counter(slugs.values())
-    names = {topic: f"{slug}_{digest(topic)}" if taken[slug] > 1 else slug for topic, slug in slugs.items()}
+    names = _apart({topic: f"outbox__{_slug(topic.removeprefix(OUTBOX_TOPIC))}" for topic in topics})
     return [SeenEvents(names[topic], topic, _distinct(columns)) for topic, columns in found.items()]
 
 
@@ -191,16 +189,12 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     of_keys = _guessed_key_types(spark, places, [feed for feed, rows in feeds.items() if _key_alone(rows)])
     has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
     unsigned = _unsigned(spark, places) if has_unsigned else {}
-    slugs = {feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()}
     # By the feed: tables of two databases can have one full name.
-    hashed = {feed: f"{slugs[feed]}_{digest(feed)}" for feed in feeds}
-    taken = Counter([*slugs.values(), *hashed.values()])
-    tables = []
-    for feed, rows in feeds.items():
-        name = hashed[feed] if taken[slugs[feed]] > 1 else slugs[feed]
-        tables.append(
-            _seen_table(feed, rows, name, guesses.get(feed, {}), unsigned.get(feed, ()), of_keys.get(feed, {}))
-        )
+    names = _apart({feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()})
+    tables = [
+        _seen_table(feed, rows, names[feed], guesses.get(feed, {}), unsigned.get(feed, ()), of_keys.get(feed, {}))
+        for feed, rows in feeds.items()
+    ]
     return sorted(tables, key=lambda table: table.name)
 
 
@@ -210,8 +204,10 @@ def as_declared(table: SeenTable, declared: CapturedTable) -> SeenTable:
     taken = {*OWN_COLUMNS, *map(folded, names.values())}
     for column in table.columns:
         if column.field not in names:
-            is_free = _is_name(column.field) and folded(column.field) not in taken
-            names[column.field] = column.field if is_free else _hashed(column.field)
+            # No record names the whole of a document: scaffolding does.
+            name = column.name if table.documents else column.field
+            is_free = _is_name(name) and folded(name) not in taken
+            names[column.field] = name if is_free else _hashed(name)
             taken.add(folded(names[column.field]))
     of_field = {column.name: names[column.field] for column in table.columns}
     return replace(
@@ -232,6 +228,13 @@ def _slug(part: str) -> str:
     """A part of a name of files; one that a folder could not hold carries a hash instead of its end."""
     slug = re.sub("[^a-z0-9_]", "_", part.lower())
     return slug if len(slug) <= _LONGEST else f"{slug[:_LONGEST]}_{digest(part)}"
+
+
+def _apart(slugs: Mapping[str, str]) -> dict[str, str]:
+    """Names for what has these slugs: one that is another's slug too, or could be its name, carries a hash."""
+    hashed = {one: f"{slug}_{digest(one)}" for one, slug in slugs.items()}
+    taken = Counter([*slugs.values(), *hashed.values()])
+    return {one: hashed[one] if taken[slug] > 1 else slug for one, slug in slugs.items()}
 
 
 def digest(*parts: str) -> str:

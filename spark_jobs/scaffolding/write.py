@@ -15,15 +15,16 @@ import jinja2
 from expectations.template import suite_source
 from spark_jobs.errors import Fault
 from spark_jobs.names import quoted
-from spark_jobs.scaffolding.tables import EVENT_COLUMNS, SeenChannel, SeenColumn, SeenEvents, SeenTable
+from spark_jobs.scaffolding.tables import (
+    EVENT_COLUMNS,
+    OWN_COLUMNS,
+    SeenChannel,
+    SeenColumn,
+    SeenEvents,
+    SeenTable,
+)
 from spark_jobs.texts import literal, on_one_line
 
-OWN_TYPES = {
-    "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
-    "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",
-    "unresolved_columns": "array<string>", "exact_values": "map<string,string>", "position": "string",
-    "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
-}  # fmt: skip
 CURRENT_COLUMNS = (
     "valid_from", "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset",
     "version_id",
@@ -66,7 +67,7 @@ def files_of(table: SeenTable) -> dict[str, str]:
     templates = _EVERY | (_KEYED if table.key else {})
     values = {
         "table": table,
-        "own_types": OWN_TYPES,
+        "own_types": OWN_COLUMNS,
         "current_columns": CURRENT_COLUMNS,
         "log_columns": LOG_COLUMNS,
         "document_type": DOCUMENT_TYPE,

@@ -13,17 +13,13 @@ from pyspark.sql.types import StructType
 from expectations.template import suite_source
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.delta import is_table
 from spark_jobs.names import quoted
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.tables import OWN_COLUMNS
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
-OWN = {
-    "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
-    "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",
-    "unresolved_columns": "array<string>", "exact_values": "map<string,string>", "position": "string",
-    "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
-}  # fmt: skip
-OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN)[10:])
+OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN_COLUMNS)[10:])
 CHANGE = (
     "change_id string, op string, key {row}, position string, transaction_id string, changed_at timestamp,"
     " processed_at timestamp, is_read boolean, after {row}, before {row}, unavailable_columns array<string>,"
@@ -170,10 +166,10 @@ class Story:
         """Write silver, gold, the outcomes and the suite; bronze is written for all stories together."""
         table = self.table(places)
         row = f"struct<{quoted(self.key)}: string, {quoted(self.value)}: string>"
-        renamed = {name: self.names.get(name, name) for name in OWN}
+        renamed = {name: self.names.get(name, name) for name in OWN_COLUMNS}
         source = f"{quoted(self.key)} string, {quoted(self.value)} string, "
-        history = source + ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN.items())
-        current = source + ", ".join(f"{quoted(renamed[name])} {OWN[name]}" for name in OF_CURRENT)
+        history = source + ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN_COLUMNS.items())
+        current = source + ", ".join(f"{quoted(renamed[name])} {OWN_COLUMNS[name]}" for name in OF_CURRENT)
         changes = CHANGE.format(row=row) + (", document string" if self.documents else "")
         write_table(spark, table.changes, changes, self.changes)
         write_table(spark, table.current, current, [_renamed(one, renamed) for one in self.current])
@@ -219,7 +215,7 @@ def write_account(
         return
     location = places.table("ops", "progress")
     model = f"model.tidemark.{table.history.name}"
-    if bronze.is_table(spark, location):
+    if is_table(spark, location):
         spark.sql(f"delete from delta.`{location}` where model = '{model}'")
     rows = [tuple(one.get(name) for name in ("kind", "name", "records", "sample_keys")) for one in account]
     frame = spark.createDataFrame([(model, 1, "{}", rows)], PROGRESS)

@@ -18,6 +18,7 @@ from spark_jobs import bronze, steps
 from spark_jobs.cli import main
 from spark_jobs.damage import blamed, damages, forget_progress, set_aside
 from spark_jobs.declarations import captured_tables
+from spark_jobs.delta import is_table
 from spark_jobs.errors import Fault, TidemarkError, UsageError
 from spark_jobs.places import Places
 from tests.projects import account_of, empty_project, forget_tables, land, run_models
@@ -197,6 +198,20 @@ def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> Non
     assert harmed.told() == right
 
 
+def test_a_user_s_own_table_whose_catalog_was_lost_is_told_of_with_what_to_do(harmed: Harmed) -> None:
+    (harmed.places.project / "models/mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
+    run_models(harmed.places, "--select", "mine")
+    [told] = harmed.spark.sql("describe extended default.mine").where("col_name = 'Location'").collect()
+    folder = Path(told["data_type"].removeprefix("file:"))
+    shutil.copytree(folder, harmed.home / "kept")
+    harmed.spark.sql("drop table default.mine")
+    (harmed.home / "kept").rename(folder)
+
+    with pytest.raises(Fault, match=r"mine could not be built.*lakehouse/warehouse.*Put its folder there aside"):
+        steps.build(harmed.run, ["--quiet", "--select", "mine"])
+    shutil.rmtree(folder)
+
+
 def first_writing_killed(folder: Path) -> None:
     log = folder / "_delta_log"
     shutil.rmtree(log, ignore_errors=True)
@@ -222,7 +237,7 @@ def test_bronze_whose_making_was_killed_is_made(spark: SparkSession, tmp_path: P
 
     bronze.ensure(spark, places)
 
-    assert all(bronze.is_table(spark, places.table("bronze", one)) for one in bronze.TABLES)
+    assert all(is_table(spark, places.table("bronze", one)) for one in bronze.TABLES)
     assert not Path(places.table("ops", "progress")).exists()
 
 

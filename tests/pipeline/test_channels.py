@@ -28,7 +28,8 @@ from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
 from spark_jobs.reporting.accounting import built_through
-from spark_jobs.reporting.bronze_contents import Content, contents
+from spark_jobs.reporting.bronze_contents import Content, Held, contents
+from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.liveness import CHANGING, DEAD, NOTHING_NEW, pulses
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.schema_changes import SchemaChange, because, because_of_key, schema_changes
@@ -624,9 +625,12 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
     through = built_through(spark, built.places, tables, measured)
     found, unbuilt = (contents(spark, built.places, of) for of in (through, {}))
 
-    def state(minutes: float, found: Sequence[Content] = found) -> dict[str, str]:
+    def state(minutes: float, found: Sequence[Content] = found, **own: Any) -> dict[str, str]:
         at = datetime.fromtimestamp(STARTED / 1000, UTC) + timedelta(minutes=minutes)
-        return {one.source: one.state for one in pulses(spark, built.places, tables, found, measured, at)}
+        return {one.source: one.state for one in pulses(spark, built.places, tables, found, measured, at, **own)}
+
+    def lagging(topic: str, *, is_gone: bool = False) -> str:
+        return state(60, lags=[TopicLag("default", topic, 5, None, "", is_gone)])["ch_r"]
 
     assert {name: state(2)[name] for name in ("ch_r", "ch_v", "ch_my")} == {
         "ch_r": NOTHING_NEW, "ch_v": NOTHING_NEW, "ch_my": CHANGING,
@@ -634,6 +638,15 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
     assert state(60)["ch_r"] == DEAD
     assert state(60)["ch_v"] == NOTHING_NEW, "no limit is declared"
     assert state(60, unbuilt)["ch_r"] != DEAD, "what no table has yet was landed since"
+    assert DEAD not in map(lagging, ("ch_r.public.t", "ch_r.public.new", "ch_r", "__debezium-heartbeat.ch_r"))
+    assert {lagging("ch_rest.public.t"), lagging("ch_r.public.t", is_gone=True)} == {DEAD}
+    entries = f"delta.`{built.places.table('bronze', 'quarantine')}`"
+    spark.sql(
+        f"insert into {entries} (quarantine_id, topic, timestamp, landed_at) values"
+        f" ('of ch_r', 'ch_r.public.t', timestamp_millis({STARTED + 58 * 60_000}), timestamp'{LANDED}')"
+    )
+    assert state(60, held=[Held("registry-unknown", "", "ch_r.public.t", 1)])["ch_r"] != DEAD
+    spark.sql(f"delete from {entries} where quarantine_id = 'of ch_r'")
     [ahead] = [one for one in pulses(spark, built.places, [], found, {}, LANDED) if one.source == "ch_w"]
     assert ahead.last_heartbeat == LANDED, "no later than it was landed"
 

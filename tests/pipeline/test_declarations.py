@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.declarations import captured_tables
+from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.quarantine import entry, held
+from spark_jobs.quarantine import entry, held, release
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.run import RunSummary
@@ -92,8 +93,14 @@ def test_a_key_that_its_declaration_can_not_hold_is_in_quarantine_until_another_
         ("key_not_decoded", 2),
         ("key_not_decoded", 4),
     ]
-    shown = entry(spark, places, captured_tables(places), entries[0]["quarantine_id"])
+    # as where landing held it first, for want of a registry
+    name = entries[0]["quarantine_id"]
+    quarantine = places.table("bronze", "quarantine")
+    spark.sql(f"insert into delta.`{quarantine}` (quarantine_id, topic, released_in) values ('{name}', 'released', 1)")
+    shown = entry(spark, places, captured_tables(places), name)
     assert str(FAR) in shown["key"].decode()  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"no release mends.*then `tidemark build`"):
+        release(spark, places, [name], "release", datetime.now(UTC))
     account = checked(spark, places)
     assert (account.dispositions["quarantined"], account.fault) == (2, None)
 
@@ -102,6 +109,7 @@ def test_a_key_that_its_declaration_can_not_hold_is_in_quarantine_until_another_
 
     assert set(states(places)) == {1, FAR}
     assert entries_of(spark, places) == []
+    assert entry(spark, places, captured_tables(places), name)["topic"] == "released"
     assert checked(spark, places).dispositions["quarantined"] == 0
 
 

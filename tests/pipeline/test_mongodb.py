@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held
+from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, as_declared
+from tests.expectations.lakehouses import Story
 from tests.projects import PROJECT, account_of, empty_project, land, microseconds, renamed, rows_of, run_models
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -670,6 +672,17 @@ def test_the_capture_is_what_its_script_says(built: Built) -> None:
         None, None, f"{session}:1", f"{session}:1", f"{session}:2", f"{session}:2", f"{session}:3", f"{session}:4",
         f"{session}:5",
     ]  # fmt: skip
+
+
+def test_scaffolding_again_names_the_whole_document_as_it_did() -> None:
+    columns = (SeenColumn("id", "id", "string"), SeenColumn("document", "$", "string"))
+    seen = SeenTable("t", "s", "t", "t", "mongodb", "t", ("id",), columns, documents=True)
+
+    def names(value: str) -> tuple[str, ...]:
+        return as_declared(seen, Story("t", value=value).table(Places(PROJECT, "", ""))).row
+
+    assert names("status") == ("id", "document")
+    assert names("document")[1].startswith("document_"), "a field has the name"
 
 
 def test_snapshots_of_documents_are_asked_to_close_nothing(built: Built) -> None:

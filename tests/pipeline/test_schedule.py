@@ -21,7 +21,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_jobs import steps, upkeep
+from spark_jobs import schedule, steps, upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
 from spark_jobs.landing.kafka_offsets import Offsets, store
@@ -29,7 +29,8 @@ from spark_jobs.lock import holder_of, writing
 from spark_jobs.places import Places
 from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.liveness import Pulse
-from spark_jobs.schedule import Memory, Outcome, Task, _project, run_every, run_once
+from spark_jobs.schedule import Memory, Outcome, Task, _inside, _project, run_every, run_once
+from spark_jobs.session import lacks_catalog
 from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
 from tests.unit.test_schedule_examples import EXAMPLES, settings
@@ -163,24 +164,49 @@ def test_a_silence_and_a_look_after_it_are_news() -> None:
 
 
 def test_a_project_is_what_its_folders_hold(tmp_path: Path) -> None:
-    places = Places(tmp_path, "", "")
-    (tmp_path / "dbt_project.yml").write_text("model-paths: [marts, ../beside]\nseed-paths: data\n")
-    (tmp_path / "dbt_packages").mkdir()
-    for linked in (tmp_path / "package", tmp_path / "marts"):
+    project = tmp_path / "project"
+    places = Places(project, str(project / "macros/lakehouse"), "")
+    project.mkdir()
+    (project / "dbt_project.yml").write_text("model-paths: [marts, ../beside]\nseed-paths: data\n")
+    (project / "dbt_packages").mkdir()
+    for linked in (project / "package", project / "marts"):
         linked.mkdir()
-    (tmp_path / "dbt_packages/one").symlink_to(tmp_path / "package")
+    (project / "dbt_packages/one").symlink_to(project / "package")
+    (project / "dbt_packages/up").symlink_to(tmp_path)
     seen = {_project(places)}
 
-    added = ("marts/a.sql", "data/a.csv", "macros/a.sql", "snapshots/a.sql", "packages.yml", "package/macros/a.sql")
+    added = (
+        "marts/a.sql", "data/a.csv", "macros/a.sql", "snapshots/a.sql", "packages.yml", "package/macros/a.sql",
+        "../macros/a.sql",
+    )  # fmt: skip
     for file in added:
-        (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / file).write_text("select 1")
+        (project / file).parent.mkdir(exist_ok=True, parents=True)
+        (project / file).write_text("select 1")
         seen.add(_project(places))
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models/a.sql").write_text("select 1")
-    seen.add(_project(places))
+    assert len(seen) == 8
 
-    assert len(seen) == 7, "models are in other folders"
+    (project / "macros/round").symlink_to(project)
+    (project / "macros/round/macros/again").symlink_to(project / "macros")
+    assert len(_inside(project / "macros", places)) == len({*map(Path.resolve, _inside(project / "macros", places))})
+    (project / "macros/round").unlink()
+    seen = {_project(places)}
+    for file in ("models/a.sql", "../records/a.jsonl", "macros/lakehouse/run.json"):
+        (project / file).parent.mkdir(exist_ok=True, parents=True)
+        (project / file).write_text("select 1")
+        seen.add(_project(places))
+    assert len(seen) == 1, "models are in other folders, and the rest is no project's"
+
+
+def test_a_catalog_is_lost_where_its_metastore_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = Places(tmp_path, "", str(tmp_path / "catalog"))
+    assert not lacks_catalog(places), "a running session has one"
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    (tmp_path / "catalog").mkdir()
+    assert lacks_catalog(places)
+    (tmp_path / "catalog/metastore").mkdir()
+    assert not lacks_catalog(places)
 
 
 def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs: Runs) -> None:
@@ -288,6 +314,24 @@ def test_runs_follow_one_another_until_they_are_stopped(runs: Runs) -> None:
     assert run_every(Task(task.places, files=["nowhere"]), 0.1, threading.Event(), seen.append) == 2
 
 
+def test_a_file_that_is_taken_away_while_spark_starts_is_nothing_new(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, session = runs.home / "records/gone.jsonl", steps.Run.session
+
+    def start(run: steps.Run, *, catalog: bool = False) -> SparkSession:
+        gone.unlink(missing_ok=True)
+        return session(run, catalog=catalog)
+
+    gone.write_text("{}")
+    monkeypatch.setattr(steps.Run, "session", start)
+    task = Task(Places.of(runs.home / "project"), files=[str(runs.home / "records")], skips=True)
+    outcome = run_once(task)
+
+    assert (outcome.status, outcome.skipped) == (0, ["land", "build", "check"])
+    assert str(gone) not in Memory.of(task.places).files["default"], "it may come back as it was"
+
+
 def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
     seen: list[Outcome] = []
     records = runs.home / "lakehouse/bronze/records"
@@ -312,9 +356,12 @@ def test_a_run_that_is_interrupted_says_so(runs: Runs, monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     summary = runs.home / "interrupted.json"
+    task = Task(Places.of(runs.home / "project"), skips=True, summary=str(summary))
+    assert run_once(task).skipped == ["land", "build", "check"]
     monkeypatch.setattr(steps, "build", interrupt)
+    monkeypatch.setattr(schedule, "lacks_catalog", lambda _: True)
     with pytest.raises(KeyboardInterrupt):
-        run_once(Task(Places.of(runs.home / "project"), summary=str(summary)))
+        run_once(task)
 
     assert json.loads(summary.read_text())["status"] == 130
 

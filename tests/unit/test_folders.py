@@ -7,6 +7,7 @@ import resource
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import logs
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.land import in_even_parts, record_files
+from spark_jobs.landing import land
+from spark_jobs.landing.land import Landing, in_even_parts, land_files, record_files
 from spark_jobs.lock import layout_of, open_lakehouse, writing
 from spark_jobs.places import Places, profile
 from spark_jobs.scaffolding.write import write
@@ -148,6 +150,15 @@ def test_what_a_variable_holds_is_no_part_of_a_profile(project: Path) -> None:
     assert options.endswith(said["TIDEMARK_JAVA_OPTIONS"])
     assert f'-Dlog4j2.configurationFile="{said["TIDEMARK_LOG4J"]}"' in options
     assert read["spark.jars"].startswith("[]/")
+
+
+def test_a_file_that_is_taken_away_while_it_is_landed_is_told_in_a_sentence(
+    spark: SparkSession, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(land, "record_files", list)
+
+    with pytest.raises(Fault, match=r"could not read the files: .*gone\.jsonl.* Nothing was landed"):
+        land_files(spark, places, [f"{places.project}/gone.jsonl"], Landing("run", datetime.now(UTC)))
 
 
 def test_all_cores_have_as_many_parts_of_a_large_file_as_any_other(spark: SparkSession, tmp_path: Path) -> None:

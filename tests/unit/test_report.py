@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ from pyspark.sql import Row
 import spark_jobs.reporting
 from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.engine import first_cause, redacted
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
 from spark_jobs.reporting.bronze_contents import Content, Held
@@ -23,7 +25,7 @@ from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse
-from spark_jobs.reporting.masking import first_cause, redacted, short_hash
+from spark_jobs.reporting.masking import short_hash
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
@@ -169,6 +171,10 @@ def test_a_quiet_source_is_not_a_dead_connector(
     assert (one.told in said["warnings"]) == (state == "dead")
     assert said["status"] == "passed"
 
+    waits = replace(one, waiting=1200)
+    assert waits.state == (state if state != "dead" else "nothing_new" if heartbeat else "changing")
+    assert waits.told.endswith(" 1,200 of its records are not landed yet, and tell more.") == (state == "dead")
+
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
     counted = [
@@ -206,6 +212,21 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
         " quarantine list --target other` names them; once the cause is gone, `tidemark quarantine release --target"
         " its` tries them again.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([1], "src__0: 1 landed record is in no table, since no model is there."),
+        ([1, 2], "src__0 and 1 more captured table: 3 landed records are in no table, since no model is there."),
+        ([0, 4, 3], "src__0 and 2 more captured tables: 7 landed records are in no table, since no model is there."),
+    ],
+)
+def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(counts: list[int], words: str) -> None:
+    feeds = [Account("feed", f"src__{number}", one, {"no_model": one}) for number, one in enumerate(counts)]
+    told = [one for one in report(evidence(accounts=feeds))["warnings"] if "no model" in one]
+
+    assert told == [f"{words} `tidemark scaffold` writes the models, and `tidemark build` fills them."]
 
 
 def test_a_cut_tells_what_it_waits_for() -> None:

@@ -1,0 +1,70 @@
+"""Delta tables by their locations: whether one is there, what it holds, and how what is at a location is removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.names import table_at
+from spark_jobs.places import Places
+
+
+def is_table(spark: SparkSession, location: str) -> bool:
+    """Whether a Delta table is at the location: one that was written to its end at least once (G4)."""
+    files, log = files_at(spark, f"{location}/_delta_log")
+    if not files.exists(log):
+        return False
+    found = files.listFiles(log, False)
+    while found.hasNext():
+        if is_of_log(found.next().getPath().getName()):
+            return True
+    return False
+
+
+def is_of_log(name: str) -> bool:
+    """Whether a file of a Delta log has been committed: what a killed writer leaves there begins with a dot."""
+    return not name.startswith(".")
+
+
+def table_if_made(spark: SparkSession, location: str) -> DataFrame | None:
+    """The Delta table at the location; None where there is none."""
+    return spark.table(table_at(location)) if is_table(spark, location) else None
+
+
+def progress(spark: SparkSession, places: Places) -> DataFrame | None:
+    """What builds write down of each model, with its name alone in `name`; None before the first build."""
+    there = table_if_made(spark, places.table("ops", "progress"))
+    return None if there is None else there.withColumn("name", F.substring_index("model", ".", -1))
+
+
+def clear(spark: SparkSession, location: str) -> None:
+    """Remove what a making left that was killed before its first commit: no other could follow (G4)."""
+    files, folder = files_at(spark, location)
+    if files.exists(folder) and not is_table(spark, location) and not has_files(spark, location):
+        remove(spark, location)
+
+
+def has_files(spark: SparkSession, location: str) -> bool:
+    """Whether there are files of rows at the location, whatever a log says of them."""
+    files, folder = files_at(spark, location)
+    if not files.exists(folder):
+        return False
+    found = files.listFiles(folder, True)
+    while found.hasNext():
+        if found.next().getPath().getName().endswith(".parquet"):
+            return True
+    return False
+
+
+def remove(spark: SparkSession, location: str) -> None:
+    """Remove what is at a location, if anything is."""
+    files, place = files_at(spark, location)
+    files.delete(place, True)
+
+
+def files_at(spark: SparkSession, location: str) -> tuple[Any, Any]:
+    """Hadoop's file system of a location, and the location as it names it."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(location)
+    return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
