@@ -586,15 +586,15 @@ def _new_log(changes: list[Change]) -> Change | None:
     """R5: the change that begins a new log; None where there is one log.
 
     Somewhere behind it the position falls back, and time or server say that the change isn't late. The new log begins
-    with the first change behind the old one's highest position. Streamed changes say where the old log was: a
-    snapshot's reads stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else.
+    with the first change behind the old one's highest position. Of time streamed changes tell: a snapshot's reads
+    stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else.
     """
     streamed, all_changes, servers = Reach(), Reach(), Reach()
     for number, change in enumerate(changes):
         known = all_changes if streamed.highest is None else streamed
         others = {_server(change), servers.highest and _server(servers.highest)} - {None}
         is_later = change.time > known.latest and _tells_commit(change)
-        if known.is_beyond(change) and (is_later or len(others) > 1):
+        if (known.is_beyond(change) and is_later) or (all_changes.is_beyond(change) and len(others) > 1):
             return changes[max(streamed.number, all_changes.number) + 1]
         all_changes.take(number, change)
         if change.op != "r":

@@ -19,7 +19,8 @@
         {%- set log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = {
-            'case': 'full', 'log': log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none, 'batch_id': none, 'news': 'true'
+            'case': 'full', 'log': log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none, 'batch_id': none, 'news': 'true',
+            'carried': none, 'alone': none
         } -%}
         {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
 with
@@ -200,7 +201,7 @@ select * from account
   than before.
 -#}
 {% macro needs_all(stored, found) -%}
-    {{ return(not stored.is_base or found['reaching_back'] > 0 or found[4] > 0) }}
+    {{ return(not stored.is_base or found['reaching_back'] > 0 or found['hidden_again'] > 0) }}
 {%- endmacro %}
 
 

@@ -93,7 +93,7 @@
         'exact_values': 'if(size(exact_values) > 0, 1, 0) - if(size(exact_values_told) > 0, 1, 0)'
     } if ignored else {} -%}
         case
-            {%- if scope.get('carried') %}
+            {%- if scope.carried %}
             when {{ is_carried() }} then null
             {%- endif %}
             {%- if scope.hazards.whole_before %}
@@ -104,7 +104,7 @@
             when is_boundary then 'closed_only'
             else 'no_op'
         end as outcome,
-        {%- if scope.get('carried') %}
+        {%- if scope.carried %}
         {{ is_carried() }} as is_carried,
         {%- endif %}
         collapsed,
@@ -115,7 +115,7 @@
         filter(
             array(
                 {%- for name, records in signs.items() %}
-                struct('{{ name }}' as name, {{ 'if(' ~ is_carried() ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.get('carried') else records }} as records),
+                struct('{{ name }}' as name, {{ 'if(' ~ is_carried() ~ ', ' ~ since_carried.get(name, '0') ~ ', ' ~ records ~ ')' if scope.carried else records }} as records),
                 {%- endfor %}
                 {%- for name in signs_of_found(scope.hazards, scope.account) %}
                 struct('{{ name }}' as name, cast({{ name }} as int) as records){{ ',' if not loop.last }}

@@ -8,8 +8,8 @@
       the position falls back while the source's time goes on, or the server or its log is another: the new log begins
       with the first change behind the highest position of the old one; deliveries that only repeat the old log don't
       count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`.
-      Positions and times are compared with those of streamed changes, where there are any: a read can have a place ahead
-      of what is streamed behind it (a blocking snapshot's), and its clock is its own;
+      Where it is the time that tells, streamed changes are compared with, where there are any: a read can have a place
+      ahead of what is streamed behind it (a blocking snapshot's), and its clock is its own;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -206,7 +206,8 @@
   that tells its server.
 -#}
 {% macro begins_new_log(of_all, of_streamed) -%}
-    {{ falls_behind('position', 'coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and (changed_at > coalesce(streamed_at, latest) or server != told.server)
+    {{ falls_behind('position', 'coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and changed_at > coalesce(streamed_at, latest)
+    or {{ falls_behind('position', of_all) }} and server != told.server
 {%- endmacro %}
 
 

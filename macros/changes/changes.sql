@@ -252,7 +252,7 @@ filled as (
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
         {{ key_struct(columns, key) }} as key_struct,
         {%- if key %}
-        coalesce({{ key_text('previous_typed') }}, {{ key_before('op', is_whole, columns, key) }}) as previous_key,
+        coalesce({{ key_text('previous_typed') }}, {{ key_before(is_whole, columns, key) }}) as previous_key,
         {{ key_text('next_typed') }} as next_key,
         {%- else %}
         cast(null as string) as previous_key,

@@ -144,7 +144,7 @@
 
 {#- Columns whose text Spark's JSON reader would change (1.50 to 1.5) are read as variant, which keeps every digit. -#}
 {% macro json_type(spec) -%}
-    {{ 'variant' if spec.type.startswith('decimal') or is_array(spec.type) or has_decimals(spec) or is_free(spec) else 'string' }}
+    {{ 'variant' if spec.type.startswith('decimal') or is_array(spec.type) or has_decimals(spec) or is_nested(spec.type) else 'string' }}
 {%- endmacro %}
 
 
@@ -172,7 +172,7 @@
 {%- endmacro %}
 
 
-{#- The names of those fields, as JSON and a regular expression spell them: JSON can spell letters by their numbers. -#}
+{#- The names of the fields that `has_long_numbers` is true of, as JSON and a regular expression spell them: JSON can spell letters by their numbers. -#}
 {% macro long_numbers(columns) -%}
     {%- set names = [] -%}
     {%- for spec in columns if has_long_numbers(spec) -%}
@@ -319,7 +319,7 @@
 {% macro typed_struct(texts, columns, only=none) -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
-            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type, is_free(spec)) }}
+            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
             {{- ',' if not loop.last }}
         {%- endfor %}
         )
@@ -381,7 +381,7 @@
 {%- endmacro %}
 
 
-{#- Expression: the key, from the record's key and, where that lacks a column, from the row (see "key" in the contract). -#}
+{#- Expression: the key, from the record's key and, where that lacks a column, from the row. -#}
 {% macro key_struct(columns, key) -%}
     {%- if key -%}
     if(op = 't', null, named_struct(
@@ -409,15 +409,16 @@
     and key_text.{{ quoted(name) }} is null
     {%- endfor %}
     and (not has_after and not has_before or size(array_except({{ text_array(key) }}, absent_columns)) = 0)
-    and not arrays_overlap(json_object_keys({{ without_schema_beside('record_key') }}), {{ text_array(fields) }})
+    and not coalesce(arrays_overlap(json_object_keys({{ without_schema_beside('record_key') }}), {{ text_array(fields) }}), false)
 {%- endmacro %}
 
 
 {#-
   Expression: the key that `before` names, as JSON text, where it is the whole row and another key than the change's: a
-  change of key written as one `u` (R14). Of a column that its rows leave out only the record's key tells.
+  change of key written as one `u` (R14). Of a column that its rows leave out only the record's key tells; and rows tell
+  no key where `after` has another than the record: connectors mask and cut columns of rows, and not those of keys.
 -#}
-{% macro key_before(op, is_whole, columns, key) -%}
+{% macro key_before(is_whole, columns, key) -%}
     {%- set before -%}
         named_struct(
             {%- for spec in columns if spec.name in key -%}
@@ -433,7 +434,12 @@
         )
     {%- endset -%}
     if(
-        {{ op }} = 'u' and {{ is_whole }} and not {{ before }} <=> {{ key_struct(columns, key) }},
+        op = 'u' and {{ is_whole }} and not {{ before }} <=> {{ key_struct(columns, key) }}
+        {%- for spec in columns if spec.name in key %}
+            {%- set of_record = 'key_typed.' ~ quoted(spec.name) %}
+            and ({{ of_record }} is null or {{ of_record }} <=> after_typed.{{ quoted(spec.name) }}
+            {{- ' or array_contains(absent_columns, ' ~ text_literal(spec.name) ~ ')' if not spec.is_always_there }})
+        {%- endfor %},
         {{ key_text(before) }},
         null
     )

@@ -75,7 +75,7 @@
 {%- endmacro %}
 
 
-{#- Expression: a header that holds a key, as JSON text; connectors write it with and without a schema around it. -#}
+{#- Expression: what a header holds, as text; connectors write it with and without a schema around it. -#}
 {% macro header_text(name) -%}
     {%- set value = "get(filter(headers, header -> header.key = '" ~ name ~ "'), 0).value" -%}
     {%- set text = 'try_validate_utf8(cast(' ~ value ~ ' as string))' -%}

@@ -65,7 +65,7 @@
 {#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
 {% macro create_log(target, sql, decision) -%}
     {%- do create_as(
-        target, sql, 'silver', [], decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id},
+        target, sql, 'silver', none, decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id},
         ['batch_id', 'position', 'changed_at']
     ) -%}
     {%- do graph.tidemark.fresh.pop(model.unique_id, none) -%}
@@ -258,22 +258,25 @@
     {%- set known = {} -%}
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
     {%- for row in rows -%}
-        {%- set place = [row[0], row[1], row[2] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, named_hazards(row, 17)) -%}
+        {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
+        {%- set account.hazards = both_hazards(account.hazards, hazards_in(row)) -%}
         {%- set account.bounds = [
-            account.bounds[0] + row[11] | int, [account.bounds[1], row[12]] | reject('none') | min | default(none, true),
-            account.bounds[2] + row[13] | int
+            account.bounds[0] + row['changes'] | int,
+            [account.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
+            account.bounds[2] + row['placeless_changes'] | int
         ] -%}
         {%- do account.tops.append(place + [
-            row[3] | int, row[4] | int, row[5], row[6], none if row[7] is none else row[7] | int,
-            none if row[8] is none else row[8] | int, row[15], none if row[16] is none else row[16] | int
+            row['highest_offset'] | int, row['last_log'] | int, row['position'], row['server'],
+            none if row['latest'] is none else row['latest'] | int,
+            none if row['snapshot_place'] is none else row['snapshot_place'] | int,
+            row['streamed_position'], none if row['streamed_time'] is none else row['streamed_time'] | int
         ]) -%}
         {%- set top = known.get(place | string) -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
-        {%- if top and (row[9] | int <= top[3] or row[14] | int < top[4]) -%}
-            {%- do account.late.append(place + [row[9] | int, top[4]]) -%}
+        {%- if top and (row['lowest_offset'] | int <= top[3] or row['lowest_log'] | int < top[4]) -%}
+            {%- do account.late.append(place + [row['lowest_offset'] | int, top[4]]) -%}
         {%- endif -%}
-        {%- if row[10] or account.late -%}
+        {%- if row['doubts'] or account.late -%}
             {%- set account.is_doubtful = true -%}
         {%- endif -%}
     {%- endfor -%}
@@ -404,17 +407,16 @@
 
 
 {% macro hazard_counts() -%}
-    {%- for condition in hazard_conditions().values() -%}
-        count_if({{ condition }}){{ ', ' if not loop.last }}
+    {%- for name, condition in hazard_conditions().items() -%}
+        count_if({{ condition }}) as {{ name }}{{ ', ' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}
 
 
-{% macro named_hazards(counts, first) -%}
+{#- Which hazards a row of these counts shows. -#}
+{% macro hazards_in(counts) -%}
     {%- set hazards = {} -%}
-    {%- for name in hazard_conditions() -%}
-        {%- do hazards.update({name: counts[first + loop.index0] > 0}) -%}
-    {%- endfor -%}
+    {%- for name in hazard_conditions() -%}{%- do hazards.update({name: counts[name] > 0}) -%}{%- endfor -%}
     {{ return(hazards) }}
 {%- endmacro %}
 

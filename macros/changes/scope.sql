@@ -43,7 +43,7 @@
     {%- if silent -%}{%- do declared.update({'null_is_unchanged': silent}) -%}{%- endif -%}
     {%- set mixed = {} -%}
     {%- for spec in captured.columns if rests_on_encodings(spec) -%}
-        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec), is_free(spec)]}) -%}
+        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)]}) -%}
     {%- endfor -%}
     {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}

@@ -77,7 +77,7 @@
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, config.get('schema')) -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_as(target, compiled_code, config.get('schema'), []) -%}
+        {%- do create_as(target, compiled_code, config.get('schema')) -%}
         {%- do say('built', decision) -%}
     {%- else -%}
         {%- set staged = stage(compiled_code) -%}

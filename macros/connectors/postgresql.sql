@@ -171,7 +171,7 @@
 {%- endmacro %}
 
 
-{#- Query: the same as rows, one a partition's log. -#}
+{#- Query: `snapshot_reads` as rows, one a partition's log. -#}
 {% macro reads_as_rows(reads) -%}
     select
         read[0] as source_label,

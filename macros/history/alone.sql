@@ -46,7 +46,7 @@
   Steps to `versions_alone`: the changes of keys that have one, with what `versions` has of them.
 -#}
 {% macro alone_steps(scope) -%}
-{%- set account = scope.get('account') -%}
+{%- set account = scope.account -%}
 {%- if account and account.ends -%}
 ends_beside as (
 

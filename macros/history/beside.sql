@@ -40,7 +40,7 @@ neighbours as (
 
     select
         {{ own }}.*,
-        lead(place) over by_place as next_place,
+        {{ 'if(' ~ is_left() ~ ', lead(place, 2) over by_place, lead(place) over by_place)' if hazards.leaves or hazards.moves else 'lead(place) over by_place' }} as next_place,
         lag(place) over by_place is null as is_first
         {%- if hazards.truncates or closes %},
         ends.ends

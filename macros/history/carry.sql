@@ -17,7 +17,7 @@
         and not (scope.hazards.absent and scope.hazards.unavailable)
         and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
         and not (
-            scope.get('account') and scope.hazards.whole_before and (scope.hazards.absent or scope.hazards.unavailable)
+            scope.account and scope.hazards.whole_before and (scope.hazards.absent or scope.hazards.unavailable)
         )
         and last.get('left_as') and written_by(this) == last.left_as
     ) }}
@@ -76,7 +76,7 @@
             {%- if scope.hazards.truncates %}
             and known.place > (select max({{ place('log') }}) from {{ scope.log }} as log where op = 't')
             {%- endif %}
-            {%- if granularity != 'event' %}
+            {%- if granularity != 'event' or scope.hazards.leaves %}
             and not coalesce(first.transaction_id = known.transaction_id, false)
             {%- endif %}
             {%- if scope.hazards.reads %}

@@ -172,7 +172,8 @@ questions as (
                     transaction_id,
                     if(is_state, previous_key, {{ key_text('key') }}),
                     if(is_state, {{ key_text('key') }}, next_key)
-                order by position, `partition`, `offset`, topic, is_state
+                -- they share a position, and may stand in two partitions
+                order by position, is_state, `partition`, `offset`, topic
                 rows between unbounded preceding and current row
             ) as left_at
         from filled_alone

@@ -5,7 +5,7 @@
 -#}
 {% macro fold_steps(table, scope, granularity, tracked, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
-{%- set account = scope.get('account') -%}
+{%- set account = scope.account -%}
 {{ stays_steps(table, scope, granularity, snapshot_deletes, names) }},
 
 {{ fill_steps(table, hazards) }},

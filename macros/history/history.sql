@@ -46,7 +46,7 @@
         {%- if scope.case == 'nothing' and is_building() -%}
             {{ return(as_it_is(scope)) }}
         {%- endif -%}
-        {%- if scope.get('account') and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
+        {%- if scope.account and scope.case == 'keys' and (not scope.carried or scope.carried.refolded) -%}
             {#- The accounting has counted what these keys were before the news. -#}
             {%- set before = dict(
                 scope, case='before', now=scope, carried=none,
@@ -58,7 +58,7 @@
                 'before'
             )}) -%}
         {%- endif -%}
-        {%- set alone = scope.get('alone') -%}
+        {%- set alone = scope.alone -%}
         {%- set told = (['versions_alone'] if alone else []) + (['versions'] if not alone or alone.others else []) %}
 {{ decision(scope) }}
 with
@@ -75,7 +75,7 @@ final as (
 
     {% for versions in told -%}
     {{ 'union all' if not loop.first }}
-    {{ accounted_rows(table, scope, tracked, column_names, versions) if scope.get('account')
+    {{ accounted_rows(table, scope, tracked, column_names, versions) if scope.account
         else version_rows(table, column_names, versions) }}
     {% endfor %}
 

@@ -3,32 +3,30 @@
   differ are written; where none does, nothing is (G3).
 -#}
 {% materialization history, adapter='spark' %}
-    {%- set declared = config.get('meta').tidemark -%}
-    {%- set is_current = declared.column_names.get('is_current', 'is_current') -%}
-    {%- set relation = build_by_difference('gold', declared, own('version_id', declared.column_names), [is_current]) -%}
-    {{ return({'relations': [relation]}) }}
+    {{ return({'relations': [build_by_difference('gold', config.get('meta').tidemark)]}) }}
 {% endmaterialization %}
 
 
 {#- Builds a current state: the open versions of its history, written anew where they are few. -#}
 {% materialization current, adapter='spark' %}
     {%- set declared = history_declaration(config.get('meta').tidemark.history) -%}
-    {%- set relation = build_by_difference('silver', declared, own('version_id', declared.column_names), []) -%}
-    {{ return({'relations': [relation]}) }}
+    {{ return({'relations': [build_by_difference('silver', declared)]}) }}
 {% endmaterialization %}
 
 
 {#-
+  Write what of a table's rows differs, in one commit. A history is partitioned by the column that tells open versions from
+  closed ones, as open ones change.
+
   Args:
-      layer: where the table is
+      layer: where the table is: a history in gold, a current state in silver
       declared: what the history declared
-      id: the column that names a row
-      open: the column that tells open versions from closed ones; the table is partitioned by it, as open ones change
 -#}
-{% macro build_by_difference(layer, declared, id, open) -%}
+{% macro build_by_difference(layer, declared) -%}
+    {%- set open = own('is_current', declared.column_names) if layer == 'gold' else none -%}
     {%- set decision = decided(compiled_code) -%}
     {%- set target = this.incorporate(type='table') -%}
-    {%- set account = decision.get('account') if decision.case != 'nothing' else none -%}
+    {%- set account = decision.account if decision.case != 'nothing' else none -%}
     {%- set made_of = none if open or decision.case == 'nothing' else (
         graph.tidemark.left.get(decision.history) or written_by(decision.history)
     ) -%}
@@ -38,15 +36,15 @@
         {#- What goes on from stored versions reads them with all columns. -#}
         {%- do add_source_columns(target, decision) -%}
     {%- endif -%}
-    {%- set is_in_order = decision.get('carried') and not decision.carried.refolded -%}
+    {%- set is_in_order = decision.carried and not decision.carried.refolded -%}
     {#- Versions of changes that are alone are told by the log as fast as by what holds them. -#}
-    {%- set is_plain = decision.get('alone') and not decision.alone.others -%}
+    {%- set is_plain = decision.alone and not decision.alone.others -%}
     {%- set told = '(' ~ compiled_code ~ '\n)' if is_plain and account
         else stage(compiled_code, 'told') if account or is_in_order else none -%}
     {%- set built = compiled_code if not told else (
         'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
     ) -%}
-    {%- set counts = counts_of_told(told, quoted(open[0]), account, is_in_order)
+    {%- set counts = counts_of_told(told, open, account, is_in_order)
         if told and not (account and account.is_whole) else {} -%}
     {%- if is_in_order -%}{%- do graph.tidemark.open.update({target | string: decision.open}) -%}{%- endif -%}
     {%- if decision.case == 'nothing' -%}
@@ -69,15 +67,15 @@
             {%- set changed = write_anew(target, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
             {%- set changed = append_versions(target, columns, built) if counts.get('versions', 1) else 0 -%}
-        {%- elif is_in_order and counts.closed and are_few(target, declared, target, quoted(open[0])) -%}
-            {%- set changed = write_open_anew(target, columns, built, decision, declared, quoted(open[0])) -%}
+        {%- elif is_in_order and counts.closed and are_few(target, declared, target, open) -%}
+            {%- set changed = write_open_anew(target, columns, built, decision, declared, open) -%}
         {%- elif is_in_order and account and declared.track is none and not declared.ignore -%}
-            {%- set changed = merge_going_on(target, columns, told, declared, quoted(open[0])) -%}
+            {%- set changed = merge_going_on(target, columns, told, declared, open) -%}
         {%- elif not open and decision.case == 'keys' and not decision.touched -%}
-            {%- set living = living_of_news(built, columns, decision, declared, id) -%}
+            {%- set living = living_of_news(built, columns, decision, declared) -%}
             {%- set changed = merge_living(target, columns, living, declared) -%}
         {%- else -%}
-            {%- set changed = merge_difference(target, columns, built, decision, declared, id, open, is_in_order) -%}
+            {%- set changed = merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
         {%- endif -%}
         {%- if is_in_order -%}
             {%- set before = graph.tidemark.open[target | string] -%}
@@ -85,7 +83,7 @@
             {%- do graph.tidemark.open.update({target | string: before + counts.more_open if is_known else none}) -%}
         {%- endif -%}
         {%- if account and decision.case == 'keys' and not account.is_whole -%}
-            {%- do hand_on(told, decision, quoted(open[0])) -%}
+            {%- do hand_on(told, decision, open) -%}
         {%- endif -%}
         {%- set is_written = changed != 0 or decision.added -%}
         {%- do say(
@@ -211,9 +209,10 @@
   Query: what differs, by a row's id: `acted_on`, the `row` as a struct, NULL where it is to be removed, and whether the
   stored one `was_open`, NULL where there is none. Stored rows of untouched keys are not looked at.
 -#}
-{% macro difference(built, target, columns, decision, declared, id, open) -%}
+{% macro difference(built, target, columns, decision, declared, open) -%}
+    {%- set id = own('version_id', declared.column_names) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
-    {%- set carried = decision.get('carried') -%}
+    {%- set carried = decision.carried -%}
     {%- set types = {} -%}
     {%- for column in columns -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
     {%- for column in decision.state.columns -%}{%- do types.update({column[0]: column[1]}) -%}{%- endfor -%}
@@ -231,7 +230,7 @@
 
         select * from {{ target }} as stored
         {%- if carried %}
-        where ({{ quoted(open[0]) }} and {{ is_refolded(key, carried, otherwise=true) }})
+        where ({{ open }} and {{ is_refolded(key, carried, otherwise=true) }})
             {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}
         {%- elif decision.case == 'keys' %}
         where {{ is_touched(key, decision) }}
@@ -242,7 +241,7 @@
     select
         coalesce(built.{{ id }}, stored.{{ id }}) as acted_on,
         if(built.{{ id }} is null, null, struct({{ names_of(columns, 'built.') }})) as row,
-        {{ 'stored.' ~ quoted(open[0]) if open else 'true' }} as was_open
+        {{ 'stored.' ~ open if open else 'true' }} as was_open
     from built
     full outer join stored on built.{{ id }} = stored.{{ id }}
     where
@@ -257,8 +256,8 @@
   Write what differs. A closed version is only read where one may differ: as long as all are open, a literal says so and
   prunes.
 -#}
-{% macro merge_difference(target, columns, built, decision, declared, id, open, is_in_order) -%}
-    {%- set differing = '(' ~ difference(built, target, columns, decision, declared, id, open) ~ ')' -%}
+{% macro merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
+    {%- set differing = '(' ~ difference(built, target, columns, decision, declared, open) ~ ')' -%}
     {%- set are_open = open and is_in_order -%}
     {%- set staged = stage(differing) if open and not is_in_order else none -%}
     {%- if staged -%}
@@ -266,7 +265,7 @@
         {%- set are_open = not counts[1] -%}
     {%- endif -%}
     {%- set found = 'select acted_on, row from ' ~ (staged or differing) -%}
-    {%- set on = 'target.' ~ id ~ ' = found.acted_on' ~ (' and target.' ~ quoted(open[0]) ~ ' = true' if are_open) -%}
+    {%- set on = 'target.' ~ own('version_id', declared.column_names) ~ ' = found.acted_on' ~ (' and target.' ~ open ~ ' = true' if are_open) -%}
     {%- set changed = merge_rows(target, columns, found, on) if not staged or counts[0] else 0 -%}
     {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}
     {{ return(changed) }}

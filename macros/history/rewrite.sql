@@ -162,7 +162,7 @@
   Query: `key` and `row` of keys with news, as the history's build in this run holds them where it was asked of the same news
   and went on from what this current state was made of.
 -#}
-{% macro living_of_news(built, columns, decision, declared, id) -%}
+{% macro living_of_news(built, columns, decision, declared) -%}
     {%- set told = graph.tidemark.told.get(decision.history) -%}
     {%- if told and told.log == decision.log and told.news == decision.news and told.left_as == decision.made_of -%}
         {{ return(told.living) }}
@@ -170,7 +170,7 @@
     {%- set table = declaration_of(declared.changes) -%}
     select
         news.key,
-        if(living.{{ id }} is null, null, struct({{ names_of(columns, 'living.') }})) as row
+        if(living.{{ own('version_id', declared.column_names) }} is null, null, struct({{ names_of(columns, 'living.') }})) as row
     from (
         select distinct key from {{ decision.fresh }} as log
         where ({{ decision.news }}) and {{ is_change_of_key(decision.hazards) }}

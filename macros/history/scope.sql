@@ -14,11 +14,13 @@
       history: the name of the history that a current model reads
       sorted_changes: up to how many changes a history folds in one and the same way
 
-  Returns: {case, after, batch_id, log, fresh, hazards, added, state, touched, carried, alone, news, account, left_as, made_of,
-  open}; `log`
-  is the log up to the cut, `fresh` a relation that has its news, `account` how this run is accounted for, where it is,
-  `left_as` the run that wrote a history last, `made_of` the one that had written its history when a current model read it,
-  `open` how many versions the last build of a history left open, where it knew.
+  Returns: {case, after, batch_id, cut, log, fresh, news, hazards, scans, added, state, touched, carried, alone, account,
+  left_as, made_of, open}
+      log: up to the cut; `fresh`, a relation that has its news
+      touched, carried, alone: what `touched_with_linked`, `keys_to_carry` and `keys_alone` hold, where they are asked
+      account: how this run is accounted for, where it is
+      left_as: the run that wrote a history last; `made_of`, the one that had written its history when a current model read it
+      open: how many versions the last build of a history left open, where it knew
 -#}
 {% macro history_scope(layer, log, table, declared, history=none, sorted_changes=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
@@ -27,7 +29,7 @@
     {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
-        log=up_to(with_late_columns(log, built.get('late')), cut), scans=[]
+        log=up_to(with_late_columns(log, built.get('late')), cut), scans=[], touched=[], carried=none, alone=none, account=none
     ) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
@@ -59,30 +61,32 @@
     {%- set found = graph.tidemark.found.get(asked) if history else none -%}
     {%- if found is none -%}
         {%- set found = run_query(
-            "select max(batch_id), count_if((" ~ scope.news ~ ") and op = 't'), count_if((" ~ scope.news ~ ") and "
-            ~ is_snapshot_read() ~ '), count_if(' ~ scope.news ~ '), count_if(' ~ is_hidden_again(scope, last.get('cut'))
-            ~ '), ' ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from '
+            'select max(batch_id) as last_batch, count_if(' ~ scope.news ~ ') as changes, count_if((' ~ scope.news
+            ~ ") and op = 't') as new_truncates, count_if((" ~ scope.news ~ ') and ' ~ is_snapshot_read()
+            ~ ') as new_snapshot_reads, count_if(' ~ is_hidden_again(scope, last.get('cut')) ~ ') as hidden_again, '
+            ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from '
             ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
         )[0] -%}
         {#- An account is asked of news alone. -#}
         {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
     {%- endif -%}
     {%- set scope = dict(
-        scope, news=news(scope.after, cut, last.get('cut'), found[0]),
-        hazards=both_hazards(built.hazards, named_hazards(found, 5)),
-        batch_id=[found[0] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
+        scope, news=news(scope.after, cut, last.get('cut'), found['last_batch']),
+        hazards=both_hazards(built.hazards, hazards_in(found)),
+        batch_id=[found['last_batch'] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
     ) -%}
-    {#- Of these counts the first three are of news, too. A column that came without any is added to what is stored (R8). -#}
-    {%- if scope.case == 'full' or (scope.added and not found[3]) or found[1] or (found[2] and declared.get('snapshot_deletes') == 'close')
-        or found[4] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
+    {#- A column that came without news is added to what is stored (R8). -#}
+    {%- if scope.case == 'full' or (scope.added and not found['changes']) or found['new_truncates']
+        or (found['new_snapshot_reads'] and declared.get('snapshot_deletes') == 'close')
+        or found['hidden_again'] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
         {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, found, declared, log)}) -%}{%- endif -%}
         {%- if history is none and whole.case == 'full' -%}
-            {%- do whole.update({'alone': keys_alone(whole, table, declared, found[3], sorted_changes)}) -%}
+            {%- do whole.update({'alone': keys_alone(whole, table, declared, found['changes'], sorted_changes)}) -%}
         {%- endif -%}
         {{ return(as_far_as(history, progress, whole)) }}
-    {%- elif not found[3] -%}
+    {%- elif not found['changes'] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- endif -%}
     {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
@@ -239,10 +243,10 @@
 
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
-    {%- if scope.get('carried') -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
-    {%- if scope.get('alone') -%}{%- do unstage(scope.alone.held, is_large=true) -%}{%- endif -%}
-    {%- if (scope.get('account') or {}).get('before') -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
-    {%- for name in (scope.get('touched') or []) | reverse -%}
+    {%- if scope.carried -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
+    {%- if scope.alone -%}{%- do unstage(scope.alone.held, is_large=true) -%}{%- endif -%}
+    {%- if scope.account and scope.account.before -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
+    {%- for name in scope.touched | reverse -%}
         {%- do unstage(name) -%}
     {%- endfor -%}
 {%- endmacro %}

@@ -4,8 +4,8 @@
 -#}
 {% macro stays_steps(table, scope, granularity, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
-{%- set carried = scope.get('carried') -%}
-{%- set account = scope.get('account') -%}
+{%- set carried = scope.carried -%}
+{%- set account = scope.account -%}
 own_changes as (
 
     select
@@ -39,7 +39,7 @@ own_changes as (
         and {{ is_touched('log.key', scope) }}
         {%- elif scope.case == 'before' %}
         and {{ is_folded_whole('log.key', scope.now) }}
-        {%- elif scope.get('alone') %}
+        {%- elif scope.alone %}
         and {{ is_among_others('log.key', scope.alone) }}
         {%- endif %}
     {%- if carried %}
@@ -113,7 +113,7 @@ stays as (
 -#}
 {% macro handed_over(changes) -%}
     select
-        * except (place, arrives_in, leaves_in, arrival, is_left),
+        * except (place, arrival, is_left),
         if(
             arrival is not null and last_value(if(is_left or arrival is not null, null, is_state), true) over (
                 partition by key order by place rows between unbounded preceding and 1 preceding
@@ -124,17 +124,28 @@ stays as (
     from (
         select
             *,
-            if(lag(arrives_in) over by_place = leaves_in, lag(place) over by_place, null) as arrival,
-            coalesce(lead(leaves_in) over by_place = arrives_in, false) as is_left
-        from (
-            select
-                *,
-                if(is_state and previous_key is not null, transaction_id, null) as arrives_in,
-                if(not is_state and next_key is not null, transaction_id, null) as leaves_in
-            from {{ changes }}
-        ) as moved
+            if(lag({{ arrives_in() }}) over by_place = {{ leaves_in() }}, lag(place) over by_place, null) as arrival,
+            {{ is_left() }} as is_left
+        from {{ changes }}
         window by_place as (partition by key order by place)
     ) as paired
+{%- endmacro %}
+
+
+{#- Expression: the transaction in which a row comes to a key from another, or leaves it for one. -#}
+{% macro arrives_in() -%}
+    if(is_state and previous_key is not null, transaction_id, null)
+{%- endmacro %}
+
+
+{% macro leaves_in() -%}
+    if(not is_state and next_key is not null, transaction_id, null)
+{%- endmacro %}
+
+
+{#- Condition: whether what leaves the key stands directly behind the arrival of a row, in one transaction. -#}
+{% macro is_left() -%}
+    coalesce(lead({{ leaves_in() }}) over by_place = {{ arrives_in() }}, false)
 {%- endmacro %}
 
 

@@ -37,8 +37,8 @@
             },
             'sorted_records': {
                 'takes': 'number', 'default': 100000,
-                'about': 'Up to how many records a build of a table with a key moves and sorts whole, to see which of them'
-                    ~ ' repeat others and what stands before what. Of more it asks for that first, and sorts if it must.',
+                'about': 'A build of a table with a key sorts all of its records, to see which repeat others and what stands'
+                    ~ ' before what, where there are at most so many. Of more it first asks whether it has to.',
             },
         },
         'column': {
@@ -105,8 +105,8 @@
             },
             'sorted_changes': {
                 'takes': 'number', 'default': 100000,
-                'about': 'Up to how many changes a build that reads the whole log puts all in the order of their keys. Of'
-                    ~ ' more it asks first which keys have more than one, and tells the others as they are.',
+                'about': 'A build that reads the whole log sorts all changes by their keys where there are at most so many.'
+                    ~ ' Of more it first asks which keys have more than one, and takes the others as they are.',
             },
         },
         'current': {

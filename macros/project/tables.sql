@@ -3,11 +3,12 @@
   Descriptions are written here alone, so that a run with nothing new writes nothing (G3).
 
   Args:
+      partitioned_by: a column, quoted
       columns: the names of its columns, as far as they are a source's own
       pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
           every reader of the table's log, and every writer
 -#}
-{% macro create_as(target, sql, layer, partitions, columns=[], properties={}, pruned_by=[]) -%}
+{% macro create_as(target, sql, layer, partitioned_by=none, columns=[], properties={}, pruned_by=[]) -%}
     {%- set properties = dict(mapping_properties(columns), **properties) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
@@ -15,9 +16,7 @@
     {%- call statement('main') %}
         create or replace table {{ target }}
         using delta
-        {%- if partitions %}
-        partitioned by ({% for name in partitions %}{{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %})
-        {%- endif %}
+        {{ 'partitioned by (' ~ partitioned_by ~ ')' if partitioned_by }}
         location {{ text_literal(lakehouse(layer) ~ '/' ~ target.identifier) }}
         {%- if properties %}
         tblproperties ({{ property_list(properties) }})
@@ -114,7 +113,7 @@
 {%- endmacro %}
 
 
-{#- Write rows where `staging` says, for whom reads them from there. -#}
+{#- Write rows where `staging` says, for those who read them there. -#}
 {% macro hold(sql, name) -%}
     {%- do run_statement('insert overwrite directory ' ~ text_literal(staging(name))
         ~ " using parquet options ('compression' = 'lz4_raw', 'parquet.enable.dictionary' = 'false') " ~ sql
@@ -144,11 +143,11 @@
   What a model does where there is nothing to read: nothing. Under dbt's `--empty` its query is run all the same, and a
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
-{% macro leave_as_is(target, layer, partitions=[]) -%}
+{% macro leave_as_is(target, layer, partitioned_by=none) -%}
     {%- if flags.EMPTY and load_relation(this) is none and progress_of([model.unique_id]) -%}
         {%- do register(layer) -%}
     {%- elif flags.EMPTY and load_relation(this) is none -%}
-        {%- do create_as(target, compiled_code, layer, partitions) -%}
+        {%- do create_as(target, compiled_code, layer, partitioned_by) -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}
     {%- endif -%}
@@ -164,7 +163,7 @@
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, config.get('schema')) -%}
     {%- else -%}
-        {%- do create_as(target, compiled_code, config.get('schema'), []) -%}
+        {%- do create_as(target, compiled_code, config.get('schema')) -%}
         {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}

@@ -3,7 +3,7 @@
   into plain text, `decode` casts plain text to the Spark type, or to NULL where the type can't hold it: `exact_texts`
   are what the caller keeps then. Nothing is rounded. Owns R6.
 
-  Encodings are those of section 17 of the documents' facts, spelled as spark_jobs/landing/shapes.py spells them.
+  Encodings are spelled as spark_jobs/landing/shapes.py spells them.
   Plain text is by kind of type: of a number its digits, of a moment its microseconds since 1970 or ISO 8601, of a date
   its days since 1970 or ISO 8601, of binary base64, of an array JSON with texts. One value has one plain text in every
   mode of a connector, so a mode that changes in the middle of a topic makes no version (R12). What no type may take,
@@ -60,7 +60,8 @@
             'io.debezium.time.MicroTimestamp': date_of_microseconds,
             'io.debezium.time.NanoTimestamp': date_of_nanoseconds,
             'io.debezium.time.IsoTimestamp': date_of_iso,
-            '': date_at_midnight,
+            'io.debezium.time.Date': itself, 'org.apache.kafka.connect.data.Date': itself,
+            'string': date_of_text, '': date_at_midnight,
         },
         'binary': {
             'base64': itself, 'base64-url-safe': base64_of_url_safe, 'hex': base64_of_hex,
@@ -100,7 +101,7 @@
 
 {#-
   The macro that brings a value of a kind out of an encoding: the encoding's own, else that of records without a schema
-  where the encoding says no more than JSON, else `itself`.
+  where the encoding says no more than JSON, else `itself`; what counts something else is no day and no moment.
 -#}
 {% macro reading(kind, encoding) -%}
     {%- set known = readings(kind) -%}
@@ -108,7 +109,10 @@
     {%- if name in known -%}
         {{ return(known[name]) }}
     {%- endif -%}
-    {{ return(known[''] if '' in known and is_untold(encoding, kind) else itself) }}
+    {%- if '' in known and is_untold(encoding, kind) -%}
+        {{ return(known['']) }}
+    {%- endif -%}
+    {{ return(no_time if kind in ('moment', 'date') else itself) }}
 {%- endmacro %}
 
 
@@ -148,7 +152,9 @@
 
 {#- What a record's encoding means for a column: the declared one where the record doesn't tell. -#}
 {% macro effective_encoding(encoding, spec) -%}
-    {{ return(spec.encoding if spec.encoding and is_untold(encoding, kind_of(spec.type)) else encoding) }}
+    {#- A decimal in its own form would be bytes. -#}
+    {%- set is_text = encoding == 'string' and is_decimal(spec.encoding or '') -%}
+    {{ return(spec.encoding if spec.encoding and is_untold(encoding, kind_of(spec.type)) and not is_text else encoding) }}
 {%- endmacro %}
 
 
@@ -179,7 +185,7 @@
 -#}
 {% macro rests_on_encodings(spec) -%}
     {%- set is_mixed = (spec.encodings or []) | length > 1 -%}
-    {{ return(is_mixed and (has_maps(spec) or is_free(spec) or (kind_of(spec.type) == 'text' and has_decimals(spec)))) }}
+    {{ return(is_mixed and kind_of(spec.type) == 'text' and (has_maps(spec) or has_decimals(spec))) }}
 {%- endmacro %}
 
 
@@ -249,21 +255,16 @@
         {%- endif -%}
     {%- elif is_array(spec.type) -%}
         {{ plain_array(text, seen, item_type(spec.type), spec.encoding) }}
-    {%- elif is_read_whole(spec, encoding) -%}
-        {{ plain_nested(text, spec.type) }}
+    {%- elif is_nested(spec.type) -%}
+        {{ plain_nested(text, spec.type, plain_told if is_struct(encoding) else plain_untold) }}
     {%- else -%}
         {{ text }}
     {%- endif -%}
 {%- endmacro %}
 
 
-{#-
-  Expression: plain text as a value of the Spark type, NULL where the type can't hold it.
-
-  Args:
-      is_free: whether nobody but the declaration says what a struct or a map holds
--#}
-{% macro decode(text, type, is_free=true) -%}
+{#- Expression: plain text as a value of the Spark type, NULL where the type can't hold it. -#}
+{% macro decode(text, type) -%}
     {%- if type == 'string' -%}
         {{ text }}
     {%- elif type == 'boolean' -%}
@@ -295,7 +296,7 @@
         try_to_binary({{ text }}, 'base64')
     {%- elif is_array(type) -%}
         {{ decode_array(text, item_type(type)) }}
-    {%- elif is_free and is_nested(type) -%}
+    {%- elif is_nested(type) -%}
         {{ decode_nested(text, type) }}
     {%- elif type.startswith('map') or type.startswith('struct') -%}
         {{ read_json(text, type) }}
@@ -477,22 +478,34 @@
 
 {#- MySQL's BIGINT UNSIGNED in the mode `long`: values from 2^63 arrive as negative ones. -#}
 {% macro unsigned_digits(text, encoding=none, type=none) -%}
+    {%- set digits -%}
     if(
         startswith({{ text }}, '-'),
         cast(try_cast({{ text }} as decimal(20, 0)) + 18446744073709551616bd as string),
         {{ text }}
     )
+    {%- endset -%}
+    {{ exact_digits(digits, type) }}
 {%- endmacro %}
 
 
-{#- Up to 64 bits, the lowest byte first. -#}
+{#- Up to 64 bits, the lowest byte first; PostgreSQL's connector writes none where all are zero. -#}
 {% macro bits_digits(text, encoding=none, type=none) -%}
     {%- set bytes = "hex(try_to_binary(" ~ text ~ ", 'base64'))" -%}
+    {%- set digits -%}
     if(
         length({{ bytes }}) <= 16,
-        conv(array_join(reverse(regexp_extract_all({{ bytes }}, '(..)')), ''), 16, 10),
+        conv(concat('0', array_join(reverse(regexp_extract_all({{ bytes }}, '(..)')), '')), 16, 10),
         {{ text }}
     )
+    {%- endset -%}
+    {{ exact_digits(digits, type) }}
+{%- endmacro %}
+
+
+{#- The digits of a whole number, which a floating type can round. -#}
+{% macro exact_digits(digits, type) -%}
+    {{ bound('whole', digits, whole_digits('whole', none, type)) if is_floating(type or '') else digits }}
 {%- endmacro %}
 
 
@@ -701,12 +714,24 @@
 {%- endmacro %}
 
 
+{#- Digits in a text count no days. -#}
+{% macro date_of_text(text, encoding=none, type=none) -%}
+    if({{ is_whole(text) }}, {{ held_back(text) }}, {{ date_at_midnight(text) }})
+{%- endmacro %}
+
+
+{#- What is neither a day nor a moment, such as a time of day: its number is told as text would be. -#}
+{% macro no_time(text, encoding, type=none) -%}
+    if({{ is_whole(text) }}, {{ held_back(reading('text', encoding)(text, encoding, 'string')) }}, {{ text }})
+{%- endmacro %}
+
+
 {% macro date_of_iso(text, encoding=none, type=none) -%}
     {{ date_at_midnight(time_of_iso(text)) }}
 {%- endmacro %}
 
 
-{#- PostgreSQL's connector writes an infinite timestamp as one of two numbers (003:13612). -#}
+{#- PostgreSQL's connector writes an infinite timestamp as one of two numbers. -#}
 {% macro iso_of_microseconds(text, encoding=none, type=none) -%}
     {%- set number = 'try_cast(' ~ text ~ ' as bigint)' -%}
     case {{ number }}
@@ -858,8 +883,7 @@
 
 {#-
   Structs and maps. Their plain text is JSON with a plain text for each field, and one field that doesn't fit keeps the
-  whole from its type. The schema of a record says what is in its own structs, such as points, and those are left to
-  Spark's reader, as are types with parts that `decode` doesn't know.
+  whole from its type. Types with parts that `decode` doesn't know are left to Spark's reader.
 -#}
 {% macro is_nested(type) -%}
     {{ return(type.startswith(('struct<', 'map<string,')) and is_decodable(type)) }}
@@ -902,23 +926,14 @@
 {%- endmacro %}
 
 
-{#- Whether records in an encoding don't say what a column of a nested type holds: then its declaration alone does. -#}
-{% macro is_read_whole(spec, encoding) -%}
-    {{ return(is_nested(spec.type) and (is_untold(encoding, none) or encoding == 'io.debezium.data.Json')) }}
+{#- Whether a schema describes a value's fields, as that of a point does: their bytes are base64 then. -#}
+{% macro is_struct(encoding) -%}
+    {{ return(encoding not in ('map', 'io.debezium.data.Json') and not is_untold(encoding, none)) }}
 {%- endmacro %}
 
 
-{#- The same of any of the encodings that its records came in. -#}
-{% macro is_free(spec) -%}
-    {%- for seen in spec.encodings or [''] if is_read_whole(spec, effective_encoding(seen, spec)) -%}
-        {{ return(true) }}
-    {%- endfor -%}
-    {{ return(false) }}
-{%- endmacro %}
-
-
-{% macro plain_nested(json, type) -%}
-    {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_members(type, plain_untold)) }}
+{% macro plain_nested(json, type, plain=plain_untold) -%}
+    {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_members(type, plain)) }}
 {%- endmacro %}
 
 
@@ -950,6 +965,16 @@
         {{ plain_members(type, plain_untold) }}
     {%- else -%}
         {{ never_lost(text, plain_of(text, none, '', {'type': type, 'encodings': ['']}), {'type': type}) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- The same of a value whose fields a schema describes. -#}
+{% macro plain_told(type) -%}
+    {%- if is_nested(type) -%}
+        {{ plain_members(type, plain_told) }}
+    {%- else -%}
+        {{ 'cast(value as string)' if type == 'binary' else plain_untold(type) }}
     {%- endif -%}
 {%- endmacro %}
 

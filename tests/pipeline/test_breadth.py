@@ -21,7 +21,9 @@ from tests.source import Column, Source, Table
 
 Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
-SOURCES = {"ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_reshaped", "ck_plain"}
+SOURCES = {
+    "ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_cut", "ck_reshaped", "ck_plain",
+}  # fmt: skip
 
 
 def alike() -> str:
@@ -76,6 +78,20 @@ def left_out(prefix: str, connector: str) -> str:
     return "".join(lines)
 
 
+def cut() -> str:
+    """`column.truncate.to.2.chars` cuts a key's column in the row, and the key keeps all of it."""
+    source, table = Source("ck_cut", connector="mariadb"), Table("people", [Column("code"), Column("name")], ("code",))
+    for code in ("ab", "abc"):
+        with source.commit():
+            source.insert(table, {"code": code, "name": code})
+    with source.commit():
+        source.update(table, {"code": "abc", "name": "abc"}, {"name": "b"})
+    return "".join(
+        json.dumps(record | {"value": record["value"].replace('"code": "abc"', '"code": "ab"')}) + "\n"
+        for record in source.records
+    )
+
+
 def reshaped() -> str:
     """A column that is widened time and again, and a primary key that gains one, all of it landed at once."""
     source, table = Source("ck_reshaped"), Table("goods", [], ("id",))
@@ -128,8 +144,8 @@ class Built:
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     project = empty_project(tmp_path_factory.mktemp("breadth") / "project")
     places = Places.of(project)
-    of_left_out = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb")
-    land(spark, places, "breadth", alike() + chosen() + parts() + of_left_out + reshaped() + plain_keys(), SOURCES)
+    of_keys = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb") + cut() + plain_keys()
+    land(spark, places, "breadth", alike() + chosen() + parts() + of_keys + reshaped(), SOURCES)
     model = project / "models/silver/changes/ck_plain__public__people_changes.sql"
     columns = "key=['id'], columns={'id': 'int', 'name': 'string'}"
     model.write_text(f"{{{{ changes('ck_plain', 'public__people', {columns}) }}}}\n")
@@ -167,6 +183,12 @@ def test_a_column_of_the_key_that_the_row_leaves_out_is_the_keys(built: Built, t
     found = [tuple(map(row.get, columns)) for row in built.versions(table)]
 
     assert found == [(1, 1, "a", "update"), (2, 1, "c", None), (1, 1, "b", None)]
+
+
+def test_a_column_of_the_key_that_the_row_has_cut_is_the_keys(built: Built) -> None:
+    found = [(row["code"], row["name"], row["opened_by"]) for row in built.versions("ck_cut__db__people")]
+
+    assert found == [("ab", "ab", "insert"), ("abc", "abc", "insert"), ("abc", "b", "update")]
 
 
 def test_models_are_written_as_the_newest_records_are(built: Built) -> None:
