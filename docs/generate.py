@@ -94,7 +94,7 @@ PLACES = {
     "TIDEMARK_JAVA_OPTIONS": ("nothing", "Further options of Spark's JVM."),
     "TIDEMARK_DRIVER_MEMORY": (
         "`8g`",
-        "Memory that the process Spark runs in may take; it takes less where less is needed.",
+        "Java's heap in the process that Spark runs in, at most; one or two GB stand beside it.",
     ),
     "TIDEMARK_MASTER": ("`local[*]`", "Of a cluster: Spark's master."),
     "TIDEMARK_CORES": ("all", "Of a cluster: how many cores one application may take."),

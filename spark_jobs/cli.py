@@ -253,7 +253,8 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
 def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
     """Make the tables of captured TABLEs anew from bronze, damaged or not; readers see the old ones until then.
 
-    A table whose log can't be read is moved aside first. `ops.progress` and `ops.accounting` are begun anew.
+    A table whose log can't be read is moved aside first. Tidemark's own books (`ops.progress`, `accounting`,
+    `kafka_offsets`, `kafka_gaps`) begin empty.
     """
     from spark_jobs import steps
 

@@ -7,10 +7,12 @@ import glob
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,8 +86,12 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     for name, value in options.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.sql.catalogImplementation", "hive" if catalog else "in-memory")
+    listening = signal.getsignal(signal.SIGINT)
     with _java_noise_aside():
         session: SparkSession = builder.getOrCreate()
+    # Spark takes Ctrl-C for itself, from those, too, who listen to it already.
+    if listening is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, listening)
     # PySpark prints each failed statement with its plan and values, beside the exception that its caller gets.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True

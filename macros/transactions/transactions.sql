@@ -80,7 +80,10 @@
     {%- set landed = [graph.tidemark.landed, 0] | max -%}
     {%- set logs = [] -%}
     {%- for one in feeds -%}{%- do logs.append(log_as_built(model_node(one.changes).unique_id)) -%}{%- endfor -%}
-    {%- do scope.state.update({'logs': local_md5(tojson(logs, sort_keys=true))}) -%}
+    {%- set options = source_options(source_name) -%}
+    {%- do scope.state.update({
+        'logs': local_md5(tojson([logs, options.given_up, options.transaction_topic], sort_keys=true))
+    }) -%}
     {%- if landed == scope.seen and scope.state.logs == known.get('logs')
         and load_relation(this) is not none and not should_full_refresh()
         and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
 
 _SHOWN = 3
+# What lacks more has a count in its END that is no number (`unknown_count` in macros/transactions).
+_UNREADABLE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +21,12 @@ class Cut:
     """The consistent cut of a source that holds something back.
 
     `blocking` are the first transactions, in their order, that are not known to be complete, each with what it lacks
-    by changes model (nothing: its END has not come, or its count can't be trusted); `transactions` and `changes` are
-    all that stands behind the cut.
+    by changes model (nothing: its END has not come, or its count can't be trusted; None: its BEGIN has not come);
+    `transactions` are those with changes that stand behind the cut, `changes` are theirs.
     """
 
     source: str
-    blocking: Mapping[str, Mapping[str, int]]
+    blocking: Mapping[str, Mapping[str, int] | None]
     transactions: int
     changes: int
 
@@ -34,7 +37,7 @@ class Cut:
         return (
             f"{self.source}: {self.changes} changes of {self.transactions} transactions are held back, so that no"
             f" table shows half of one (G7). Transaction {waits}. They come with a later run; where they never will,"
-            f" name the transaction in `vars: tidemark: sources: {self.source}: given_up`."
+            f" name the transaction in `vars: tidemark: sources: {self.source}: given_up`, as a text in quotes."
         )
 
 
@@ -44,15 +47,24 @@ def cuts(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[Cut]:
     found = []
     for source, model in sorted(models.items()):
         if (held := table_if_made(spark, model.location)) is not None:
-            count, changes = held.selectExpr("count(*)", "coalesce(sum(changes), 0)").collect()[0]
-            rows = held.where("is_blocking").orderBy("began_at_offset").limit(_SHOWN).collect()
+            count, with_changes, changes = held.selectExpr(
+                "count(*)", "count_if(changes > 0)", "coalesce(sum(changes), 0)"
+            ).collect()[0]
+            rows = held.where("is_blocking").orderBy(F.asc_nulls_last("began_at_offset")).limit(_SHOWN).collect()
             if count:
-                blocking = {row["transaction_id"]: row["lacking"] for row in rows}
-                found.append(Cut(source, blocking, count, changes))
+                blocking = {
+                    row["transaction_id"]: None if row["began_at_offset"] is None else row["lacking"] for row in rows
+                }
+                found.append(Cut(source, blocking, with_changes, changes))
     return found
 
 
-def _waits_for(lacking: Mapping[str, int]) -> str:
+def _waits_for(lacking: Mapping[str, int] | None) -> str:
+    if lacking is None:
+        return "waits for its BEGIN (see that `provide.transaction.metadata` is on, and its topic landed)"
     if not lacking:
         return "waits for its END, or for the landing after"
-    return "waits for " + ", ".join(f"{count} of {model}" for model, count in sorted(lacking.items()))
+    return "waits for " + ", ".join(
+        f"{count} of {model}" if count < _UNREADABLE else f"a count of {model} that can be read"
+        for model, count in sorted(lacking.items())
+    )

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     return Places.of(project)
 
 
-def declare_consistent(project: Path, *sources: str) -> None:
+def declare_consistent(project: Path, *sources: str, given_up: Sequence[str] = ()) -> None:
     declared = yaml.safe_load((project / "dbt_project.yml").read_text())
-    declared["vars"]["tidemark"]["sources"] = {name: {"consistent": True} for name in sources}
+    declared["vars"]["tidemark"]["sources"] = {
+        name: {"consistent": True, "given_up": list(given_up)} for name in sources
+    }
     (project / "dbt_project.yml").write_text(yaml.safe_dump(declared))
 
 
@@ -204,6 +207,17 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
     }
     assert landings[-1].shown["cut1"] <= shown
     assert str(10**6) not in shown
+
+    # Who gives it up sees what there is of it, as long as they do.
+    [history] = [
+        table.history
+        for table in captured_tables(places)
+        if table.history is not None and table.name == last["topic"].replace(".", "__")
+    ]
+    for given_up in ([str(10**6)], []):
+        declare_consistent(places.project, *SOURCES, given_up=given_up)
+        run_models(places, "--select", "cut1_transactions", history.name)
+        assert (str(10**6) in {row["transaction_id"] for row in rows_of(history.location)}) == bool(given_up)
 
 
 def test_a_damaged_list_of_transactions_is_made_anew(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_jobs import schedule, steps, upkeep
+from spark_jobs import bronze, schedule, steps, upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
 from spark_jobs.landing.kafka_offsets import Offsets, store
@@ -353,12 +354,12 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
 
 def test_a_run_that_is_interrupted_says_so(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+        threading.Timer(0.5, _thread.interrupt_main).start()  # while dbt runs
 
     summary = runs.home / "interrupted.json"
     task = Task(Places.of(runs.home / "project"), skips=True, summary=str(summary))
     assert run_once(task).skipped == ["land", "build", "check"]
-    monkeypatch.setattr(steps, "build", interrupt)
+    monkeypatch.setattr(bronze, "ensure", interrupt)
     monkeypatch.setattr(schedule, "lacks_catalog", lambda _: True)
     with pytest.raises(KeyboardInterrupt):
         run_once(task)
@@ -401,7 +402,8 @@ def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_r
 
     with process(runs, str(runs.home / "records"), "--every", "1s", "--summary", str(summary)) as every:
         until_it_says(every, "land …")
-        every.send_signal(signal.SIGTERM)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            every.send_signal(one)
         every.communicate(timeout=120)
     said = json.loads(summary.read_text())
     assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)

@@ -59,7 +59,14 @@ def evidence(**own: Any) -> Evidence:
         },
         "quarantine": [],
         "settings": [],
-        "cuts": [Cut("src", {"571": {"src__t_changes": 3}, "572": {}}, 4, 17)],
+        "cuts": [
+            Cut(
+                "src",
+                {"571": {"src__t_changes": 3}, "572": {}, "573": None, "574": {"src__t_changes": 2**63 - 9}},
+                4,
+                17,
+            )
+        ],
         "lags": [
             TopicLag("default", "src.public.t", 5, 61.5, "2026-11-21 08:00:00.5", is_gone=False),
             TopicLag("default", "src.public.u", 0, None, "2026-11-21 08:00:00", is_gone=True),
@@ -233,6 +240,8 @@ def test_a_cut_tells_what_it_waits_for() -> None:
     (told,) = [words for words in report(evidence())["warnings"] if "571" in words]
     assert told.startswith("src: 17 changes of 4 transactions are held back")
     assert "571 waits for 3 of src__t_changes; 572 waits for its END" in told
+    assert "573 waits for its BEGIN" in told
+    assert "574 waits for a count of src__t_changes that can be read." in told
 
 
 @pytest.mark.parametrize(
