@@ -192,6 +192,7 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
     place = image["source"]["lsn"] + 10**9
     image["source"] |= {"lsn": place, "txId": 10**6, "sequence": json.dumps([str(place), str(place)])}
     image["transaction"] |= {"id": f"{10**6}:{place}"}
+    image["after"] |= {"token": "half"}
     last |= {"offset": last["offset"] + 10**6, "value": json.dumps(value)}
     land(spark, places, "cut-half", json.dumps(last) + "\n", {"cut1"})
 
@@ -216,7 +217,7 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
     ]
     for given_up in ([str(10**6)], []):
         declare_consistent(places.project, *SOURCES, given_up=given_up)
-        run_models(places, "--select", "cut1_transactions", history.name)
+        run_models(places, "--select", "cut1_transactions", history.name, accounting=True)
         assert (str(10**6) in {row["transaction_id"] for row in rows_of(history.location)}) == bool(given_up)
 
 
