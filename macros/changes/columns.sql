@@ -172,7 +172,10 @@
 {%- endmacro %}
 
 
-{#- The names of the fields that `has_long_numbers` is true of, as JSON and a regular expression spell them: JSON can spell letters by their numbers. -#}
+{#-
+  The names of the fields that `has_long_numbers` is true of, as JSON and a regular expression spell them: JSON can spell
+  letters by their numbers.
+-#}
 {% macro long_numbers(columns) -%}
     {%- set names = [] -%}
     {%- for spec in columns if has_long_numbers(spec) -%}

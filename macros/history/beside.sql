@@ -40,7 +40,12 @@ neighbours as (
 
     select
         {{ own }}.*,
-        {{ 'if(' ~ is_left() ~ ', lead(place, 2) over by_place, lead(place) over by_place)' if hazards.leaves or hazards.moves else 'lead(place) over by_place' }} as next_place,
+        {%- if hazards.leaves or hazards.moves %}
+        -- what leaves behind an arrival can be the row from before, which no step has put in its place yet
+        if({{ is_left() }}, lead(place, 2) over by_place, lead(place) over by_place) as next_place,
+        {%- else %}
+        lead(place) over by_place as next_place,
+        {%- endif %}
         lag(place) over by_place is null as is_first
         {%- if hazards.truncates or closes %},
         ends.ends
