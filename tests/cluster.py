@@ -203,11 +203,8 @@ class Cluster:
 
 def documented(pattern: str, **places: str) -> list[str]:
     """The one command of docs/cluster.md that a pattern finds, as words, with its programs and places being ours."""
-    page = commands((PROJECT / "docs/cluster.md").read_text())
-    readme = (PROJECT / "README.md").read_text().partition("\n## On a cluster\n")[2].partition("\n## ")[0]
-    assert commands(readme), "no commands of README's"
-    assert set(commands(readme)) <= set(page), "README and docs/cluster.md have parted"
-    [line] = [one for one in page if re.search(pattern, one)]
+    page = (PROJECT / "docs/cluster.md").read_text()
+    [line] = [one for one in commands(page) if re.search(pattern, one)]
     told = shlex.split(line.partition(" > ")[0])
     words = [re.sub(r"^\.venv/bin", str(Path(sys.executable).parent), places.get(word, word)) for word in told]
     return [program(words[0]), *words[1:]] if words[0].startswith("create") else words

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from spark_jobs.cli import tidemark
+from tests.cluster import commands as shown
 from tests.servers import program
 
 PROJECT = Path(__file__).parents[2]
@@ -81,7 +82,14 @@ def test_every_example_runs_a_command_that_there_is() -> None:
 
 
 def test_the_page_on_kafka_shows_every_option_of_a_landing() -> None:
-    [shown] = re.findall(r"^```\n(tidemark land .*?)^```$", (PROJECT / "docs/kafka.md").read_text(), re.M | re.S)
+    [usage] = re.findall(r"^```\n(tidemark land .*?)^```$", (PROJECT / "docs/kafka.md").read_text(), re.M | re.S)
     options = {name for one in tidemark.commands["land"].params for name in one.opts if name.startswith("--")}
 
-    assert set(re.findall(r"--[a-z-]+", shown)) == options - {"--project-dir", "--log-format", "--target"}
+    assert set(re.findall(r"--[a-z-]+", usage)) == options - {"--project-dir", "--log-format", "--target"}
+
+
+def test_readme_shows_commands_of_the_page_on_clusters_whose_test_runs_them() -> None:
+    section = (PROJECT / "README.md").read_text().partition("\n## On a cluster\n")[2].partition("\n## ")[0]
+
+    assert shown(section)
+    assert set(shown(section)) <= set(shown((PROJECT / "docs/cluster.md").read_text()))
