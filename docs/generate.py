@@ -214,7 +214,7 @@ def configuration() -> str:
             for name, option in options.items()
         ]
         parts.append(_page(f"## {title}\n\n{where}", "| Option | Takes | Default | |", rows))
-    encodings = returned("macros/types/decode.sql", "declarable_encodings")
+    encodings = returned("macros/types/encodings.sql", "declarable_encodings")
     parts.append("\n".join(["## Encodings\n", f"{ENCODINGS}\n", *[f"- `{name}`" for name in encodings], ""]))
     places = [f"| `{name}` | {default} | {about} |" for name, (default, about) in PLACES.items()]
     parts.append(_page(f"## Places\n\n{PLACES_ARE}", "| Variable | Default | |", places))

@@ -38,6 +38,25 @@
 {%- endmacro %}
 
 
+{#- Expression: a record's value with these fields (name → type), whether or not a schema stands beside them. -#}
+{% macro read_told(fields) -%}
+    {%- set block = [] -%}
+    {%- for name, type in fields.items() -%}
+        {%- do block.append(quoted(name) ~ ': ' ~ type) -%}
+    {%- endfor -%}
+    {%- set block = block | join(', ') -%}
+    {{ read_json(record_text('value'), 'struct<`schema`: string, payload: struct<' ~ block ~ '>, ' ~ block ~ '>') }}
+{%- endmacro %}
+
+
+{#- Columns: the fields of `parsed`, which is such a value. -#}
+{% macro told_fields(fields) -%}
+    {%- for name in fields -%}
+        if(parsed.payload is null, parsed.{{ quoted(name) }}, parsed.payload.{{ quoted(name) }}) as {{ quoted(name) }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
 {#- Expression: the time that milliseconds since 1970 tell, as text, within the years 1 to 9999; 0 is no time (R10). -#}
 {% macro instant_of(milliseconds) -%}
     timestamp_millis(if(

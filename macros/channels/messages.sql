@@ -27,28 +27,21 @@
 {% macro messages_query(prefix, encoding, after) -%}
     {%- set specs = content_specs(encoding) -%}
     {%- set among = ['postgresql'] -%}
-    {%- set block -%}
-        op: string, ts_ms: string, source: {{ source_ddl(among)[:-1] }}, db: string>, transaction: struct<id: string>, message: string
-    {%- endset -%}
+    {%- set fields = {
+        'ts_ms': 'string', 'source': source_ddl(among)[:-1] ~ ', db: string>', 'transaction': 'struct<id: string>', 'message': 'string'
+    } -%}
 with
 
 events as (
 
     select
         * except (parsed),
-        if(
-            parsed.payload is null,
-            named_struct('ts_ms', parsed.ts_ms, 'source', parsed.source, 'transaction', parsed.transaction, 'message', parsed.message),
-            named_struct(
-                'ts_ms', parsed.payload.ts_ms, 'source', parsed.payload.source,
-                'transaction', parsed.payload.transaction, 'message', parsed.payload.message
-            )
-        ) as event,
+        {{ told_fields(fields) }},
         coalesce(contains(parsed.`schema`, '"bytes"'), false) as is_base64
     from (
         select
             source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, op, connector,
-            {{ read_json(record_text('value'), 'struct<`schema`: string, payload: struct<' ~ block ~ '>, ' ~ block ~ '>') }} as parsed
+            {{ read_told(fields) }} as parsed
         from {{ lakehouse_table('bronze', 'records') }}
         where {{ is_of_channel(['message'], prefix) }} and batch_id > {{ after }}
     ) as records
@@ -58,13 +51,10 @@ events as (
 told as (
 
     select
-        * except (event),
-        event.ts_ms,
-        event.source,
-        event.transaction,
+        *,
         cast(null as bigint) as snapshot_lsn,
-        from_json(event.message, 'prefix string').prefix as prefix,
-        {{ read_json('event.message', row_ddl(specs)) }} as fields
+        from_json(message, 'prefix string').prefix as prefix,
+        {{ read_json('message', row_ddl(specs)) }} as fields
     from events
 
 ),

@@ -19,19 +19,18 @@
 
 
 {% macro schema_versions_query(prefix) -%}
-    {%- set block -%}
-        source: {{ source_ddl(none)[:-1] }}, db: string, `schema`: string, `table`: string>, ts_ms: string,
-        `databaseName`: string, `schemaName`: string, ddl: string,
-        `tableChanges`: array<struct<`type`: string, id: string, `table`: struct<
-            `primaryKeyColumnNames`: array<string>, columns: array<struct<
-                name: string, `jdbcType`: string, `typeName`: string, `typeExpression`: string, `charsetName`: string,
-                length: string, scale: string, position: string, optional: boolean, `autoIncremented`: boolean,
-                generated: boolean, `defaultValueExpression`: string, `enumValues`: array<string>, comment: string
-            >>
+    {%- set table -%}
+        struct<`primaryKeyColumnNames`: array<string>, columns: array<struct<
+            name: string, `jdbcType`: string, `typeName`: string, `typeExpression`: string, `charsetName`: string,
+            length: string, scale: string, position: string, optional: boolean, `autoIncremented`: boolean,
+            generated: boolean, `defaultValueExpression`: string, `enumValues`: array<string>, comment: string
         >>>
     {%- endset -%}
-    {%- set ddl = modules.re.sub('\\s+', ' ', block) -%}
-    {%- set names = ['source', 'ts_ms', 'databaseName', 'schemaName', 'ddl', 'tableChanges'] -%}
+    {%- set fields = {
+        'source': source_ddl(none)[:-1] ~ ', db: string, `schema`: string, `table`: string>',
+        'ts_ms': 'string', 'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
+        'tableChanges': 'array<struct<`type`: string, id: string, `table`: ' ~ modules.re.sub('\\s+', ' ', table) ~ '>>'
+    } -%}
     {%- set in_order = 'partition by db, `schema`, `table` order by position asc nulls first, topic, `partition`, `offset`, number' -%}
 with
 
@@ -39,15 +38,13 @@ events as (
 
     select
         * except (parsed),
-        {%- for name in names %}
-        if(parsed.payload is null, parsed.{{ quoted(name) }}, parsed.payload.{{ quoted(name) }}) as {{ quoted(name) }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ told_fields(fields) }}
     from (
         select
             source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, connector,
             cast(null as string) as op,
             cast(null as bigint) as snapshot_lsn,
-            {{ read_json(record_text('value'), 'struct<payload: struct<' ~ ddl ~ '>, ' ~ ddl ~ '>') }} as parsed
+            {{ read_told(fields) }} as parsed
         from {{ lakehouse_table('bronze', 'records') }}
         where {{ is_of_channel(['schema_change'], prefix) }}
     ) as records

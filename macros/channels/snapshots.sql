@@ -44,11 +44,15 @@
     {%- set by_clock -%}
         at asc nulls first, case when `type` in ('STARTED', 'SKIPPED') then 0 when `type` in ('COMPLETED', 'ABORTED') then 2 else 1 end, topic, `partition`, `offset`
     {%- endset -%}
-    {%- set notice -%}
-        id: string, aggregate_type: string, `type`: string, additional_data: map<string, string>, timestamp: string
-    {%- endset -%}
+    {%- set notice = {
+        'id': 'string', 'aggregate_type': 'string', 'type': 'string', 'additional_data': 'map<string, string>',
+        'timestamp': 'string'
+    } -%}
     {%- set signal = 'id: string, `type`: string, data: string' -%}
-    {%- set row = 'after: map<string, string>, source: struct<ts_ms: string, ts_us: string, ts_ns: string>, ts_ms: string' -%}
+    {%- set row = {
+        'after': 'map<string, string>', 'source': 'struct<ts_ms: string, ts_us: string, ts_ns: string>', 'ts_ms': 'string'
+    } -%}
+    {%- set column = 'transform_keys(after, (name, value) -> lower(name))' -%}
     {%- set asked = 'struct<`data-collections`: array<string>, `additional-conditions`: string, `additional-condition`: string, `type`: string>' -%}
 with
 
@@ -56,9 +60,9 @@ notices as (
 
     select
         source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at,
-        if(parsed.payload is null, struct({{ fields_of_struct('parsed', notice) }}), parsed.payload) as notice
+        {{ told_fields(notice) }}
     from (
-        select *, {{ read_json(record_text('value'), 'struct<payload: struct<' ~ notice ~ '>, ' ~ notice ~ '>') }} as parsed
+        select *, {{ read_told(notice) }} as parsed
         from {{ lakehouse_table('bronze', 'records') }}
         where {{ is_of_channel(['notification'], prefix) }}
     ) as records
@@ -69,28 +73,28 @@ told_once as (
 
     select
         topic, `partition`, `offset`, batch_id, landed_at,
-        lower(regexp_replace(notice.aggregate_type, ' *Snapshot$', '')) as kind,
-        notice.id,
-        upper(notice.`type`) as `type`,
-        {{ instant_of('notice.timestamp') }} as at,
-        notice.additional_data['scanned_collection'] as scanned,
-        notice.additional_data['current_collection_in_progress'] as current,
-        notice.additional_data['status'] as status,
-        try_cast(notice.additional_data['total_rows_scanned'] as bigint) as rows_scanned,
+        lower(regexp_replace(aggregate_type, ' *Snapshot$', '')) as kind,
+        id,
+        upper(`type`) as `type`,
+        {{ instant_of('timestamp') }} as at,
+        additional_data['scanned_collection'] as scanned,
+        additional_data['current_collection_in_progress'] as current,
+        additional_data['status'] as status,
+        try_cast(additional_data['total_rows_scanned'] as bigint) as rows_scanned,
         array_compact(flatten(array(
-            coalesce(split(notice.additional_data['data_collections'], ' *, *'), cast(array() as array<string>)),
-            coalesce(split(notice.additional_data['data_collection'], ' *, *'), cast(array() as array<string>)),
-            array(notice.additional_data['scanned_collection'], notice.additional_data['current_collection_in_progress'])
+            coalesce(split(additional_data['data_collections'], ' *, *'), cast(array() as array<string>)),
+            coalesce(split(additional_data['data_collection'], ' *, *'), cast(array() as array<string>)),
+            array(additional_data['scanned_collection'], additional_data['current_collection_in_progress'])
         ))) as collections
     from (
         select
             *,
             {{ delivery_of(exact_json(
-                'struct(notice.id, notice.aggregate_type, notice.`type`, notice.timestamp, map_entries(notice.additional_data) as data)'
+                'struct(id, aggregate_type, `type`, timestamp, map_entries(additional_data) as data)'
             )) }} as delivery
         from notices
     ) as ranked
-    where delivery = 1 and notice.aggregate_type like '%Snapshot'
+    where delivery = 1 and aggregate_type like '%Snapshot'
 
 ),
 
@@ -163,16 +167,13 @@ signals as (
         where {{ is_of_channel(['signal'], prefix) }}
     ) as records
     union all
-    select batch_id, landed_at, {{ told_instant('source', 'ts_ms') }} as at, after['id'] as id, after['type'] as `type`, after['data'] as data, false
+    select
+        batch_id, landed_at, {{ told_instant('source', 'ts_ms') }} as at,
+        {{ column }}['id'] as id, {{ column }}['type'] as `type`, {{ column }}['data'] as data, false
     from (
-        select
-            batch_id,
-            landed_at,
-            if(parsed.payload is null, parsed.source, parsed.payload.source) as source,
-            if(parsed.payload is null, parsed.ts_ms, parsed.payload.ts_ms) as ts_ms,
-            transform_keys(if(parsed.payload is null, parsed.after, parsed.payload.after), (name, value) -> lower(name)) as after
+        select batch_id, landed_at, {{ told_fields(row) }}
         from (
-            select *, {{ read_json(record_text('value'), 'struct<payload: struct<' ~ row ~ '>, ' ~ row ~ '>') }} as parsed
+            select *, {{ read_told(row) }} as parsed
             from {{ lakehouse_table('bronze', 'records') }}
             where {{ asked_in }}
         ) as records
@@ -270,15 +271,6 @@ select
 from asks
 lateral view explode(if(coalesce(size(collections), 0) = 0, array(cast(null as string)), collections)) exploded as collection
 where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.id)
-{%- endmacro %}
-
-
-{#- Expression list: the fields of a struct that a type says, each under its name. -#}
-{% macro fields_of_struct(struct, ddl) -%}
-    {%- set named = modules.re.findall('(\\w+)`?:', ddl) -%}
-    {%- for name in named -%}
-        {{ struct }}.{{ quoted(name) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}
-    {%- endfor -%}
 {%- endmacro %}
 
 

@@ -145,6 +145,11 @@
       seen: the last landing before the run that was before this one
 -#}
 {% macro held_transactions(source_name, feeds, seen) -%}
+    {#- Numbers can be printed as texts. -#}
+    {%- set boundary = {
+        'status': 'string', 'id': 'string', 'ts_ms': 'string',
+        'data_collections': 'array<struct<data_collection: string, event_count: string>>'
+    } -%}
 with
 
 boundaries as (
@@ -154,23 +159,20 @@ boundaries as (
         batch_id,
         told.status,
         {{ (feeds | first).boundary if feeds else 'told.id' }} as transaction_id,
-        {{ time_of_boundary('told.ts_ms') }} as at,
+        {{ instant_of('told.ts_ms') }} as at,
         told.data_collections
     from (
         select
             `offset`,
             batch_id,
-            coalesce(parsed.payload, struct(parsed.status, parsed.id, parsed.ts_ms, parsed.data_collections)) as told
+            {{ told_fields(boundary) }}
         from (
-            select
-                `offset`,
-                batch_id,
-                from_json({{ record_text('value') }}, '{{ boundary_ddl() }}') as parsed
+            select `offset`, batch_id, {{ read_told(boundary) }} as parsed
             from {{ lakehouse_table('bronze', 'records') }}
             where {{ is_boundary(source_name, feeds) if feeds else 'false' }}
                 {{- ' and batch_id <= ' ~ graph.tidemark.landed if is_building() }}
         ) as records
-    ) as told_by_records
+    ) as told
 
 ),
 
@@ -289,16 +291,6 @@ where is_blocking or judged.began >= first_blocking.began
 {%- endmacro %}
 
 
-{#- The type of a BEGIN's or END's value, with an embedded schema or without; numbers can be printed as texts. -#}
-{% macro boundary_ddl() -%}
-    {%- set fields = (
-        'status: string, id: string, ts_ms: string,'
-        ~ ' data_collections: array<struct<data_collection: string, event_count: string>>'
-    ) -%}
-    struct<payload: struct<{{ fields }}>, {{ fields }}>
-{%- endmacro %}
-
-
 {#-
   Expression: the changes model of `one.data_collection`; NULL where no model has the table, or where the name could be
   that of several (tables of one schema and name in two databases).
@@ -322,16 +314,6 @@ where is_blocking or judged.began >= first_blocking.began
     {%- else -%}
         {{ by_name }}one.data_collection)
     {%- endif %}
-{%- endmacro %}
-
-
-{#- Expression: when a BEGIN or an END was written; NULL where it does not tell a time that a timestamp can be. -#}
-{% macro time_of_boundary(milliseconds) -%}
-    if(
-        try_cast({{ milliseconds }} as bigint) between 0 and 253402300799999,
-        timestamp_millis(try_cast({{ milliseconds }} as bigint)),
-        null
-    )
 {%- endmacro %}
 
 

@@ -365,10 +365,10 @@ def test_a_mode_that_changes_in_the_middle_of_a_topic_makes_no_version(built: Bu
 
 
 def test_decoding_knows_the_semantic_types_that_landing_knows() -> None:
-    decode = "macros/types/decode.sql"
-    known = {*returned(decode, "plain_encodings")}
+    encodings = "macros/types/encodings.sql"
+    known = {*returned(encodings, "plain_encodings")}
     for kind in ("number", "text", "moment", "date", "binary"):
-        known |= {*returned(decode, "readings", kind)}
+        known |= {*returned(encodings, "readings", kind)}
 
     assert {name for name in known if "." in name} == {*SEMANTIC_TYPES} - {UNSIGNED}
 

@@ -1,0 +1,163 @@
+{#-
+  Arrays, structs and maps: their plain text is JSON with a plain text for each element or field, and one that doesn't fit
+  keeps the whole from its type.
+-#}
+
+{% macro is_array(type) -%}
+    {{ return(type.startswith('array<')) }}
+{%- endmacro %}
+
+
+{% macro item_type(type) -%}
+    {{ return(type[6:-1] | trim) }}
+{%- endmacro %}
+
+
+{#-
+  JSON with a plain text for each element; elements that are plain as they stand are left, and so are whole numbers without
+  a schema, of which no array is a BOOLEAN's.
+
+  Args:
+      declared: how elements are encoded where their schema doesn't tell
+-#}
+{% macro plain_array(json, encoding, type, declared='') -%}
+    {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
+    {%- set item = 'cast(item as string)' -%}
+    {%- set is_left = not declared and (is_array(type) or is_integral(type) and not of_items) -%}
+    {%- set plain = item if is_left
+        else plain_of(item, "nullif(to_json(item), 'null')", of_items, {'type': type, 'encoding': declared}) -%}
+    {%- if plain == item -%}
+        {{ json }}
+    {%- else -%}
+        to_json(transform({{ read_json(json, 'array<variant>') }}, item -> coalesce({{ plain }}, {{ item }})))
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- An array of which one element doesn't fit is none. -#}
+{% macro decode_array(text, type) -%}
+    {%- set items = read_json(text, 'array<string>') -%}
+    if(
+        exists({{ items }}, item -> item is not null and {{ decode('item', type) }} is null),
+        null,
+        transform({{ items }}, item -> {{ decode('item', type) }})
+    )
+{%- endmacro %}
+
+
+{#- An hstore as JSON text or as a map of its own: in one order of its keys. -#}
+{% macro sorted_map(text) -%}
+    {%- set entries = 'map_entries(' ~ read_json(text, 'map<string,string>') ~ ')' -%}
+    coalesce(to_json(map_from_entries(array_sort({{ entries }}))), {{ text }})
+{%- endmacro %}
+
+
+{#- A struct or a map: types with parts that `decode` doesn't know are left to Spark's reader. -#}
+{% macro is_nested(type) -%}
+    {{ return(type.startswith(('struct<', 'map<string,')) and is_decodable(type)) }}
+{%- endmacro %}
+
+
+{#- Whether every part of a type is one that `decode` knows. -#}
+{% macro is_decodable(type) -%}
+    {%- if not type.startswith(('struct<', 'map<', 'array<')) -%}
+        {{ return(kind_of(type) is not none or type == 'boolean') }}
+    {%- endif -%}
+    {%- for field in fields_of_type(type) if not is_decodable(field.type) -%}
+        {{ return(false) }}
+    {%- endfor -%}
+    {{ return(true) }}
+{%- endmacro %}
+
+
+{#- The fields of a struct type as {name, type}; key and value of a map, and an array's element, without names. -#}
+{% macro fields_of_type(type) -%}
+    {%- set found = [] -%}
+    {%- set walk = namespace(depth=0, is_quoted=false, part='') -%}
+    {%- for letter in type[type.index('<') + 1:-1] ~ ',' -%}
+        {%- if letter == '`' -%}{%- set walk.is_quoted = not walk.is_quoted -%}{%- endif -%}
+        {%- if not walk.is_quoted -%}
+            {%- set walk.depth = walk.depth + {'<': 1, '(': 1, '>': -1, ')': -1}.get(letter, 0) -%}
+        {%- endif -%}
+        {%- if letter != ',' or walk.depth or walk.is_quoted -%}
+            {%- set walk.part = walk.part ~ letter -%}
+        {%- elif type.startswith('struct<') -%}
+            {%- set told = modules.re.findall('(?s)^(?:`((?:[^`]|``)*)`|([^:` ]+)) *:? *(.*)$', walk.part | trim)[0] -%}
+            {%- do found.append({'name': told[0].replace('``', '`') or told[1], 'type': told[2]}) -%}
+            {%- set walk.part = '' -%}
+        {%- else -%}
+            {%- do found.append({'name': none, 'type': walk.part | trim}) -%}
+            {%- set walk.part = '' -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{% macro plain_nested(json, type, plain=plain_untold) -%}
+    {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_members(type, plain)) }}
+{%- endmacro %}
+
+
+{#- Expression in `value`, a variant: the plain text of a struct or a map; `plain` is the macro for a field's own. -#}
+{% macro plain_members(type, plain) -%}
+    {%- set fields = fields_of_type(type) -%}
+    coalesce(
+        to_json(transform_values(try_variant_get(value, '$', 'map<string,variant>'), (field, value) ->
+            {%- if fields[0].name is none %}
+            {{ plain(fields[1].type) }}
+            {%- else %}
+            case field
+                {%- for one in fields %}
+                when {{ text_literal(one.name) }} then {{ plain(one.type) }}
+                {%- endfor %}
+                else cast(value as string)
+            end
+            {%- endif %}
+        )),
+        {{ held_back('cast(value as string)') }}
+    )
+{%- endmacro %}
+
+
+{#- Expression in `value`, a variant that no schema tells of: its plain text. -#}
+{% macro plain_untold(type) -%}
+    {%- set text = 'cast(value as string)' -%}
+    {%- if is_nested(type) -%}
+        {{ plain_members(type, plain_untold) }}
+    {%- else -%}
+        {{ never_lost(text, plain_of(text, none, '', {'type': type, 'encodings': ['']}), {'type': type}) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- The same of a value whose fields a schema describes. -#}
+{% macro plain_told(type) -%}
+    {%- if is_nested(type) -%}
+        {{ plain_members(type, plain_told) }}
+    {%- else -%}
+        {{ 'cast(value as string)' if type == 'binary' else plain_untold(type) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro decode_nested(text, type) -%}
+    {%- set fields = fields_of_type(type) -%}
+    {%- if fields[0].name is none -%}
+        {%- set held = 'transform_values(texts, (name, item) -> ' ~ decode('item', fields[1].type) ~ ')' -%}
+        {%- set lost = 'exists(map_keys(texts), name -> texts[name] is not null and held[name] is null)' -%}
+    {%- else -%}
+        {%- set parts, losses = [], [] -%}
+        {%- for one in fields -%}
+            {%- set item = 'texts[' ~ text_literal(one.name) ~ ']' -%}
+            {%- do parts.append(text_literal(one.name) ~ ', ' ~ decode(item, one.type)) -%}
+            {%- do losses.append(item ~ ' is not null and held.' ~ quoted(one.name) ~ ' is null') -%}
+        {%- endfor -%}
+        {%- set held = 'named_struct(' ~ parts | join(', ') ~ ')' -%}
+        {%- set lost = losses | join(' or ') -%}
+    {%- endif -%}
+    {{ bound(
+        'texts', read_json(text, 'map<string,string>'),
+        'if(texts is null, null, ' ~ bound('held', held, 'if(' ~ lost ~ ', null, held)') ~ ')'
+    ) }}
+{%- endmacro %}
