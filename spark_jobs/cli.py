@@ -449,13 +449,18 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
     from spark_jobs.query import as_json as to_json
     from spark_jobs.query import as_table, rows_of, show_tables
 
-    if (statement is None) == (file is None):
+    try:
+        told = (statement or "") if file is None else Path(file).read_text(encoding="utf-8")
+    except ValueError as error:
+        raise UsageError(f"--file {file}: it isn't text in UTF-8. Save it so.") from error
+    told = told.strip().rstrip(";").rstrip()
+    if not told or (statement is not None and file is not None):
         raise UsageError("tidemark sql takes one statement: as an argument, or in a file with --file.")
     run = steps.Run(Places.of(project_dir), "sql")
     spark = run.session()
     declared = declared_tables(run.places)
     show_tables(spark, run.places, declared.tables, declared.beside)
-    rows = rows_of(spark, (statement or Path(str(file)).read_text()).strip().rstrip(";"))
+    rows = rows_of(spark, told)
     if as_json:
         for row in rows:
             click.echo(to_json(row))

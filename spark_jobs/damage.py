@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from spark_jobs.bronze import BOOKS, GONE, TABLES, remedy
-from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.declarations import CapturedTable, Declared, Model, declared_tables
 from spark_jobs.delta import files_at, is_of_log, is_table
 from spark_jobs.engine import ENGINE_ERRORS
-from spark_jobs.errors import Fault
+from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
 from spark_jobs.names import table_at
 from spark_jobs.places import LAYERS, Places
@@ -30,13 +30,17 @@ _IN_THE_WAY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A table that can't be read; `has_log` says whether its Delta log can."""
+    """A table that can't be read; `has_log` says whether its Delta log can.
+
+    `name` is its folder's, which can be an alias; `rebuilt_as` what `rebuild` knows the table as, where that is known.
+    """
 
     layer: str
     name: str
     location: str
     what: str
     has_log: bool
+    rebuilt_as: str = ""
 
     @property
     def told(self) -> str:
@@ -47,7 +51,7 @@ class Damage:
     def _remedy(self) -> str:
         if self.layer == "bronze":
             return remedy(self.location)
-        name = f"ops.{self.name}" if self.layer == "ops" and self.name in BOOKS else _subject(self.name)
+        name = f"ops.{self.name}" if self.layer == "ops" and self.name in BOOKS else self.rebuilt_as or self.name
         return f"It can be made anew: `tidemark rebuild {name}`."
 
 
@@ -121,7 +125,13 @@ def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault |
         found = damages(spark, places, *said)
     except ENGINE_ERRORS:
         return None
-    return Fault(" ".join(damage.told for damage in found)) if found else None
+    if not found:
+        return None
+    try:
+        subjects = {at: subject for at, (subject, _) in models_by_place(declared_tables(places)).items()}
+    except UsageError:
+        subjects = {}
+    return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).told for one in found))
 
 
 def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) -> None:
@@ -154,16 +164,19 @@ def models_of(table: CapturedTable) -> Iterator[Model]:
     yield from (one for one in (table.changes, table.history, table.current, table.accounting) if one is not None)
 
 
+def models_by_place(declared: Declared) -> dict[str, tuple[str, Model]]:
+    """The location of each table that models build of records → what `rebuild` is asked for it by, and its model."""
+    found = {model.location: (table.name, model) for table in declared.tables for model in models_of(table)}
+    alone = [one.model for one in declared.beside] + [one.transactions for one in declared.tables if one.transactions]
+    return found | {model.location: (model.name, model) for model in alone}
+
+
 def _tables(places: Places) -> Sequence[tuple[str, str]]:
     files = Files.of(places)
     found = [("bronze", name) for name in TABLES]
     for layer in LAYERS[1:]:
         found += [(layer, name) for name in files.folders(places.schema(layer)) if not name.startswith("_")]
     return found
-
-
-def _subject(name: str) -> str:
-    return re.sub("_(changes|history|current|accounting)$", "", name)
 
 
 def _first_line(text: str) -> str:

@@ -27,9 +27,10 @@ class CapturedTable:
     """One captured table: what it is in the source, and the models that dbt builds for it.
 
     `columns` are dicts of `name`, `type`, `field`, `sensitive` and `encoding`, as `macros/changes` reads them;
-    `column_names` maps gold's own columns that have another name here. `current`, `history` and `accounting` (a view)
-    are None for a table without a key (R18) or whose models were removed, `transactions` where its source is not
-    declared `consistent` (G7). `silent_after_minutes` and `transaction_topic` are what its source declares, or None.
+    `column_names` maps gold's own columns that have another name here; `names_of_own` are such names in any history of
+    the table. `current`, `history` and `accounting` (a view) are None for a table without a key (R18) or whose models
+    were removed, `transactions` where its source is not declared `consistent` (G7). `silent_after_minutes` and
+    `transaction_topic` are what its source declares, or None.
     """
 
     name: str
@@ -46,6 +47,7 @@ class CapturedTable:
     transactions: Model | None
     silent_after_minutes: float | None = None
     transaction_topic: str | None = None
+    names_of_own: frozenset[str] = frozenset()
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -165,6 +167,11 @@ def declared_tables(places: Places) -> Declared:
                 transactions=_model(places, transactions) if transactions else None,
                 silent_after_minutes=declared.get("silent_after_minutes"),
                 transaction_topic=declared.get("transaction_topic"),
+                names_of_own=frozenset(
+                    name
+                    for one in all_built_from("changes", node.name)
+                    for name in (meta[one.unique_id].get("column_names") or {}).values()
+                ),
             )
         )
     beside = [

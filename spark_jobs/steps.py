@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.bronze import BOOKS
-from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_of, set_aside
+from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, set_aside
 from spark_jobs.engine import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
@@ -247,11 +247,9 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     from spark_jobs.declarations import declared_tables
 
     declared = declared_tables(run.places)
-    models = {model.name: model for table in declared.tables for model in models_of(table)}
-    models |= {one.model.name: one.model for one in declared.beside}
-    models |= {table.transactions.name: table.transactions for table in declared.tables if table.transactions}
+    models = {at: model for at, (_, model) in models_by_place(declared).items()}
     books = {f"ops.{name}" for name in BOOKS}
-    known = {name: [model] for name, model in models.items()}
+    known = {model.name: [model] for model in models.values()}
     for table in declared.tables:
         known |= {name: [*models_of(table)] for name in (table.name, *(model.name for model in models_of(table)))}
     for name in names:
@@ -263,12 +261,14 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     if lost := [damage for damage in found if damage.layer == "bronze"]:
         raise Fault(" ".join(damage.told for damage in lost))
     unreadable = [
-        damage
+        (damage, model)
         for damage in found
-        if f"{damage.layer}.{damage.name}" in names or (damage.name in chosen and not damage.has_log)
+        for model in [models.get(damage.location)]
+        if f"{damage.layer}.{damage.name}" in names
+        or (model is not None and model.name in chosen and not damage.has_log)
     ]
-    forget_progress(spark, run.places, [damage.name for damage in unreadable if damage.name in models])
-    aside = [set_aside(spark, run.places, run.run_id, one, models.get(one.name)) for one in unreadable]
+    forget_progress(spark, run.places, [model.name for _, model in unreadable if model is not None])
+    aside = [set_aside(spark, run.places, run.run_id, damage, model) for damage, model in unreadable]
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
     return aside

@@ -20,7 +20,7 @@
     {%- set asked_by = {} -%}
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources -%}
         {%- set source = source_of(node) -%}
-        {%- if source -%}
+        {%- if source and source.feed -%}
             {%- if not source.documents -%}{%- do fields.update({source.feed: []}) -%}{%- endif -%}
             {%- set known = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
             {%- set after = known.get('batch_id', -1) -%}
@@ -56,7 +56,7 @@
     {%- set declared = (node.config.meta or {}).get('tidemark') or {} -%}
     {%- for source in graph.sources.values() if source.source_name ~ '.' ~ source.name == declared.get('source') -%}
         {{ return({
-            'name': source.source_name, 'feed': feed_of(source.source_name, source.name), 'documents': declared.documents
+            'name': source.source_name, 'feed': declared_feed(source), 'documents': declared.documents
         }) }}
     {%- endfor -%}
     {{ return(none) }}

@@ -7,7 +7,7 @@
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, 'silver') -%}
+        {%- do leave_as_is(target, decision) -%}
         {%- if not flags.EMPTY -%}{%- do graph.tidemark.untouched.update({model.unique_id: true}) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_log(
@@ -96,7 +96,7 @@
 {% macro settle(target, decision, account) -%}
     {%- set is_part = decision.case == 'some' -%}
     {%- set has_placeless = decision.has_placeless or account.hazards.placeless -%}
-    {%- set is_doubtful = account.is_doubtful or (decision.borders and not is_part) -%}
+    {%- set is_doubtful = account.is_doubtful or (decision.borders and (not is_part or account.begins)) -%}
     {%- if is_doubtful and is_part and not decision.borders -%}
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
         {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
@@ -152,8 +152,8 @@
 
 {#-
   Write what of a staged batch the log lacks or holds otherwise. Where the whole batch stands behind the log, as it mostly
-  does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4). A
-  log that is ahead of what was written down of it may hold the batch already (G4).
+  does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or tells
+  more than an earlier one did (`lowest`). A log that is ahead of what was written down of it may hold the batch already (G4).
 
   Args:
       id: the column that names a row
@@ -163,6 +163,11 @@
 -#}
 {% macro write_new(staged, target, decision, id='change_id', bounds=none) -%}
     {%- set bounds = bounds or run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
+    {%- set lowest = connectors(decision.connectors) | selectattr('lowest', 'defined') | map(attribute='lowest') | list
+        if decision.get('connectors') else [] -%}
+    {%- if lowest and bounds[1] -%}
+        {%- set bounds = [bounds[0], run_query('select min(' ~ lowest[0] ~ ') from ' ~ staged)[0][0], bounds[2]] -%}
+    {%- endif -%}
     {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
     {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max and not decision.is_ahead -%}
@@ -242,19 +247,22 @@
   Args:
       tops: the last place of each partition before that part
 
-  Returns: {hazards, tops, is_doubtful, late, bounds}
+  Returns: {hazards, tops, begins, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
       tops: [label, topic, partition, offset, log_number, position, server, time in µs, S, streamed position, streamed time]
           of each partition: the highest offset and, of the last log, the highest position, the server of the highest that
           tells one, the latest time, the highest place of a snapshot read (S in R4), and of streamed changes alone the
           highest position and the latest time
+      begins: whether it has a partition's first changes
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
 -#}
 {% macro account_of_log(relation, tops) -%}
     {%- set rows = run_query(log_account(relation, tops)) -%}
-    {%- set account = namespace(hazards=both_hazards({}, {}), tops=[], is_doubtful=false, late=[], bounds=[0, none, 0]) -%}
+    {%- set account = namespace(
+        hazards=both_hazards({}, {}), tops=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
+    ) -%}
     {%- set known = {} -%}
     {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
     {%- for row in rows -%}
@@ -272,6 +280,7 @@
             row['streamed_position'], none if row['streamed_time'] is none else row['streamed_time'] | int
         ]) -%}
         {%- set top = known.get(place | string) -%}
+        {%- set account.begins = account.begins or not top -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
         {%- if top and (row['lowest_offset'] | int <= top[3] or row['lowest_log'] | int < top[4]) -%}
             {%- do account.late.append(place + [row['lowest_offset'] | int, top[4]]) -%}
@@ -281,8 +290,8 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return({
-        'hazards': account.hazards, 'tops': account.tops, 'is_doubtful': account.is_doubtful, 'late': account.late,
-        'bounds': account.bounds
+        'hazards': account.hazards, 'tops': account.tops, 'begins': account.begins, 'is_doubtful': account.is_doubtful,
+        'late': account.late, 'bounds': account.bounds
     }) }}
 {%- endmacro %}
 

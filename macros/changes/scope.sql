@@ -2,10 +2,28 @@
 {% macro feed_of(source_name, table) -%}
     {%- if execute -%}
         {%- for node in graph.sources.values() if node.source_name == source_name and node.name == table -%}
-            {{ return(node.meta.get('feed') or node.config.get('meta', {}).get('feed')) }}
+            {{ return(declared_feed(node) or no_feed(source_name, table, 'no feed')) }}
         {%- endfor -%}
     {%- endif -%}
     {{ return('') }}
+{%- endmacro %}
+
+
+{#- The feed that a node of dbt's graph, a source's table, says in its meta; nothing where it says none. -#}
+{% macro declared_feed(node) -%}
+    {{ return(node.meta.get('feed') or node.config.get('meta', {}).get('feed')) }}
+{%- endmacro %}
+
+
+{#- Stop where a source's table names no records in bronze: its log would be empty. -#}
+{% macro no_feed(source_name, table, what, instead='') -%}
+    {%- set known = run_query('select distinct feed from ' ~ lakehouse_table('bronze', 'shapes')).columns[0].values() -%}
+    {{ exceptions.raise_compiler_error(
+        model.name ~ ': the table ' ~ source_name ~ '.' ~ table ~ ' of the dbt sources has ' ~ what ~ ' in its `meta`: its records in'
+        ~ ' bronze are found by it. Write `config: {meta: {feed: '
+        ~ (nearest_name(source_name ~ '__' ~ table, known) or '…') ~ '}}`, or another that the column `feed` of bronze.shapes has'
+        ~ instead ~ '.'
+    ) }}
 {%- endmacro %}
 
 
@@ -31,7 +49,7 @@
     {#- `identity` is of which making the ids of changes are: a log with others is made anew. -#}
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'identity': 3
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'identity': 4
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}
@@ -66,6 +84,12 @@
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
     {%- set found = landed_news(captured.feed, scope.after, captured.connector) -%}
+    {%- if found[0] is none and known.get('subject') not in [none, captured.feed] and not should_full_refresh() -%}
+        {%- do no_feed(
+            model.sources[0][0], model.sources[0][1], "the feed '" ~ captured.feed ~ "', of which nothing has landed,",
+            '; the log is of ' ~ known.subject ~ ', and `--full-refresh` makes it empty'
+        ) -%}
+    {%- endif -%}
     {%- if found[0] is none and scope.case != 'full' and not scope.added -%}
         {{ return(dict(scope, case='nothing')) }}
     {%- endif -%}

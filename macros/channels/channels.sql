@@ -94,9 +94,9 @@
     {%- set id = config.require('unique_key') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, config.get('schema')) -%}
+        {%- do leave_as_is(target, decision) -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_as(target, compiled_code, config.get('schema')) -%}
+        {%- do create_as(target, compiled_code, decision.layer) -%}
         {%- do say('built', decision) -%}
     {%- else -%}
         {%- set staged = stage(compiled_code) -%}

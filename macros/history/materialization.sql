@@ -48,7 +48,7 @@
         if told and not (account and account.is_whole) else {} -%}
     {%- if is_in_order -%}{%- do graph.tidemark.open.update({target | string: decision.open}) -%}{%- endif -%}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, layer, open) -%}
+        {%- do leave_as_is(target, decision, open) -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_as(
             target, built, layer, open, decision.state.columns | map('first') | list,

@@ -7,6 +7,19 @@
 {%- endmacro %}
 
 
+{#- The names that gold's own columns have, and have in any history of a changes model, as `folded` gives them. -#}
+{% macro names_of_own(changes) -%}
+    {%- set names = own_columns() -%}
+    {%- for node in (graph.nodes.values() if execute else []) -%}
+        {%- set declared = (node.config.meta or {}).get('tidemark') or {} -%}
+        {%- for name in (declared.column_names.values() if declared.get('changes') == changes else []) -%}
+            {%- do names.append(folded(name)) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro %}
+
+
 {#- The name that one of gold's own columns has in a table, quoted. -#}
 {% macro own(name, column_names={}) -%}
     {{ quoted(column_names.get(name, name)) }}
@@ -45,9 +58,27 @@
 {%- endmacro %}
 
 
+{#- Stop where one of gold's own columns has the name of another column. -#}
+{% macro only_names_apart(columns, column_names) -%}
+    {%- set taken = [] -%}
+    {%- for spec in columns -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
+    {%- for own_column in own_columns() -%}
+        {%- set name = column_names.get(own_column, own_column) -%}
+        {%- if folded(name) in taken -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ": Tidemark's own column " ~ own_column ~ " would be named '" ~ name ~ "', as another column is. Say"
+                ~ " column_names={'" ~ own_column ~ "': …}, with a name that no column has."
+            ) }}
+        {%- endif -%}
+        {%- do taken.append(folded(name)) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
 {#- Expression list: the columns of gold's rows. -#}
 {% macro version_columns(table, column_names) -%}
     {%- do only_known_options('column_names', column_names, own_columns()) -%}
+    {%- do only_names_apart(table.columns, column_names) -%}
         {%- for spec in table.columns %}
         {%- if spec.name in table.key %}
         key.{{ quoted(spec.name) }} as {{ quoted(spec.name) }},

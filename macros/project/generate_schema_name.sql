@@ -11,3 +11,15 @@
 {% macro layer_schema(layer) -%}
     {{ return(layer if layer == 'bronze' or target.schema == 'default' else target.schema ~ '_' ~ layer) }}
 {%- endmacro %}
+
+
+{#- Stop where a model has another schema than its layer's: its table's folder is the layer's, and is looked for in the schema's. -#}
+{% macro only_in_layer(layer) -%}
+    {%- if execute and model.resource_type == 'model' and model.schema != layer_schema(layer) -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": its schema is '" ~ model.schema ~ "', and tables of its kind are in '" ~ layer_schema(layer)
+            ~ "', where checks and readers look for them. Put it under models/" ~ layer ~ ' and leave `schema` out: `alias` gives'
+            ~ ' its table another name. A `generate_schema_name` of your own has to give ' ~ layer_schema(layer) ~ '.'
+        ) }}
+    {%- endif -%}
+{%- endmacro %}

@@ -32,7 +32,7 @@
                 'takes': 'names', 'default': [],
                 'about': 'Fields of the source block that the log has, too, as texts in its column `source_fields`: what'
                     ~ ' a connector tells of a change that no rule reads, such as Oracle\'s `user_name`, MySQL\'s `thread`.'
-                    ~ ' `topic`, `partition` and `offset` lead there from a version. Not `query`, which can hold what'
+                    ~ ' `topic`, `partition` and `offset` lead there from a version. Not `query` or `redo_sql`, which can hold what'
                     ~ ' columns hide.',
             },
             'sorted_records': {

@@ -12,9 +12,10 @@
       progress: what `progress_of` gave
       subject: what it is a table of, where its name can change without its declaration
 
-  Returns: {case, after, added, state}; `state` is what the next run compares with.
+  Returns: {case, after, added, layer, state}; `state` is what the next run compares with.
 -#}
 {% macro build_scope(layer, declared, columns, progress, subject=none) -%}
+    {%- do only_in_layer(layer) -%}
     {%- set shape = [] -%}
     {%- for spec in columns -%}{%- do shape.append([spec.name, spec.type, spec.field]) -%}{%- endfor -%}
     {%- set state = {
@@ -22,18 +23,19 @@
     } -%}
     {%- set known = progress.get(model.unique_id) -%}
     {%- set kept = known.columns | length if known else 0 -%}
+    {%- set anew = {'case': 'full', 'after': -1, 'added': [], 'layer': layer, 'state': state} -%}
     {%- if flags.EMPTY -%}
-        {{ return({'case': 'nothing', 'after': -1, 'added': [], 'state': state}) }}
+        {{ return(dict(anew, case='nothing')) }}
     {%- elif not is_building() or should_full_refresh() or not known or known.declared != state.declared
         or shape[:kept] != known.columns or known.get('subject', subject) != subject
         or known.get('identifier', model.alias) != model.alias -%}
-        {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
+        {{ return(anew) }}
     {%- endif -%}
     {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}
     {%- if were_added_otherwise(shape[kept:]) -%}
-        {{ return({'case': 'full', 'after': -1, 'added': [], 'state': state}) }}
+        {{ return(anew) }}
     {%- endif -%}
-    {{ return({'case': 'increment', 'after': known.batch_id, 'added': shape[kept:], 'state': state}) }}
+    {{ return(dict(anew, case='increment', after=known.batch_id, added=shape[kept:])) }}
 {%- endmacro %}
 
 

@@ -9,6 +9,11 @@
                 '--defer was asked for, and a history goes on from its own log: an environment begins with a build of everything'
                 ~ ' (docs/cluster.md). Leave --defer out.'
             ) }}
+        {%- elif invocation_args_dict.get('sample') -%}
+            {{ exceptions.raise_compiler_error(
+                '--sample was asked for, and a log holds every record: the next run would take what is made of a part for whole.'
+                ~ ' Leave --sample out, and DBT_SAMPLE unset; --empty makes tables without rows.'
+            ) }}
         {%- endif -%}
         {%- do make_schemas() -%}
         {%- do keep_settings() -%}

@@ -143,11 +143,13 @@
   What a model does where there is nothing to read: nothing. Under dbt's `--empty` its query is run all the same, and a
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
-{% macro leave_as_is(target, layer, partitioned_by=none) -%}
+{% macro leave_as_is(target, decision, partitioned_by=none) -%}
     {%- if flags.EMPTY and load_relation(this) is none and progress_of([model.unique_id]) -%}
-        {%- do register(layer) -%}
+        {%- do register(decision.layer) -%}
     {%- elif flags.EMPTY and load_relation(this) is none -%}
-        {%- do create_as(target, compiled_code, layer, partitioned_by) -%}
+        {%- do create_as(
+            target, compiled_code, decision.layer, partitioned_by, decision.state.columns | map('first') | list
+        ) -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}
     {%- endif -%}
@@ -161,9 +163,11 @@
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, config.get('schema')) -%}
+        {%- do leave_as_is(target, decision) -%}
     {%- else -%}
-        {%- do create_as(target, compiled_code, config.get('schema')) -%}
+        {%- do create_as(
+            target, compiled_code, decision.layer, columns=decision.state.columns | map('first') | list
+        ) -%}
         {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}

@@ -72,8 +72,11 @@
   Stops where the records can't make a cut.
 -#}
 {% macro transactions_scope(source_name, feeds) -%}
+    {%- do only_in_layer('ops') -%}
     {%- set known = progress_of([model.unique_id]).get(model.unique_id, {}) if is_building() else {} -%}
-    {%- set scope = {'case': 'nothing', 'seen': known.get('batch_id', -1), 'batch_id': none, 'state': {'columns': []}} -%}
+    {%- set scope = {
+        'case': 'nothing', 'seen': known.get('batch_id', -1), 'batch_id': none, 'layer': 'ops', 'state': {'columns': []}
+    } -%}
     {%- if not is_building() or not feeds -%}
         {{ return(dict(scope, case='nothing' if flags.EMPTY else 'full')) }}
     {%- endif -%}

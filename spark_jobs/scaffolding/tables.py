@@ -201,7 +201,7 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
 def as_declared(table: SeenTable, declared: CapturedTable) -> SeenTable:
     """A table with the names that its models have, and that a build gives columns which no model declares."""
     names = {column["field"]: column["name"] for column in declared.columns}
-    taken = {*OWN_COLUMNS, *map(folded, names.values())}
+    taken = {*OWN_COLUMNS, *map(folded, [*declared.names_of_own, *names.values()])}
     for column in table.columns:
         if column.field not in names:
             # No record names the whole of a document: scaffolding does.

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, steps
 from spark_jobs.cli import main
-from spark_jobs.damage import blamed, damages, forget_progress, set_aside
+from spark_jobs.damage import blamed, damages, explained, forget_progress, set_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.delta import is_table
 from spark_jobs.errors import Fault, TidemarkError, UsageError
@@ -27,7 +27,8 @@ from tests.source import Column, Source, Table
 NAME = "harm__public__orders"
 # Beyond what the catalog's files need.
 LARGEST = 12_000_000
-MODELS = [f"silver/{NAME}_changes", f"gold/{NAME}_history", f"silver/{NAME}_current"]
+ALIAS = "orders_versions"
+MODELS = [f"silver/{NAME}_changes", f"gold/{ALIAS}", f"silver/{NAME}_current"]
 
 
 class Harmed:
@@ -69,6 +70,8 @@ def origin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Har
     forget_tables(spark)
     made = Harmed(spark, tmp_path_factory.mktemp("harm"))
     land(spark, made.places, "first", lines(0, 6), {"harm"})
+    history = made.places.project / f"models/gold/history/{NAME}_history.sql"
+    history.write_text(f"{{{{ config(alias='{ALIAS}') }}}}{history.read_text()}")
     run_models(made.places, accounting=True)
     land(spark, made.places, "second", lines(6, 3), {"harm"})
     run_models(made.places, accounting=True)
@@ -125,7 +128,7 @@ def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: H
     [damage] = damages(harmed.spark, harmed.places)
 
     # What a rebuild does before it builds.
-    forget_progress(harmed.spark, harmed.places, [damage.name])
+    forget_progress(harmed.spark, harmed.places, [damage.name.replace(ALIAS, f"{NAME}_history")])
     set_aside(harmed.spark, harmed.places, harmed.run.run_id, damage, None)
     run_models(harmed.places, accounting=True)
 
@@ -149,12 +152,15 @@ def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command
 
 
 def test_of_several_errors_each_tells_of_its_own_table(harmed: Harmed) -> None:
-    torn, locked = (f"{harmed.places.lakehouse}/{table}/part-0.parquet" for table in MODELS[:2])
+    locked, torn = (f"{harmed.places.lakehouse}/{table}/part-0.parquet" for table in MODELS[:2])
     said = [f"{torn} is not a Parquet file", f"java.io.FileNotFoundException: {locked} (Permission denied)"]
 
     found = damages(harmed.spark, harmed.places, *said)
+    fault = explained(harmed.spark, harmed.places, *said)
 
-    assert [(f"{one.layer}/{one.name}", one.what) for one in found] == [(MODELS[0], said[0])]
+    assert [(f"{one.layer}/{one.name}", one.what) for one in found] == [(MODELS[1], said[0])]
+    assert f"gold.{ALIAS} is damaged" in str(fault)
+    assert str(fault).endswith(f"`tidemark rebuild {NAME}`."), "no folder, but what rebuild knows"
 
 
 @pytest.mark.parametrize(

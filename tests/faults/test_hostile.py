@@ -42,7 +42,10 @@ NAMES = [
 KEY = ("ref('x')", "{% endraw %}{{ 7 * 7 }}{% raw %}", 'quo"te`tick\\')
 # Of each group Spark takes the names for one, whatever its letters are told apart by elsewhere.
 ALIKE = ["id", "ID", "ı d", "i d", "s", "ſ", "K", "\u212a", "σ", "ς", "Valid_To", "valid_to"]
-LATE = ["position", "valid_to", "# late", "", "Ref('x')", "late\x1b[2J{{ 7 * 7 }}${env:HOME}`", "${java.io.tmpdir}"]
+LATE = [
+    "position", "valid_to", "# late", "", "Ref('x')", "late\x1b[2J{{ 7 * 7 }}${env:HOME}`", "${java.io.tmpdir}",
+    "tidemark_position",  # as gold's own column is named, since the table has a POSITION
+]  # fmt: skip
 TABLE = "{{ 7 * 7 }}'; drop table x; --/../../x\n\x1b[2J\u202e<b>"
 LONG_TABLE = "t" * 10_000
 CONNECTOR = "{{ 7 * 7 }}\n- evil: <script>"

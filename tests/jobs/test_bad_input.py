@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
 from spark_jobs.cli import main
@@ -247,6 +250,9 @@ def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.Captu
         (["land", "--wiat", "1", "x"], "No such option '--wiat'. Did you mean '--wait'?"),
         (["land"], "land takes FILES, or --kafka HOST:PORT --topics 'REGEX'"),
         (["build", "--slect", "x"], "dbt build: No such option '--slect'"),
+        (["sql", " ;"], "tidemark sql takes one statement"),
+        (["sql", "--file", os.devnull], "tidemark sql takes one statement"),
+        (["sql", "select 1", "--file", os.devnull], "tidemark sql takes one statement"),
     ],
 )
 def test_what_is_misspelled_is_named(tidemark: CommandLine, arguments: list[str], says: str) -> None:
@@ -259,6 +265,13 @@ def test_what_is_misspelled_is_named(tidemark: CommandLine, arguments: list[str]
 
 def test_a_statement_that_can_not_be_run(tidemark: CommandLine, landed: int) -> None:
     is_one_sentence(tidemark("sql", "select nothing from records"), 2, "The statement can't be run", "`nothing`")
+
+
+def test_a_statement_in_a_file_that_is_no_text(tidemark: CommandLine) -> None:
+    file = tidemark.home / "latin.sql"
+    file.write_bytes("select 'ü'".encode("latin-1"))
+
+    is_one_sentence(tidemark("sql", "--file", str(file)), 2, f"--file {file}: it isn't text in UTF-8")
 
 
 def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
@@ -302,6 +315,67 @@ def test_a_source_that_no_model_has(tidemark: CommandLine, landed: int) -> None:
         settings.write_text(usual)
         model.unlink()
         source.unlink()
+
+
+SOURCES = """
+sources:
+  - name: bad
+    schema: bronze
+    tables:
+      - {name: people, identifier: records, config: {meta: {feed: FEED}}}
+      - {name: lost, identifier: records, config: {meta: {fed: FEED}}}
+"""
+PEOPLE = "{{ changes('bad', 'people', key=['id'], columns={'id': 'int', 'email': 'string'}) }}"
+REFUSED = {
+    "bronze/bad.yml": SOURCES,
+    "silver/changes/people_changes.sql": PEOPLE,
+    "silver/changes/lost_changes.sql": PEOPLE.replace("people", "lost"),
+    "silver/changes/own_changes.sql": "{{ config(schema='own') }}" + PEOPLE,
+    "events.sql": "{{ config(materialized='remade') }}{{ outbox(['outbox.event.x']) }}",
+    "gold/history/people_history.sql": "{{ history('people_changes', column_names={'valid_from': 'Email'}) }}",
+}
+
+
+@pytest.fixture
+def refused(tidemark: CommandLine, landed: int, spark: SparkSession) -> Iterator[Path]:
+    """A project with models that a build refuses, and a log that it doesn't; where the sources are declared."""
+    shapes = spark.table(f"delta.`{tidemark.lakehouse}/bronze/shapes`").where("`table` = 'people'")
+    [feed] = {row["feed"] for row in shapes.collect()}
+    models = {tidemark.project / "models" / name: text for name, text in REFUSED.items()}
+    for file, text in models.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("FEED", feed))
+    yield tidemark.project / "models/bronze/bad.yml"
+    for file in models:
+        file.unlink()
+
+
+def test_what_a_build_would_lose_is_refused_in_words(
+    tidemark: CommandLine, refused: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = re.findall("feed: (bad_[a-z0-9_]*)", refused.read_text())[0]
+    said = tidemark("build")
+    words = " ".join(said.out.split())
+
+    assert said.status == 2
+    assert "own_changes: its schema is 'own', and tables of its kind are in 'silver'" in words
+    assert "events: its schema is 'default', and tables of its kind are in 'silver'" in words
+    assert "table bad.lost of the dbt sources has no feed in its `meta`" in words
+    assert "Write `config: {meta: {feed: bad__app__public__" in words
+    assert "people_history: Tidemark's own column valid_from would be named 'Email', as another column is" in words
+    log = f"{tidemark.lakehouse}/silver/people_changes"
+    assert DeltaTable(log).to_pyarrow_table().num_rows == 4
+
+    refused.write_text(refused.read_text().replace(f"{{feed: {feed}}}", "{feed: misspelled}"))
+    said = tidemark("build", "--select", "people_changes")
+    assert said.status == 2
+    assert f"the log is of {feed}" in " ".join(said.out.split())
+    assert DeltaTable(log).to_pyarrow_table().num_rows == 4
+
+    monkeypatch.setenv("DBT_SAMPLE", "3 days")
+    said = tidemark("build", "--select", "people_changes")
+    assert said.status == 2
+    assert "--sample was asked for" in said.out
 
 
 def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) -> None:

@@ -304,7 +304,7 @@ EVENTS = [
     {"key": "9", "headers": [{"key": "id", "value": "e-1"}], "value": '"Smith","John",42'},
     {
         "key": '{"schema": {"type": "string", "optional": false}, "payload": "10000"}',
-        "headers": [{"key": "id", "value": "e-10"}], "value": "{}",
+        "headers": [{"key": "id", "value": "e-10"}], "value": '{"total (EUR)": 7}',
     },
 ]  # fmt: skip
 
@@ -573,6 +573,7 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert (events[5]["payload"], events[5]["price"]) == (f'{{"id": 6, "price": {AMOUNT}}}', Decimal(AMOUNT))
     assert events[6]["payload"] is None
     assert events[9]["payload"] == '"Smith","John",42'
+    assert events[10]["total (EUR)"] == 7
 
 
 def waiting(

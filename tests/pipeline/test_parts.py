@@ -535,7 +535,8 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
 
 
 def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(orders: Orders) -> None:
-    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    orders.send(("c", {"id": 1, "state": "new", "unit price": 1}, {}))
+    orders.build("--empty")
     orders.build()
     forget_tables(orders.spark)
 
