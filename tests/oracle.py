@@ -506,7 +506,8 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
         key = tuple(change.column(name) for name in key_columns)
         untying = change.connector.untying
         is_tied = change.connector.is_tied or (untying and all(change.source.get(name) is None for name in untying))
-        counts = change.op == "r" or is_tied or not key_columns
+        is_told = all((change.record_key or {}).get(name) is not None for name in key_columns)
+        counts = change.op == "r" or is_tied or not key_columns or not is_told
         content = change.content if counts else ""
         # A read is in no transaction (R11), but PostgreSQL's tells the one that its snapshot was taken in.
         transaction = change.source.get("txId") if change.connector is _POSTGRESQL else change.transaction
@@ -607,8 +608,14 @@ def _new_log(changes: list[Change]) -> Change | None:
 def _topic_made_anew(changes: list[Change]) -> int | None:
     """R1: when the connector wrote the first record of a topic's second life; None where it had one life."""
     by_offset = groupby(changes, lambda change: change.record.offset)
-    written = [sorted(change.processed for change in doubled) for _, doubled in by_offset]
-    return min((times[-1] for times in written if times[0] < times[-1]), default=None)
+    written = {offset: sorted(change.processed for change in doubled) for offset, doubled in by_offset}
+    lowest = next((offset for offset, times in sorted(written.items()) if times[0] < times[-1]), None)
+    if lowest is None:
+        return None
+    # What was landed of the first life may begin at any offset.
+    return min(
+        time for offset, times in written.items() if offset <= lowest for time in times if time > written[lowest][0]
+    )
 
 
 def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
@@ -625,8 +632,30 @@ def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Chang
             if place not in found and (first is not None or began is not None):
                 found.add(place)
                 _begin_log(partitions[place], log[0].log, first, began)
-        if not found:
+        if not found and not _begin_behind_borders(partitions, counted):
             return counted
+
+
+def _begin_behind_borders(partitions: Mapping[Any, list[Change]], counted: list[Change]) -> bool:
+    """R5: let partitions that began when all others had met borders begin in the log that these had reached.
+
+    Returns whether there was one that didn't yet.
+    """
+    logs: defaultdict[Any, defaultdict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for change in counted:
+        logs[change.record.place[:2]][change.log].append(change.processed)
+    more: dict[Any, int] = {}
+    for place, changes in partitions.items():
+        began = min(change.processed for change in changes)
+        others = [(log, times) for other, of_log in logs.items() if other != place for log, times in of_log.items()]
+        reached = max((log for log, times in others if min(times) <= began), default=0)
+        goes_on = min((log for log, times in others if max(times) >= began), default=reached)
+        if place in logs and min(reached, goes_on) > min(logs[place]):
+            more[place] = min(reached, goes_on) - min(logs[place])
+    for place, number in more.items():
+        for change in partitions[place]:
+            change.log += number
+    return bool(more)
 
 
 def _begin_log(changes: list[Change], log: int, first: Change | None, began: int | None) -> None:

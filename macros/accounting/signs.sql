@@ -133,7 +133,7 @@
         {{ key_text('key') }} as key,
         case
             when op != 'r' and {{ falls_behind('position', 'highest') }} then 'position_regressions'
-            when log_number > 0 and highest is null then 'new_logs'
+            when log_number > former_log then 'new_logs'
         end as name
     from (
         select
@@ -144,14 +144,16 @@
             {{ 'greatest(' if is_new }}max(log.position) over (
                 partition by log.source_label, log.topic, log.`partition`, log.log_number
                 order by log.`offset` rows between unbounded preceding and 1 preceding
-            ){{ ', top.position)' if is_new }} as highest
+            ){{ ', if(log.log_number = top.log_number, top.position, null))' if is_new }} as highest,
+            {{ 'coalesce(' if is_new }}lag(log.log_number) over (
+                partition by log.source_label, log.topic, log.`partition` order by log.log_number, log.`offset`
+            ){{ ', top.log_number)' if is_new }} as former_log
         from {{ log }} as log
         {%- if is_new %}
         left join ({{ tops_as_rows(account.tops) }}) as top
             on log.source_label = top.source_label
             and log.topic = top.topic
             and log.`partition` = top.`partition`
-            and log.log_number = top.log_number
         where log.batch_id > {{ account.after }}
         {%- endif %}
     ) as followed

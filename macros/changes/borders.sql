@@ -13,6 +13,9 @@
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
+  A partition that begins when all others have met borders (of a topic with more partitions, another name, another broker)
+  begins in the log that these have reached.
+
   A border of a partition is {label, topic, partition, anew, starts}: `anew` are the connector's times (ms) at which the
   topic began again, `starts` are [life of the topic, offset] at which another log begins.
 
@@ -113,7 +116,10 @@
         {%- set log = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
         {%- set anew = run_query(topics_made_anew(log)) if has_second_lives else [] -%}
         {%- set starts = [] if anew | length else run_query(new_logs(log)) -%}
-        {%- set walk.grows = anew | length + starts | length > 0 -%}
+        {#- What partitions show by themselves comes first: what others tell of them rests on it. -#}
+        {%- set is_told = anew | length + starts | length > 0 -%}
+        {%- set behind = run_query(begun_behind_borders(log, filled)) if walk.borders and not is_told else [] -%}
+        {%- set walk.grows = anew | length + starts | length + behind | length > 0 -%}
         {%- for row in anew -%}
             {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [row[3] | int], []) -%}
         {%- endfor -%}
@@ -121,6 +127,9 @@
             {%- set walk.borders = with_border(
                 walk.borders, [row[0], row[1], row[2] | int], [], [[row[3] | int, row[4] | int]]
             ) -%}
+        {%- endfor -%}
+        {%- for row in behind -%}
+            {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [], [[0, 0]] * (row[3] | int)) -%}
         {%- endfor -%}
     {%- endfor -%}
     {{ return(walk.borders) }}
@@ -152,17 +161,67 @@
 {%- endmacro %}
 
 
-{#- Query: partitions in which an offset has two records of one life of the topic, and when the later was written. -#}
+{#-
+  Query: partitions in which an offset has two records of one life of the topic, and when the first was written that can't be
+  of that life: one up to the lowest such offset, behind the earlier of its two. What was landed of the earlier life can begin
+  at any offset.
+-#}
 {% macro topics_made_anew(log) -%}
-    select source_label, topic, `partition`, min(later) as anew
+    select
+        source_label, topic, `partition`,
+        min(if(`offset` <= doubled.`offset` and processed_at_ms > doubled.earlier, processed_at_ms, null)) as anew
     from (
-        select source_label, topic, `partition`, max(processed_at_ms) as later
-        from ({{ log }}) as placed
-        group by source_label, topic, `partition`, log_number, `offset`
-        having max(processed_at_ms) > min(processed_at_ms)
-    ) as doubled
+        select *, min(doubles) over (partition by source_label, topic, `partition`, log_number) as doubled
+        from (
+            select
+                *,
+                if(
+                    max(processed_at_ms) over of_offset > min(processed_at_ms) over of_offset,
+                    struct(`offset`, min(processed_at_ms) over of_offset as earlier),
+                    null
+                ) as doubles
+            from ({{ log }}) as placed
+            window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
+        ) as compared
+    ) as told
+    where doubled is not null
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
+{%- endmacro %}
+
+
+{#-
+  Query: partitions that began when all others had met borders, and how many logs they are behind them: positions of the
+  former logs say nothing of theirs.
+
+  Args:
+      filled: all records; of a change that was delivered before another partition has the delivery that counts
+-#}
+{% macro begun_behind_borders(log, filled) -%}
+    with logs as (
+        select source_label, topic, `partition`, log_number, min(processed_at_ms) as began, max(processed_at_ms) as ended
+        from ({{ log }}) as placed
+        group by source_label, topic, `partition`, log_number
+    ),
+
+    begun as (
+        select source_label, topic, `partition`, min(log_number) as first_log, min(filled.processed_at_ms) as began
+        from {{ filled }} as filled
+        inner join logs using (source_label, topic, `partition`)
+        group by source_label, topic, `partition`
+    )
+
+    select
+        begun.source_label, begun.topic, begun.`partition`,
+        least(
+            max(if(other.began <= begun.began, other.log_number, 0)), min(if(other.ended >= begun.began, other.log_number, null))
+        ) - min(begun.first_log) as logs
+    from begun
+    inner join logs as other
+        on struct(begun.source_label, begun.topic, begun.`partition`) != struct(other.source_label, other.topic, other.`partition`)
+    group by begun.source_label, begun.topic, begun.`partition`
+    having logs > 0
+    order by begun.source_label, begun.topic, begun.`partition`
 {%- endmacro %}
 
 

@@ -23,12 +23,12 @@
         kwargs, source_name=source_name, table=table, columns=columns, key=key, before_is_whole=before_is_whole,
         documents=documents, source_fields=source_fields, sorted_records=sorted_records
     )) -%}
-    {%- if 'query' in source_fields -%}
+    {%- for name in ['query', 'redo_sql'] if name in source_fields -%}
         {{ exceptions.raise_compiler_error(
-            model.name ~ ": source_fields can't have 'query': the text of a statement can hold what columns hide. It is"
+            model.name ~ ": source_fields can't have '" ~ name ~ "': the text of a statement can hold what columns hide. It is"
             ~ ' in bronze.'
         ) }}
-    {%- endif -%}
+    {%- endfor -%}
     {%- set declared = {
         'columns': column_specs(columns), 'key': key or [], 'before_is_whole': before_is_whole,
         'source': source_name ~ '.' ~ table, 'documents': documents, 'source_fields': source_fields
@@ -463,7 +463,7 @@ placed as (
         {%- endif %}
         {%- if key %}
         when {% for spec in columns if spec.name in key -%}
-            {{ 'or ' if not loop.first }}{{ is_key_undecoded(quoted(spec.name), documents) }}
+            {{ 'or ' if not loop.first }}{{ is_key_undecoded(spec, documents) }}
         {% endfor -%}
             then 'key_not_decoded'
         {%- endif %}
@@ -472,11 +472,15 @@ placed as (
 
 
 {#- Condition: whether a column of the key has a text that its type can't hold, in the record's key or else in the row. -#}
-{% macro is_key_undecoded(name, documents) -%}
+{% macro is_key_undecoded(spec, documents) -%}
+    {%- set name = quoted(spec.name) -%}
     key_typed.{{ name }} is null and key_text.{{ name }} is not null
     {%- if not documents %}
-    or key_text.{{ name }} is null and coalesce(after_typed.{{ name }}, before_typed.{{ name }}) is null
-        and coalesce(after_text.{{ name }}, before_text.{{ name }}) is not null
+    or key_text.{{ name }} is null and if(
+        {{ is_told_by_after(spec) }},
+        after_typed.{{ name }} is null and after_text.{{ name }} is not null,
+        before_typed.{{ name }} is null and before_text.{{ name }} is not null
+    )
     {%- endif -%}
 {%- endmacro %}
 

@@ -55,7 +55,7 @@
         )) -%}
     {%- endfor -%}
     {%- set fields = declared | map(attribute='field') | list -%}
-    {%- set taken = own_columns() -%}
+    {%- set taken = names_of_own(model.name) -%}
     {%- for spec in declared -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
     {%- for field, told in seen.items() if field not in fields -%}
         {%- set name = field if is_name(field) and folded(field) not in taken
@@ -384,13 +384,17 @@
 {%- endmacro %}
 
 
-{#- Expression: the key, from the record's key and, where that lacks a column, from the row. -#}
+{#-
+  Expression: the key, from the record's key and, where that lacks a column, from the row: from `after`, NULL included, and from
+  `before` where that has it not.
+-#}
 {% macro key_struct(columns, key) -%}
     {%- if key -%}
     if(op = 't', null, named_struct(
         {%- for spec in columns if spec.name in key %}
             {{ text_literal(spec.name) }}, coalesce(
-                key_typed.{{ quoted(spec.name) }}, after_typed.{{ quoted(spec.name) }}, before_typed.{{ quoted(spec.name) }}
+                key_typed.{{ quoted(spec.name) }},
+                if({{ is_told_by_after(spec) }}, after_typed.{{ quoted(spec.name) }}, before_typed.{{ quoted(spec.name) }})
             )
             {{- ',' if not loop.last }}
         {%- endfor %}
@@ -398,6 +402,13 @@
     {%- else -%}
     cast(null as struct<none: string>)
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Condition: whether `after` has a value for a column, be it NULL. -#}
+{% macro is_told_by_after(spec) -%}
+    has_after and not array_contains(unavailable_columns, {{ text_literal(spec.name) }})
+    {{- ' and not array_contains(absent_columns, ' ~ text_literal(spec.name) ~ ')' if not spec.is_always_there }}
 {%- endmacro %}
 
 

@@ -11,7 +11,8 @@
       position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
       is_tied          condition: whether several changes can have one position, so that content counts too (R3); none where
-                       none can
+                       none can; it does for a key that the record's own doesn't tell, whatever the connector
+      lowest           of a `position`, the lowest that another delivery of the change can have; none where they agree
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `told.id`, spelled as `transaction` spells it (G7)
@@ -91,6 +92,9 @@
     {#- Of columns that are NULL nothing: which are known when a record is read tells it from no other. -#}
     {%- set content = 'to_json(struct(before_text, after_text))' -%}
     {%- set is_tied = 'coalesce(' ~ by_connector('is_tied', among) ~ ', false)' -%}
+    {#- Where the source has no such key, rows of one statement can share it, and a place in the log (R18). -#}
+    {%- set is_untold = [] -%}
+    {%- for name in key -%}{%- do is_untold.append('key_text.' ~ quoted(name) ~ ' is null') -%}{%- endfor -%}
     named_struct(
         {%- if key %}
         'key', key_struct,
@@ -103,7 +107,7 @@
             array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash),
             {{ by_connector('identity', among) }}
         ),
-        'content', {{ "if(op = 'r' or " ~ is_tied ~ ', ' ~ content ~ ', null)' if key else content }}
+        'content', {{ "if(op = 'r' or " ~ is_tied ~ ' or ' ~ is_untold | join(' or ') ~ ', ' ~ content ~ ', null)' if key else content }}
     )
 {%- endmacro %}
 

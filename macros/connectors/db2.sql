@@ -15,7 +15,7 @@
         'server': none,
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',
         'boundary': 'told.id',
-        'collections': [['db', 'schema', 'table']],
+        'collections': [['schema', 'table'], ['db', 'schema', 'table']],
         'is_before_whole': true
     }) }}
 {%- endmacro %}

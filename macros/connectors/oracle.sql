@@ -2,8 +2,8 @@
   Oracle. Events come when their transaction commits, so along a topic `commit_scn` rises, while `scn`, the change's own
   system change number, rises and falls. Both are texts of digits and can be greater than a bigint. A `commit_scn` below the
   `scn` is that of an older commit of its redo thread, as LogMiner told it of all but a transaction's last change before 2.5.
-  `rs_id` and `ssn` tell changes of one number apart; read by XStream they have an `lcr_position` for that, and no
-  `commit_scn` before 3.3; by LogMiner from 3.2 on a `txSeq`. OpenLogReplicator tells nothing of the kind: its changes tie,
+  `rs_id` and `ssn` tell changes of one number apart, but for rows that one statement inserts; read by XStream they have an
+  `lcr_position` for that, and no `commit_scn` before 3.3; by LogMiner from 3.2 on a `txSeq`. OpenLogReplicator tells nothing of the kind: its changes tie,
   and their content counts. A snapshot read has the snapshot's `scn` and no transaction.
 
   `before` is the whole row with supplemental logging of all columns alone; a LOB that changed is a placeholder even then.
@@ -23,6 +23,7 @@
         'identity': 'array(if(source.lcr_position is null, source.commit_scn, null), source.scn, ' ~ place ~ ', ' ~ serial
             ~ ', source.`txId`)',
         'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
+        'lowest': "concat(" ~ log_of('position') ~ ", if(log_number = 0, '', ':'), substring(" ~ position_in_log() ~ ', 40, 38))',
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'told.id',

@@ -23,6 +23,7 @@ Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
 SOURCES = {
     "ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_cut", "ck_reshaped", "ck_plain",
+    "ck_own",
 }  # fmt: skip
 
 
@@ -117,6 +118,21 @@ def plain_keys() -> str:
     return source.lines([record | {"key": key} for record, key in zip(source.records, keys, strict=True)])
 
 
+def own_keys() -> str:
+    """A business key that the source doesn't have as one: it becomes NULL, and a COPY brings two states of a row."""
+    source, table = Source("ck_own"), Table("orders", [NUMBER, Column("region"), Column("code")], ("id",), is_full=True)
+    with source.commit():
+        source.insert(table, {"id": 1, "region": "north", "code": "A"})
+    with source.commit():
+        source.update(table, {"id": 1, "region": "north", "code": "A"}, {"code": None})
+    with source.commit():
+        source.delete(table, {"id": 1, "region": "north", "code": None})
+    with source.commit():
+        source.insert(table, {"id": 2, "region": "south", "code": "B"})
+        source.insert(table, {"id": 3, "region": "south", "code": "B"}, same_place=True)
+    return source.lines()
+
+
 def moved(source: Source, topic: str, more: Row | None = None) -> str:
     """A source's records on one topic, in the order in which they were written, their keys with more fields."""
     lines = []
@@ -145,11 +161,15 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     project = empty_project(tmp_path_factory.mktemp("breadth") / "project")
     places = Places.of(project)
     of_keys = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb") + cut() + plain_keys()
-    land(spark, places, "breadth", alike() + chosen() + parts() + of_keys + reshaped(), SOURCES)
-    model = project / "models/silver/changes/ck_plain__public__people_changes.sql"
-    columns = "key=['id'], columns={'id': 'int', 'name': 'string'}"
-    model.write_text(f"{{{{ changes('ck_plain', 'public__people', {columns}) }}}}\n")
-    declare_history(project, "ck_plain__public__people", {})
+    land(spark, places, "breadth", alike() + chosen() + parts() + of_keys + own_keys() + reshaped(), SOURCES)
+    for prefix, table, declared in (
+        ("ck_plain", "public__people", "key=['id'], columns={'id': 'int', 'name': 'string'}"),
+        ("ck_own", "public__orders", "key=['region', 'code'], before_is_whole=true,"
+                                     " columns={'id': 'int', 'region': 'string', 'code': 'string'}"),
+    ):  # fmt: skip
+        model = project / f"models/silver/changes/{prefix}__{table}_changes.sql"
+        model.write_text(f"{{{{ changes('{prefix}', '{table}', {declared}) }}}}\n")
+        declare_history(project, f"{prefix}__{table}", {})
     run_models(places, "--select", "config.materialized:changes", "config.materialized:history")
     return Built({table.name: table for table in captured_tables(places)})
 
@@ -203,3 +223,13 @@ def test_a_key_of_one_plain_value_leaves_the_declared_key_to_the_row(built: Buil
     found = [(row["id"], row["name"], row["closed_by"]) for row in built.versions("ck_plain__public__people")]
 
     assert found == [(1, "a", "delete"), (2, "b", None)]
+
+
+def test_a_key_that_the_source_does_not_have_is_the_row_s(built: Built) -> None:
+    columns = ("id", "region", "code", "opened_by", "closed_by")
+    found = [tuple(map(row.get, columns)) for row in built.versions("ck_own__public__orders")]
+
+    assert found == [
+        (1, "north", "A", "insert", "key_change"), (1, "north", None, "key_change", "delete"),
+        (3, "south", "B", "insert", None),
+    ]  # fmt: skip

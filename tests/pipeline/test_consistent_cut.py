@@ -21,6 +21,7 @@ from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
 from tests.generated.lakehouse import current_is_open
 from tests.projects import account_of, accounts_of, empty_project, land, renamed, rows_of, run_models
+from tests.source import Column, Source, Table
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 SOURCES = {"cut1": "postgres-2.5.4-restart", "cut2": "mariadb-2.5.4-restart"}
@@ -219,6 +220,36 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
         declare_consistent(places.project, *SOURCES, given_up=given_up)
         run_models(places, "--select", "cut1_transactions", history.name, accounting=True)
         assert (str(10**6) in {row["transaction_id"] for row in rows_of(history.location)}) == bool(given_up)
+
+
+def test_a_transaction_of_db2_waits_for_tables_that_its_end_names_without_their_database(
+    spark: SparkSession, places: Places, landings: list[Landing]
+) -> None:
+    source = Source("cut4", connector="db2")
+    tables = [Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two")]
+    counts = [{"data_collection": f"db.{table.name}", "event_count": 1} for table in tables]
+    lines: list[dict[str, Any]] = []
+    for id_ in (1, 2):
+        with source.commit():
+            for table in tables:
+                source.insert(table, {"id": id_})
+        begun = {"status": "BEGIN", "id": payload(source.records[-1]["value"])["transaction"]["id"], "ts_ms": id_}
+        for boundary in (begun, begun | {"status": "END", "event_count": 2, "data_collections": counts}):
+            lines.append(
+                {"topic": "cut4.transaction", "partition": 0, "offset": len(lines), "timestamp": None, "key": None}
+                | {"value": json.dumps(boundary), "headers": []}
+            )
+    land(spark, places, "cut-db2", source.lines([*lines, *source.records[:-1]]), {"cut4"})
+    declare_consistent(places.project, *SOURCES, "cut4")
+
+    run_models(places, "--select", "tag:source:cut4", accounting=True)
+
+    shown = {
+        table.name: [row["id"] for row in rows_of(table.history.location)]
+        for table in captured_tables(places)
+        if table.history is not None and table.source_name == "cut4"
+    }
+    assert shown == {"cut4__db__one": [1], "cut4__db__two": [1]}
 
 
 def test_a_damaged_list_of_transactions_is_made_anew(
