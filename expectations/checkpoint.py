@@ -15,7 +15,7 @@ from great_expectations.data_context.types.base import (
 )
 from great_expectations.expectations.expectation import Expectation
 
-from expectations.results import PLACE, read
+from expectations.results import OF_RECORDS, PLACE, read
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.run import ExpectationResult
 
@@ -79,7 +79,7 @@ def run_checkpoint(
 
 
 def _result_format(table: CapturedTable, layer: str, samples: int) -> dict[str, Any]:
-    keys = list(PLACE if layer in ("bronze", "silver_changes") else table.key)
+    keys = list(PLACE if layer in OF_RECORDS else table.key)
     return {
         "result_format": "SUMMARY",
         "partial_unexpected_count": samples,

@@ -17,6 +17,8 @@ from spark_jobs.reporting.masking import short_hash
 from spark_jobs.reporting.run import ExpectationResult
 
 PLACE = ("topic", "partition", "offset")
+# The layers whose rows are named by places, and have whole rows of the source in columns of Tidemark's own.
+OF_RECORDS = ("bronze", "silver_changes")
 # What a result may hold of a column whose values people may not see.
 _COUNTS = ("element_count", "missing_count", "unexpected_count", "missing_percent", "unexpected_percent")
 _COLUMNS = ("column", "column_A", "column_B", "column_list", "column_set")
@@ -36,7 +38,7 @@ def read(
         counted = "observed_value" if isinstance(expectation, UnexpectedRowsExpectation) else "unexpected_count"
         broken, keys = values.get(counted), _keys(table, values)
         description = expectation.description or _said(expectation)
-        if not _is_shown(table, expectation):
+        if not _is_shown(table, layer, expectation):
             values = {name: values[name] for name in _COUNTS if name in values}
         values.pop("unexpected_index_query", None)
         values["partial_unexpected_index_list"] = []
@@ -68,8 +70,10 @@ def _masked(table: CapturedTable, name: str, value: Any) -> Any:
     return short_hash(str(value)) if value is not None and name in table.sensitive else value
 
 
-def _is_shown(table: CapturedTable, expectation: Expectation) -> bool:
+def _is_shown(table: CapturedTable, layer: str, expectation: Expectation) -> bool:
     """Whether the values that an expectation is about may be seen: all of its columns are declared, none sensitive."""
+    if layer in OF_RECORDS and table.sensitive:
+        return False  # `value` or `after` can be declared, and is another column here
     declared = {spec["name"] for spec in table.columns} - table.sensitive
     about: set[str] = set()
     for field in _COLUMNS:

@@ -543,7 +543,10 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
         shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"
         click.echo(f"{name}: {visible(shown)}")
     if hidden:
-        click.echo("Values are hashes, since a table has sensitive columns; `tidemark sql` shows bronze's quarantine.")
+        click.echo(
+            "Values are hashes, since a table has columns that are sensitive or not declared; `tidemark sql` shows"
+            " bronze's quarantine."
+        )
 
 
 @quarantine.command()

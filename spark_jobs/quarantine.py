@@ -18,6 +18,7 @@ from spark_jobs.landing.land import Landing, land_rows
 from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting.masking import hidden
 
 # Codes of `problem` in a changes log (macros/changes/changes.sql), in words.
 PROBLEMS = {
@@ -118,13 +119,14 @@ def entry(
 def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable], topic: object) -> bool:
     """Whether people may see the values of a topic's entries.
 
-    Where any captured table has a sensitive column, only those of topics whose every table is declared without one.
+    Where any captured table is hidden, only those of topics whose every table is declared and none is.
     """
-    if not any(table.sensitive for table in tables):
+    hides = hidden(spark, places, tables)
+    if not hides:
         return True
     shapes = bronze.read(spark, places, "shapes").where(F.col("topic") == F.lit(topic))
     feeds = {row["feed"] for row in shapes.select("feed").distinct().collect()}
-    return bool(feeds) and feeds <= {table.feed for table in tables if not table.sensitive}
+    return bool(feeds) and feeds <= {table.feed for table in tables} - hides
 
 
 def _without_entry(entries: DataFrame, ids: Collection[str]) -> list[str]:

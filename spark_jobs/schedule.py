@@ -131,7 +131,7 @@ class Outcome:
             "skipped": self.skipped,
             "landed": self.landed.counts,
             "stages": {name: round(seconds, 3) for name, seconds in self.stages.items()},
-            "failures": list(checked.failures) if checked else [],
+            "failures": list(checked.failures) if checked else memory.failures,
             "warnings": list(checked.warnings) if checked else memory.warnings,
             "report": checked.report if checked else memory.report,
             "lag": self.lag,
@@ -157,6 +157,7 @@ class Memory:
 
     fingerprint: str | None = None
     check_by: str | None = None
+    failures: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     records: int = -1
     commit: str | None = None
@@ -174,7 +175,8 @@ class Memory:
         """The memory of a lakehouse."""
         try:
             # Older ones have none of these.
-            said = {"commit": None, "offsets": None} | json.loads(Files.of(places).read(_memory(places)) or "")
+            said = json.loads(Files.of(places).read(_memory(places)) or "")
+            said = {"commit": None, "offsets": None, "failures": []} | said
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
             is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))
             is_whole = is_it and _version(places, _RECORDS) >= memory.records
@@ -314,8 +316,8 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
     if failed is None and stop is not None and stop.is_set():
         return False
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
-    memory.report, memory.warnings = outcome.checked.report, list(outcome.checked.warnings)
-    found = outcome.checked.evidence
+    memory.report, found = outcome.checked.report, outcome.checked.evidence
+    memory.failures, memory.warnings = list(outcome.checked.failures), list(outcome.checked.warnings)
     memory.watch(found.pulses, found.lags, offsets, datetime.now(UTC))
     # Topics can be landed by another process.
     outcome.lag, outcome.gaps = [asdict(one) for one in found.lags], [asdict(one) for one in found.gaps]

@@ -609,13 +609,15 @@ def _topic_made_anew(changes: list[Change]) -> int | None:
     """R1: when the connector wrote the first record of a topic's second life; None where it had one life."""
     by_offset = groupby(changes, lambda change: change.record.offset)
     written = {offset: sorted(change.processed for change in doubled) for offset, doubled in by_offset}
-    lowest = next((offset for offset, times in sorted(written.items()) if times[0] < times[-1]), None)
-    if lowest is None:
-        return None
+    doubled = {offset: times[0] for offset, times in written.items() if times[0] < times[-1]}
     # What was landed of the first life may begin at any offset.
-    return min(
-        time for offset, times in written.items() if offset <= lowest for time in times if time > written[lowest][0]
+    later = (
+        time
+        for offset, times in written.items()
+        for time in times
+        if doubled and offset <= min(doubled) and time > max(doubled.values())
     )
+    return min(later, default=None)
 
 
 def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
@@ -637,7 +639,7 @@ def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Chang
 
 
 def _begin_behind_borders(partitions: Mapping[Any, list[Change]], counted: list[Change]) -> bool:
-    """R5: let partitions that began when all others had met borders begin in the log that these had reached.
+    """R5: let partitions that began when all that were there had met borders begin in the log that these had reached.
 
     Returns whether there was one that didn't yet.
     """
@@ -647,11 +649,14 @@ def _begin_behind_borders(partitions: Mapping[Any, list[Change]], counted: list[
     more: dict[Any, int] = {}
     for place, changes in partitions.items():
         began = min(change.processed for change in changes)
-        others = [(log, times) for other, of_log in logs.items() if other != place for log, times in of_log.items()]
-        reached = max((log for log, times in others if min(times) <= began), default=0)
-        goes_on = min((log for log, times in others if max(times) >= began), default=reached)
-        if place in logs and min(reached, goes_on) > min(logs[place]):
-            more[place] = min(reached, goes_on) - min(logs[place])
+        before = [
+            {log for log, times in of_log.items() if min(times) < began}
+            for other, of_log in logs.items()
+            if other != place
+        ]
+        reached = min((max(met) for met in before if met), default=0)
+        if place in logs and reached > min(logs[place]):
+            more[place] = reached - min(logs[place])
     for place, number in more.items():
         for change in partitions[place]:
             change.log += number

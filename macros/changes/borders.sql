@@ -13,8 +13,8 @@
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
-  A partition that begins when all others have met borders (of a topic with more partitions, another name, another broker)
-  begins in the log that these have reached.
+  A partition that begins when all that are there have met borders (of a topic with more partitions, another name, another
+  broker) begins in the log that these have reached.
 
   A border of a partition is {label, topic, partition, anew, starts}: `anew` are the connector's times (ms) at which the
   topic began again, `starts` are [life of the topic, offset] at which another log begins.
@@ -162,44 +162,45 @@
 
 
 {#-
-  Query: partitions in which an offset has two records of one life of the topic, and when the first was written that can't be
-  of that life: one up to the lowest such offset, behind the earlier of its two. What was landed of the earlier life can begin
+  Query: partitions in which offsets have two records of one life of the topic, and when the first was written that can't be
+  of that life: one up to the lowest such offset, behind the earlier ones of all. What was landed of the earlier life can begin
   at any offset.
 -#}
 {% macro topics_made_anew(log) -%}
     select
         source_label, topic, `partition`,
-        min(if(`offset` <= doubled.`offset` and processed_at_ms > doubled.earlier, processed_at_ms, null)) as anew
+        min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)) as anew
     from (
-        select *, min(doubles) over (partition by source_label, topic, `partition`, log_number) as doubled
+        select
+            *,
+            min(if(later > earlier, `offset`, null)) over of_log as doubled_from,
+            max(if(later > earlier, earlier, null)) over of_log as ended
         from (
             select
                 *,
-                if(
-                    max(processed_at_ms) over of_offset > min(processed_at_ms) over of_offset,
-                    struct(`offset`, min(processed_at_ms) over of_offset as earlier),
-                    null
-                ) as doubles
+                min(processed_at_ms) over of_offset as earlier,
+                max(processed_at_ms) over of_offset as later
             from ({{ log }}) as placed
             window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
         ) as compared
+        window of_log as (partition by source_label, topic, `partition`, log_number)
     ) as told
-    where doubled is not null
+    where doubled_from is not null
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
 {%- endmacro %}
 
 
 {#-
-  Query: partitions that began when all others had met borders, and how many logs they are behind them: positions of the
-  former logs say nothing of theirs.
+  Query: partitions that began when all that were there had met borders, and how many logs they are behind them: positions of
+  the former logs say nothing of theirs. What others bring later changes nothing (G1).
 
   Args:
       filled: all records; of a change that was delivered before another partition has the delivery that counts
 -#}
 {% macro begun_behind_borders(log, filled) -%}
     with logs as (
-        select source_label, topic, `partition`, log_number, min(processed_at_ms) as began, max(processed_at_ms) as ended
+        select source_label, topic, `partition`, log_number, min(processed_at_ms) as began
         from ({{ log }}) as placed
         group by source_label, topic, `partition`, log_number
     ),
@@ -211,17 +212,19 @@
         group by source_label, topic, `partition`
     )
 
-    select
-        begun.source_label, begun.topic, begun.`partition`,
-        least(
-            max(if(other.began <= begun.began, other.log_number, 0)), min(if(other.ended >= begun.began, other.log_number, null))
-        ) - min(begun.first_log) as logs
-    from begun
-    inner join logs as other
-        on struct(begun.source_label, begun.topic, begun.`partition`) != struct(other.source_label, other.topic, other.`partition`)
-    group by begun.source_label, begun.topic, begun.`partition`
+    select source_label, topic, `partition`, min(reached) - min(first_log) as logs
+    from (
+        select
+            begun.source_label, begun.topic, begun.`partition`, begun.first_log,
+            max(if(other.began < begun.began, other.log_number, null)) as reached
+        from begun
+        inner join logs as other
+            on struct(begun.source_label, begun.topic, begun.`partition`) != struct(other.source_label, other.topic, other.`partition`)
+        group by begun.source_label, begun.topic, begun.`partition`, begun.first_log, other.source_label, other.topic, other.`partition`
+    ) as compared
+    group by source_label, topic, `partition`
     having logs > 0
-    order by begun.source_label, begun.topic, begun.`partition`
+    order by source_label, topic, `partition`
 {%- endmacro %}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -26,7 +26,8 @@ class Account:
     """What became of the records of one subject, all records so far.
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
-    table). `changed` is what differs from the run before, by disposition.
+    table). `changed` is what differs from the run before, by disposition. `versions` are those that its history has,
+    where its changes were counted, `found` those of them that a first change found (R19).
     """
 
     subject: str
@@ -34,25 +35,36 @@ class Account:
     records: int
     dispositions: Mapping[str, int]
     changed: Mapping[str, int] = field(default_factory=dict)
+    versions: int | None = None
+    found: int = 0
 
     @property
     def difference(self) -> int:
         """Records that no disposition accounts for; below zero, records accounted for twice."""
         return self.records - sum(self.dispositions.values())
 
-    @property
-    def fault(self) -> str | None:
-        """What is wrong with the account, in words; None where it is right."""
+    def fault(self, target: str) -> str | None:
+        """What is wrong with the account, in words; None where it is right. `target` is that of `Evidence`."""
         if self.dispositions.get("duplicates", 0) < 0:
             return (
                 f"{self.name}: its changes log holds {-self.dispositions['duplicates']} more changes than bronze has"
-                " records of it. Was bronze replaced? `tidemark build --full-refresh` makes the tables anew from it."
+                f" records of it. Was bronze replaced? `tidemark build{target} --full-refresh` makes the tables anew"
+                " from it."
             )
         if self.difference:
             return (
                 f"{self.name}: of {self.records} records {self.records - self.difference} are accounted for (G6)."
-                " `tidemark build` finishes what a broken build left; if the difference stays, please report it."
+                f" `tidemark build{target}` finishes what a broken build left; if the difference stays, please report"
+                " it."
             )
+        if self.versions is not None:
+            opened, fewest = self.dispositions["opened"], self.versions - self.found
+            if not fewest <= opened <= self.versions:
+                has = f"{fewest} to {self.versions}" if self.found else self.versions
+                return (
+                    f"{self.name}: {opened} changes opened versions, and its history has those of {has}. Was it taken"
+                    f" away, or written by others? `tidemark rebuild{target} {self.name}` makes it anew."
+                )
         return None
 
     @property
@@ -120,7 +132,8 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     dispositions["quarantined"] += outcome.get("quarantined", 0)
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
-    return Account("table", table.name, total, dispositions)
+    versions = measured.history or 0 if "opened" in outcome else None
+    return Account("table", table.name, total, dispositions, versions=versions, found=measured.found)
 
 
 def _others(landed: Counter[str]) -> dict[str, int]:
@@ -181,4 +194,4 @@ def _with_changes(one: Account, before: Mapping[tuple[str, str, str], int]) -> A
     names = {**was, **one.dispositions}
     moved = {name: one.dispositions.get(name, 0) - was.get(name, 0) for name in names}
     changed = {name: by for name, by in moved.items() if by}
-    return Account(one.subject, one.name, one.records, one.dispositions, changed)
+    return replace(one, changed=changed)

@@ -17,17 +17,19 @@ class Step:
 
 def next_steps(evidence: Evidence) -> list[Step]:
     """What to run next after a check."""
-    steps = [Step(fault, "") for one in evidence.accounts if (fault := one.fault)]
+    steps = [Step(fault, "") for one in evidence.accounts if (fault := one.fault(evidence.target))]
     stopped = [one for one in evidence.expectations if one.stops]
     if stopped:
         names = sorted({one.table for one in stopped})
+        why = f"{len(stopped)} critical expectations failed, in {_listed(names)}: see their keys below."
+        built = sorted({one.table for one in stopped if one.layer != "bronze"})
         steps.append(
             Step(
-                f"{len(stopped)} critical expectations failed, in {_listed(names)}: see their keys below. A table"
-                " that was changed by hand is made anew from bronze by",
-                f"tidemark build{evidence.target} --full-refresh --select "
-                + " ".join(f"{name}_changes+" for name in names[:3]),
+                f"{why} A table that was changed by hand is made anew from bronze by",
+                f"tidemark rebuild{evidence.target} {' '.join(built)}",
             )
+            if built
+            else Step(why, "")
         )
     if evidence.dbt and evidence.dbt.failed:
         why = f"{evidence.dbt.failed} nodes of dbt failed; once their cause is gone:"

@@ -20,6 +20,7 @@ from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measu
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.liveness import pulses
+from spark_jobs.reporting.masking import hidden
 from spark_jobs.reporting.report import write_report
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import schema_changes
@@ -82,7 +83,8 @@ def check(
         )
         through = accounting.built_through(spark, places, tables, measured)
         found = bronze_contents.contents(spark, places, through)
-        held = quarantine.held(spark, places, tables, _shown_topics(tables, found), sample_rows=sample_rows)
+        hides = hidden(spark, places, tables)
+        held = quarantine.held(spark, places, tables, _shown_topics(tables, found, hides), sample_rows=sample_rows)
         counted = accounting.counted(spark, places, tables)
         for name, rows in signs_of_key_shapes(spark, places, tables).items():
             counted.setdefault(name, []).extend(rows)
@@ -94,7 +96,7 @@ def check(
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(found)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
-        changed = schema_changes(spark, places, tables, beside, sample_rows=sample_rows)
+        changed = schema_changes(spark, places, tables, beside, hides, sample_rows=sample_rows)
         told = signs.signs(tables, counted, changed, measured, sample_rows=sample_rows)
         lags = kafka.lags(spark, places)
         looks = [one.landed_at for one in found if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
@@ -116,7 +118,7 @@ def check(
             schema_changes=changed,
             target=places.option,
             bronze_target=places.bronze_option,
-            dbt=dbt_run(places, run.started_at, redact=any(table.sensitive for table in tables)),
+            dbt=dbt_run(places, run.started_at, redact=bool(hides)),
         )
         report = write_report(
             spark, places, replace(run, stages=stages), evidence, folder, finished_at=datetime.now(UTC)
@@ -131,11 +133,13 @@ def _timed(stages: dict[str, float], name: str) -> Iterator[None]:
     stages[name] = time.monotonic() - began
 
 
-def _shown_topics(tables: Sequence[CapturedTable], found: Sequence[bronze_contents.Content]) -> frozenset[str] | None:
-    """The topics whose values people may see; None for all, where no table has a sensitive column."""
-    if not any(table.sensitive for table in tables):
+def _shown_topics(
+    tables: Sequence[CapturedTable], found: Sequence[bronze_contents.Content], hides: frozenset[str]
+) -> frozenset[str] | None:
+    """The topics whose values people may see; None for all, where no table is hidden."""
+    if not hides:
         return None
-    plain = {table.feed for table in tables if not table.sensitive}
+    plain = {table.feed for table in tables} - hides
     return frozenset(topic for topic, feed in bronze_contents.owners(found).items() if feed in plain)
 
 

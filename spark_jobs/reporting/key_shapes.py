@@ -56,7 +56,7 @@ def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: D
         "other_key_shapes": changes.where(F.array_sort(declared) != F.col("shape")),
         "old_key_shapes": (
             _open_versions(table, history)
-            .join(changes, on=list(_PLACE))
+            .join(changes, on=[*_PLACE, "position"])
             .crossJoin(changes.agg(newest.alias("newest")))
             .where("shape != newest")
         ),
@@ -69,14 +69,16 @@ def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> D
     """The log with the field names of each record's own key; without changes that had no key."""
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
     fields = F.array_remove(bronze.key_names(), bronze.ROUTER_FIELD)
-    delivery = ["source_label", *_PLACE]
+    # A topic that was made anew has other records at the places of its first life.
+    delivery = ["source_label", *_PLACE, "batch_id"]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
     changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")
     return changes.join(shapes, on=delivery).where("shape is not null")
 
 
 def _open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
-    return history.where(_own(table, "is_current")).select(*[_own(table, name).alias(name) for name in _PLACE])
+    told_by = [_own(table, name).alias(name) for name in (*_PLACE, "position")]
+    return history.where(_own(table, "is_current")).select(*told_by)
 
 
 def _own(table: CapturedTable, name: str) -> Column:

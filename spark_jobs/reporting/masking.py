@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.declarations import CapturedTable
+from spark_jobs.delta import table_if_made
+from spark_jobs.places import Places
+
 _DIGITS = 10
+
+
+def hidden(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> frozenset[str]:
+    """The feeds of captured tables with a column that is declared sensitive, or was seen and is not declared (R8)."""
+    shapes = table_if_made(spark, places.table("bronze", "shapes"))
+    seen: dict[str, set[str]] = {}
+    for row in () if shapes is None else shapes.select("feed", F.col("fields.name").alias("names")).collect():
+        seen.setdefault(row["feed"], set()).update(row["names"] or ())
+    return frozenset(
+        table.feed
+        for table in tables
+        if table.sensitive or seen.get(table.feed, set()) - {column["field"] for column in table.columns}
+    )
 
 
 def hashed(value: Column) -> Column:

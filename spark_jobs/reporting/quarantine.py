@@ -26,7 +26,7 @@ def held(
     *,
     sample_rows: bool,
 ) -> list[Held]:
-    """The held entries, counted by code and topic.
+    """The held entries, counted by code, reason and topic.
 
     Args:
         spark: The session.
@@ -46,11 +46,11 @@ def held(
     )
     place = F.when(F.col("topic").isNotNull(), F.concat_ws("/", "topic", "partition", "offset"))
     sample = F.concat_ws(": ", place, shown)
-    by_place = Window.partitionBy("code", "topic").orderBy("partition", "offset", "quarantine_id")
+    by_place = Window.partitionBy("code", "reason", "topic").orderBy("partition", "offset", "quarantine_id")
     ranked = entries.withColumn("rank", F.row_number().over(by_place))
     wanted = F.col("rank") <= (_SAMPLES if sample_rows else 0)
     counted = ranked.groupBy("code", "reason", F.coalesce("topic", F.lit("")).alias("topic")).agg(
         F.sum("occurrences").alias("records"), F.sort_array(F.collect_list(F.when(wanted, sample))).alias("samples")
     )
-    rows = [row.asDict() for row in counted.orderBy("code", "topic").collect()]
+    rows = [row.asDict() for row in counted.orderBy("code", "topic", "reason").collect()]
     return [Held(**{**row, "samples": tuple(row["samples"])}) for row in rows]

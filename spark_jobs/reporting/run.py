@@ -86,7 +86,7 @@ class Evidence:
     @property
     def failures(self) -> list[str]:
         """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
-        said = [fault for one in self.accounts if (fault := one.fault)]
+        said = [fault for one in self.accounts if (fault := one.fault(self.target))]
         said += [_broken(one) for one in self.expectations if one.stops]
         if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
             failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]
@@ -102,7 +102,7 @@ class Evidence:
             said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
         said += [one.told for one in self.cuts]
         said += [one.told for one in self.gaps if one.is_loss]
-        said += _without_models(self.accounts)
+        said += _without_models(self.accounts, self.target)
         said += _held(self.quarantine, self.target, self.bronze_target)
         said += [one.told for one in self.pulses if one.state == DEAD]
         said += [
@@ -114,7 +114,7 @@ class Evidence:
         return said
 
 
-def _without_models(accounts: Sequence[Account]) -> list[str]:
+def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
     """What was landed of tables that no model has, in one sentence."""
     feeds = [one for one in accounts if one.subject == "feed"]
     if not feeds:
@@ -124,7 +124,7 @@ def _without_models(accounts: Sequence[Account]) -> list[str]:
     landed = "record is" if records == 1 else "records are"
     return [
         f"{feeds[0].name}{others}: {records} landed {landed} in no table, since no model is there. `tidemark scaffold`"
-        " writes the models, and `tidemark build` fills them."
+        f" writes the models, and `tidemark build{target}` fills them."
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,8 +28,8 @@ class SchemaChange:
     """A statement that changed the columns or the key of a captured table, or dropped or renamed it.
 
     `columns` has a text for each column that differs, and for the table itself; `names` are the columns' names.
-    `statement` is None where the connector tells none, or where a table has sensitive columns: a statement can hold
-    values.
+    `statement` is None where the connector tells none, or where the table is hidden (`masking.hidden`): a statement can
+    hold values.
     """
 
     table: str
@@ -48,9 +48,24 @@ class SchemaChange:
 
 
 def schema_changes(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside], *, sample_rows: bool
+    spark: SparkSession,
+    places: Places,
+    tables: Sequence[CapturedTable],
+    beside: Sequence[Beside],
+    hidden: Collection[str],
+    *,
+    sample_rows: bool,
 ) -> dict[str, list[SchemaChange]]:
-    """Captured table → the last statements that changed it, the newest last; nothing where no model has them."""
+    """Captured table → the last statements that changed it, the newest last; nothing where no model has them.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        tables: The captured tables.
+        beside: The tables of what arrives beside changes.
+        hidden: The feeds of tables whose values people may not see.
+        sample_rows: Whether statements may be shown at all.
+    """
     wanted = [one for one in beside if one.kind == "schema_versions" and is_table(spark, one.model.location)]
     if not wanted:
         return {}
@@ -73,7 +88,7 @@ def schema_changes(
         rows = of_tables.join(last.alias("last"), is_its).select("feed", "last.*").orderBy(F.desc("rank")).collect()
         for row in rows:
             if (table := by_feed.get(row["feed"])) is not None:
-                shows = sample_rows and not table.sensitive
+                shows = sample_rows and table.feed not in hidden
                 found.setdefault(table.name, []).append(_change(table.name, row, shows=shows))
     return found
 

@@ -296,8 +296,8 @@ def _of_table(
         if one.one_sided:
             shows.append(
                 f"Columns that of snapshot and stream only one carries: {_named(one.one_sided)}. Generated columns are"
-                " in the snapshot alone; a column that was added or dropped looks alike. Their values are those last"
-                " carried."
+                " in the snapshot alone; a column that was added or dropped looks alike. An update of a row makes"
+                " a version in which they are NULL; `ignore` keeps their last values."
             )
         if one.null_in_stream:
             shows.append(

@@ -24,8 +24,8 @@ CHANGE = (
     "change_id string, op string, key {row}, position string, transaction_id string, changed_at timestamp,"
     " processed_at timestamp, is_read boolean, after {row}, before {row}, unavailable_columns array<string>,"
     " log_number int,"
-    " absent_columns array<string>, topic string, `partition` int, `offset` bigint, batch_id bigint,"
-    " landed_at timestamp, problem string"
+    " absent_columns array<string>, source_label string, topic string, `partition` int, `offset` bigint,"
+    " batch_id bigint, landed_at timestamp, problem string"
 )
 
 PROGRESS = (
@@ -56,6 +56,7 @@ class Story:
     sensitive: Sequence[str] = ()
     records: list[dict[str, Any]] = field(default_factory=list)
     held: list[dict[str, Any]] = field(default_factory=list)
+    shapes: list[dict[str, Any]] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
     current: list[dict[str, Any]] = field(default_factory=list)
@@ -102,6 +103,7 @@ class Story:
             "unavailable_columns": [],
             "absent_columns": [],
             "log_number": 0,
+            "source_label": "default",
             "topic": self.topic,
             "partition": 0,
             "offset": offset,
@@ -194,7 +196,8 @@ def write_bronze(spark: SparkSession, places: Places, stories: Iterable[Story]) 
     held = [{"source_label": "default", "code": "no-envelope", "reason": "no envelope", "topic": story.topic,
              "partition": 0, "occurrences": 1} | one for story in stories for one in story.held]  # fmt: skip
     _write(spark, places.table("bronze", "quarantine"), bronze.QUARANTINE, held)
-    _write(spark, places.table("bronze", "shapes"), bronze.SHAPES, [])
+    shapes = [{"feed": story.name} | one for story in stories for one in story.shapes]
+    _write(spark, places.table("bronze", "shapes"), bronze.SHAPES, shapes)
 
 
 def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -93,6 +93,13 @@ def secret_story() -> Story:
     return story
 
 
+def wrapped_story() -> Story:
+    """A table whose key people may not see, and a column that is named as whole rows are in the log."""
+    story = Story("wrapped", sensitive=("id",), value="after")
+    story.change(PRIVATE, op="c")
+    return story
+
+
 def shown_story() -> Story:
     """A table with the same expectations, whose values people may see."""
     story = Story("shown")

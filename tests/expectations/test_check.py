@@ -12,11 +12,14 @@ import jsonschema
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable
+from spark_jobs import bronze
+from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
+from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.measures import Measures, measure
+from spark_jobs.reporting.quarantine import held
 from spark_jobs.reporting.run import RunSummary
 from tests.expectations.lakehouses import CHANGE, Story, write_account, write_bronze, write_table
 from tests.projects import PROJECT
@@ -156,6 +159,34 @@ def test_quarantined_values_of_sensitive_tables_are_hashed(checked: Checked) -> 
     assert not any(
         PRIVATE in page.read_text() for page in checked.reports.rglob("*") if page.suffix in (".html", ".json")
     )
+
+
+def test_each_reason_has_samples(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    entries = [
+        {"code": "c", "reason": reason, "topic": "t", "partition": 0, "offset": offset, "occurrences": 1, "line": "x"}
+        for offset, reason in enumerate(["first"] * 4 + ["second"])
+    ]
+    there = Model("quarantine", "bronze.quarantine", places.table("bronze", "quarantine"))
+    write_table(spark, there, bronze.QUARANTINE, entries)
+    found = held(spark, places, [], None, sample_rows=True)
+
+    assert [(one.reason, one.records, len(one.samples)) for one in found] == [("first", 4, 3), ("second", 1, 1)]
+
+
+def test_keys_of_two_lives_of_a_topic_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("anew")
+    for batch, (field_name, key) in enumerate([("old", "a"), ("id", "b")], start=1):
+        story.record(0, batch_id=batch, content_hash=key, key=json.dumps({field_name: key}).encode())
+        story.change(key, offset=0, batch_id=batch, position=f"{batch:020}")
+        story.version(key, batch, traced=False, offset=0, position=f"{batch:020}")
+        story.shapes.append({"key_fields": json.dumps([field_name])})
+    write_bronze(spark, places, [story])
+    signs = signs_of_key_shapes(spark, places, [story.write(spark, places)])["anew"]
+
+    assert [(one["name"], one["records"]) for one in signs] == [("other_key_shapes", 1), ("old_key_shapes", 1)]
+    assert {json.loads(key)["id"] for one in signs for key in one["sample_keys"]} == {"a"}
 
 
 def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.masking import short_hash
 from spark_jobs.reporting.run import ExpectationResult
 from tests.expectations.lakehouses import write_bronze
-from tests.expectations.stories import PRIVATE, SCRIPT, bad_story, good_story, secret_story, shown_story
+from tests.expectations.stories import PRIVATE, SCRIPT, bad_story, good_story, secret_story, shown_story, wrapped_story
 
 PLAIN = """return suite(TABLE, "gold_history", [
         gxe.ExpectColumnValuesToNotBeNull(column="v", severity="warning"),
@@ -28,6 +28,10 @@ PLAIN = """return suite(TABLE, "gold_history", [
         gxe.ExpectColumnValuesToNotBeNull(column="no_such_column"),
         gxe.UnexpectedRowsExpectation(unexpected_rows_query="select * from {batch} where v is null"),
     ])
+"""
+WRAPPED = """import great_expectations.expectations as gxe
+
+    return suite(TABLE, "silver_changes", [gxe.ExpectColumnValuesToBeNull(column="after")])
 """
 
 
@@ -94,7 +98,7 @@ class Validated:
 def validated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Validated:
     home = tmp_path_factory.mktemp("expectations")
     places = Places(home / "project", str(home / "lakehouse"), str(home / "catalog"))
-    stories = [good_story(), bad_story(), secret_story(), shown_story()]
+    stories = [good_story(), bad_story(), secret_story(), shown_story(), wrapped_story()]
     write_bronze(spark, places, stories)
     with ThreadPoolExecutor(4) as pool:
         written = pool.map(lambda story: story.write(spark, places), stories)
@@ -105,6 +109,8 @@ def validated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         head, *layers = ("import great_expectations.expectations as gxe\n" + text).split("\n\n\ndef ")
         kept = [layer for layer in layers if name != "shown" or not layer.startswith("silver_current")]
         module.write_text("\n\n\ndef ".join([head, *kept]))
+    module = places.project / "expectations" / "suites" / "wrapped.py"
+    module.write_text(module.read_text().replace('return suite(TABLE, "silver_changes")', WRAPPED))
     results = validate(spark, places, list(tables.values()), home / "run")
     return Validated(results, home / "run", places, tables)
 
@@ -145,6 +151,7 @@ def test_what_is_sensitive_is_shown_nowhere(validated: Validated) -> None:
     hashed = {"id": short_hash(PRIVATE)}
     for name in ("expect_values_to_fit_their_types", "expect_column_values_to_not_match_regex"):
         assert [json.loads(one) for one in broken[name].sample_keys] == [hashed]
+    assert "expect_column_values_to_be_null" in {one.expectation for one in validated.broken("wrapped")}
     said = " ".join(str(one) for one in validated.results)
     pages = " ".join(page.read_text() for page in validated.folder.rglob("*.html"))
     assert PRIVATE not in said + pages

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from spark_jobs.declarations import captured_tables
+from spark_jobs.places import Places
+from spark_jobs.quarantine import is_shown
+from spark_jobs.reporting.check import check
+from spark_jobs.reporting.run import RunSummary
 from tests.jobs.conftest import BAD, PLANTED, CommandLine
+from tests.jobs.lines import TOPIC
 
 SUITE = "expectations/suites/bad__public__people.py"
 MODEL = "models/silver/changes/bad__public__people_changes.sql"
@@ -33,7 +43,7 @@ def files_of(*folders: Path) -> Iterator[Path]:
         yield from (path for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, landed: int) -> None:
+def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkSession, landed: int) -> None:
     said = [tidemark("scaffold")]
     declare(tidemark.project)
     said += [tidemark(*command) for command in (["build"], ["check"], ["status"], ["tables"], ["tables", "--json"])]
@@ -59,3 +69,13 @@ def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, landed: int) 
     report = json.loads((tidemark.lakehouse / "reports/latest/report.json").read_text())
     assert [one["unexpected_count"] for one in report["expectations"] if "match_regex" in one["expectation"]] == [2]
     assert PLANTED in tidemark("sql", "select email from bad__public__people_current").out
+
+    # What no model declares is hidden as if it were declared so.
+    places = Places.of(tidemark.project)
+    [table] = captured_tables(places)
+    plain = replace(table, columns=tuple({**one, "sensitive": False} for one in table.columns))
+    bare = replace(plain, columns=tuple(one for one in plain.columns if one["name"] != "email"))
+    assert [is_shown(spark, places, [one], TOPIC) for one in (table, plain, bare)] == [False, True, False]
+    found = check(spark, places, [bare], RunSummary("bare", "tidemark check", datetime.now(UTC))).evidence
+    assert found.quarantine
+    assert PLANTED not in str(found)

@@ -535,7 +535,7 @@ def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None
     versions = sorted(built.rows("ch_my_schema_versions"), key=lambda one: (one["position"], one["offset"]))
     products = [one for one in versions if one["table"] == "products"]
     changed = schema_changes(
-        spark, built.places, built.declared.tables, built.declared.beside, sample_rows=True
+        spark, built.places, built.declared.tables, built.declared.beside, (), sample_rows=True
     )["ch_my__shop__products"]  # fmt: skip
 
     assert {one["table"] for one in versions} == {"products", "sync_marker", "later"}
@@ -559,7 +559,7 @@ def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkS
     shapes = bronze.read(spark, built.places, "shapes").where("source_name = 'ch_a' and db = 'shop' and schema = 'dbo'")
     feeds = {row["table"]: row["feed"] for row in shapes.collect()}
     tables = [replace(built.declared.tables[0], name=name, feed=feed) for name, feed in feeds.items()]
-    changed = schema_changes(spark, built.places, tables, built.declared.beside, sample_rows=True)
+    changed = schema_changes(spark, built.places, tables, built.declared.beside, (), sample_rows=True)
     first = ("price: decimal(8,2) → decimal(12,2)", "new added (text)",
              "size: enum('s','m') → enum('s','m','l')", "old dropped")  # fmt: skip
 
@@ -572,10 +572,12 @@ def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkS
 
 def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, spark: SparkSession) -> None:
     tables, beside = built.declared.tables, built.declared.beside
-    hidden = schema_changes(spark, built.places, tables, beside, sample_rows=False)["ch_my__shop__products"]
-
-    assert {one.statement for one in hidden} == {None}
-    assert hidden[-1].told.startswith("active dropped (2026-")
+    feeds = [one.feed for one in tables]
+    for hidden, sample_rows in (((), False), (feeds, True)):
+        changed = schema_changes(spark, built.places, tables, beside, hidden, sample_rows=sample_rows)
+        products = changed["ch_my__shop__products"]
+        assert {one.statement for one in products} == {None}
+        assert products[-1].told.startswith("active dropped (2026-")
 
 
 def test_the_statement_that_changed_a_key_explains_its_shapes() -> None:

@@ -102,7 +102,7 @@ def test_a_key_that_its_declaration_can_not_hold_is_in_quarantine_until_another_
     with pytest.raises(UsageError, match=r"no release mends.*then `tidemark build`"):
         release(spark, places, [name], "release", datetime.now(UTC))
     account = checked(spark, places)
-    assert (account.dispositions["quarantined"], account.fault) == (2, None)
+    assert (account.dispositions["quarantined"], account.fault("")) == (2, None)
 
     declare(places, "bigint")
     run_models(places, accounting=True)

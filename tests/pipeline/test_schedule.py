@@ -112,18 +112,21 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs, spark: SparkSession) -
     assert metrics["run_records,known"] == 3
     assert metrics["run_success_timestamp_seconds"] > 1.7e9
 
+    memory = runs.home / "lakehouse/run.json"
+    memory.write_text(json.dumps(json.loads(memory.read_text()) | {"failures": ["of the last check"]}))
     status, said, metrics = runs(records)
     assert (status, said["skipped"], said["stages"]) == (0, ["land", "build", "check"], {})
     assert metrics["run_skipped,build"] == 1
     assert Path(said["report"]).is_file()
+    assert (said["failures"], metrics["run_failures"]) == (["of the last check"], 1), "as long as the report has it"
 
-    memory = runs.home / "lakehouse/run.json"
     kept = json.loads(memory.read_text())
     told = datetime.fromisoformat(kept["check_by"]) - datetime.now(UTC)
     assert timedelta(minutes=20) < told < timedelta(minutes=30), "of what was landed just now, whatever its clock says"
     memory.write_text(json.dumps(kept | {"check_by": "2026-01-01T00:00:00+00:00"}))
     status, said, _ = runs(records)
     assert (status, said["skipped"]) == (0, ["land"]), "a connector may have died in silence"
+    assert (said["failures"], Memory.of(Places.of(runs.home / "project")).failures) == ([], [])
 
     runs.give("second.jsonl", 2)
     with (runs.home / "records/second.jsonl").open("a") as second:
@@ -220,7 +223,7 @@ def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs
     said, told = last.read_text(), json.loads(memory.read_text())
     last.write_text(said.replace('"timestamp":1', '"timestamp":2', 1))
     assert Memory.of(places).files == {}
-    del told["commit"]
+    del told["commit"], told["failures"]
     memory.write_text(json.dumps(told))
     assert Memory.of(places).files == known.files, "an older version kept none"
     last.write_text(said)

@@ -119,6 +119,11 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
+def test_versions_that_a_first_change_found_stand_beside_its_own_or_for_it() -> None:
+    accounts = [Account("table", "src__t", 10, {"opened": 10}, versions=versions, found=2) for versions in (10, 11, 12)]
+    assert report(evidence(accounts=accounts))["status"] == "passed"
+
+
 def test_a_good_run_says_good_and_what_to_run_next() -> None:
     said = report(evidence())
     assert said["status"] == "passed"
@@ -132,6 +137,9 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
     [
         {"accounts": [Account("table", "src__t", 10, {"opened": 9})]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 12, "duplicates": -2})]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=0)]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11)]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=13, found=2)]},
         {
             "expectations": [
                 ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "critical", False, 1, ("k",))
@@ -141,11 +149,13 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
     ],
 )
 def test_what_is_critical_fails_the_run(bad: dict[str, Any]) -> None:
-    said = report(evidence(**bad))
+    said = report(evidence(**bad, target=" --target other"))
     assert said["status"] == "failed"
     assert len(said["failures"]) == 1
     assert said["next"]
     assert "Bad:" in page(said)
+    named = [words for words in said["failures"] if "`tidemark" in words]
+    assert all("build --target other" in words for words in named)
 
 
 MINUTE = timedelta(minutes=1)
@@ -231,9 +241,10 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
 )
 def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(counts: list[int], words: str) -> None:
     feeds = [Account("feed", f"src__{number}", one, {"no_model": one}) for number, one in enumerate(counts)]
-    told = [one for one in report(evidence(accounts=feeds))["warnings"] if "no model" in one]
+    found = report(evidence(accounts=feeds, target=" --target other"))
+    told = [one for one in found["warnings"] if "no model" in one]
 
-    assert told == [f"{words} `tidemark scaffold` writes the models, and `tidemark build` fills them."]
+    assert told == [f"{words} `tidemark scaffold` writes the models, and `tidemark build --target other` fills them."]
 
 
 def test_a_cut_tells_what_it_waits_for() -> None:
@@ -244,9 +255,19 @@ def test_a_cut_tells_what_it_waits_for() -> None:
     assert "574 waits for a count of src__t_changes that can be read." in told
 
 
+def broken(table: str, layer: str) -> ExpectationResult:
+    return ExpectationResult(table, layer, "expect_it", "It is so.", "critical", False, 1, ())
+
+
 @pytest.mark.parametrize(
     ("found", "command"),
     [
+        (
+            evidence(expectations=[broken(one, "gold_history") for one in "dcba"], target=" --target local_dev"),
+            "tidemark rebuild --target local_dev a b c d",
+        ),
+        (evidence(expectations=[broken("a", "bronze"), broken("b", "silver_changes")]), "tidemark rebuild b"),
+        (evidence(expectations=[broken("a", "bronze")]), ""),
         (evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})]), "tidemark build"),
         (
             evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})], target=" --target local_dev"),
