@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -356,8 +357,17 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
 
 
 def test_a_run_that_is_interrupted_says_so(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = runs.home / "project/logs/dbt.log"
+    told = log.stat().st_size
+
     def interrupt(*_: Any) -> None:
-        threading.Timer(0.5, _thread.interrupt_main).start()  # while dbt runs
+        threading.Thread(target=interrupt_models, daemon=True).start()
+
+    def interrupt_models() -> None:
+        until = time.monotonic() + 30
+        while b"START sql" not in log.read_bytes()[told:] and time.monotonic() < until:
+            time.sleep(0.02)
+        _thread.interrupt_main()
 
     summary = runs.home / "interrupted.json"
     task = Task(Places.of(runs.home / "project"), skips=True, summary=str(summary))
