@@ -566,17 +566,16 @@ def _tells_commit(change: Change) -> bool:
 
 @dataclass
 class Reach:
-    """R5: how far some of a log's changes go: the highest, by its number, and the latest time."""
+    """R5: how far some of a log's changes go: the highest, and the latest time."""
 
     highest: Change | None = None
-    number: int = -1
     latest: int = 0
 
-    def take(self, number: int, change: Change) -> None:
+    def take(self, change: Change) -> None:
         """Go on with one more change."""
         self.latest = max(self.latest, change.time)
         if self.highest is None or change.position >= self.highest.position:
-            self.highest, self.number = change, number
+            self.highest = change
 
     def is_beyond(self, change: Change) -> bool:
         """Whether the change falls back behind these."""
@@ -591,17 +590,22 @@ def _new_log(changes: list[Change]) -> Change | None:
     stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else.
     """
     streamed, all_changes, servers = Reach(), Reach(), Reach()
-    for number, change in enumerate(changes):
-        known = all_changes if streamed.highest is None else streamed
-        others = {_server(change), servers.highest and _server(servers.highest)} - {None}
-        is_later = change.time > known.latest and _tells_commit(change)
-        if (known.is_beyond(change) and is_later) or (all_changes.is_beyond(change) and len(others) > 1):
-            return changes[max(streamed.number, all_changes.number) + 1]
-        all_changes.take(number, change)
-        if change.op != "r":
-            streamed.take(number, change)
-        if _server(change):
-            servers.take(number, change)
+    # Records of one offset tell nothing of each other.
+    for _, of_offset in groupby(changes, lambda change: change.record.offset):
+        beside = list(of_offset)
+        for change in beside:
+            known = all_changes if streamed.highest is None else streamed
+            others = {_server(change), servers.highest and _server(servers.highest)} - {None}
+            is_later = change.time > known.latest and _tells_commit(change)
+            if (known.is_beyond(change) and is_later) or (all_changes.is_beyond(change) and len(others) > 1):
+                end = max(reach.highest.record.offset for reach in (streamed, all_changes) if reach.highest)
+                return next(one for one in changes if one.record.offset > end)
+        for change in beside:
+            all_changes.take(change)
+            if change.op != "r":
+                streamed.take(change)
+            if _server(change):
+                servers.take(change)
     return None
 
 
@@ -617,7 +621,8 @@ def _topic_made_anew(changes: list[Change]) -> int | None:
         for time in times
         if doubled and offset <= min(doubled) and time > max(doubled.values())
     )
-    return min(later, default=None)
+    # Of three lives, or by a clock that was wrong, there may be none.
+    return min(later, default=min((written[offset][-1] for offset in doubled), default=None))
 
 
 def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
@@ -638,19 +643,24 @@ def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Chang
             return counted
 
 
+def _begin(changes: list[Change]) -> int:
+    """R5: when the connector wrote the first of the records."""
+    return min((change.log, change.record.offset, change.processed) for change in changes)[2]
+
+
 def _begin_behind_borders(partitions: Mapping[Any, list[Change]], counted: list[Change]) -> bool:
     """R5: let partitions that began when all that were there had met borders begin in the log that these had reached.
 
     Returns whether there was one that didn't yet.
     """
-    logs: defaultdict[Any, defaultdict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    logs: defaultdict[Any, defaultdict[int, list[Change]]] = defaultdict(lambda: defaultdict(list))
     for change in counted:
-        logs[change.record.place[:2]][change.log].append(change.processed)
+        logs[change.record.place[:2]][change.log].append(change)
     more: dict[Any, int] = {}
     for place, changes in partitions.items():
-        began = min(change.processed for change in changes)
+        began = _begin(changes)
         before = [
-            {log for log, times in of_log.items() if min(times) < began}
+            {log for log, of_one in of_log.items() if _begin(of_one) < began}
             for other, of_log in logs.items()
             if other != place
         ]
@@ -1012,6 +1022,9 @@ def build(records: Iterable[Record], options_by_table: Mapping[str, TableOptions
         else:
             changes[parsed[0]].append(parsed[1])
             tables[record.topic].add(parsed[0])
+    for found in changes.values():
+        # R3: of one change at one offset of two lives of a topic, that which was written first counts.
+        found.sort(key=lambda change: (change.record.place, change.processed))
     histories = {table: _fold(found, options.get(table, TableOptions())) for table, found in changes.items()}
     for topic, disposition in others:
         name = next(iter(tables[topic])) if len(tables[topic]) == 1 else topic

@@ -4,6 +4,7 @@ A tape has `changes` and `history`, each a table of text: one line a change in t
 Columns of `changes` that can be left out:
 
     at       seconds of the source's clock; the number of the line
+    written  seconds of the connector's clock; the source's
     lsn      position in the log; ten times the number of the line; `none` for a read that tells none
     txn      transaction; the number of the line
     batch    the landing that brings it; 1
@@ -123,7 +124,7 @@ class Tape:
             "after": row if op in ("c", "u", "r") else None,
             "source": source,
             "op": op,
-            "ts_ms": source["ts_ms"] + 5,
+            "ts_ms": (CLOCK + int(line["written"])) * 1000 if line.get("written") else source["ts_ms"] + 5,
             "transaction": None,
         }
 

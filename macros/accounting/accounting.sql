@@ -150,10 +150,10 @@ select * from account
     count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})) as reaching_back,
     {%- set places = [] -%}
     {%- for top in stored.tops or [] -%}
-        {%- do places.append('array(' ~ text_list(top[:3]) ~ '), ' ~ top[3] ~ 'L') -%}
+        {%- do places.append('array(' ~ text_list(top[:3]) ~ '), struct(' ~ top[4] ~ ', ' ~ top[3] ~ 'L)') -%}
     {%- endfor %}
     count_if({{ is_new }} and {{
-        '`offset` <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
+        'struct(log_number, `offset`) <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
         if places else 'false'
     }}) as late,
     {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}

@@ -118,7 +118,7 @@
         {%- set starts = [] if anew | length else run_query(new_logs(log)) -%}
         {#- What partitions show by themselves comes first: what others tell of them rests on it. -#}
         {%- set is_told = anew | length + starts | length > 0 -%}
-        {%- set behind = run_query(begun_behind_borders(log, filled)) if walk.borders and not is_told else [] -%}
+        {%- set behind = run_query(begun_behind_borders(log, filled, walk.borders)) if walk.borders and not is_told else [] -%}
         {%- set walk.grows = anew | length + starts | length + behind | length > 0 -%}
         {%- for row in anew -%}
             {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [row[3] | int], []) -%}
@@ -132,6 +132,12 @@
             {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [], [[0, 0]] * (row[3] | int)) -%}
         {%- endfor -%}
     {%- endfor -%}
+    {%- if walk.grows -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': its records show more than a thousand borders between logs (R5). Land what is of other servers, or'
+            ~ ' of topics that were made anew, under labels of its own: `--source-label NAME`'
+        ) }}
+    {%- endif -%}
     {{ return(walk.borders) }}
 {%- endmacro %}
 
@@ -164,12 +170,15 @@
 {#-
   Query: partitions in which offsets have two records of one life of the topic, and when the first was written that can't be
   of that life: one up to the lowest such offset, behind the earlier ones of all. What was landed of the earlier life can begin
-  at any offset.
+  at any offset. Where there is none (three lives, a clock that was wrong) it is the first that has an earlier one beside it.
 -#}
 {% macro topics_made_anew(log) -%}
     select
         source_label, topic, `partition`,
-        min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)) as anew
+        coalesce(
+            min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)),
+            min(if(later > earlier, later, null))
+        ) as anew
     from (
         select
             *,
@@ -193,21 +202,29 @@
 
 {#-
   Query: partitions that began when all that were there had met borders, and how many logs they are behind them: positions of
-  the former logs say nothing of theirs. What others bring later changes nothing (G1).
+  the former logs say nothing of theirs. What others bring later changes nothing (G1). A log begins with its first record:
+  clocks of workers differ, and one that is behind is behind later ones.
 
   Args:
       filled: all records; of a change that was delivered before another partition has the delivery that counts
 -#}
-{% macro begun_behind_borders(log, filled) -%}
+{% macro begun_behind_borders(log, filled, borders) -%}
     with logs as (
-        select source_label, topic, `partition`, log_number, min(processed_at_ms) as began
+        select
+            source_label, topic, `partition`, log_number,
+            min_by(processed_at_ms, struct(`offset`, processed_at_ms)) as began
         from ({{ log }}) as placed
         group by source_label, topic, `partition`, log_number
     ),
 
     begun as (
-        select source_label, topic, `partition`, min(log_number) as first_log, min(filled.processed_at_ms) as began
-        from {{ filled }} as filled
+        select
+            source_label, topic, `partition`,
+            min(logs.log_number) as first_log,
+            min_by(
+                record.processed_at_ms, struct(record.log_number, record.`offset`, record.processed_at_ms)
+            ) as began
+        from ({{ with_log_number(filled, borders) }}) as record
         inner join logs using (source_label, topic, `partition`)
         group by source_label, topic, `partition`
     )
@@ -228,7 +245,10 @@
 {%- endmacro %}
 
 
-{#- Query: the first new log of each partition, behind the borders that are known: life of the topic and offset. -#}
+{#-
+  Query: the first new log of each partition, behind the borders that are known: life of the topic and offset. Records of one
+  offset tell nothing of each other: where flattened rows don't say when they were written, they may be of two lives.
+-#}
 {% macro new_logs(log) -%}
     select
         source_label, topic, `partition`,
@@ -245,15 +265,20 @@
         from (
             select
                 *,
-                {{ is_streamed() }} as is_streamed,
-                lead(`offset`) over (
-                    partition by source_label, topic, `partition`, log_number order by `offset`
-                ) as next_offset
-            from ({{ log }}) as placed
-        ) as led
+                max(following) over (partition by source_label, topic, `partition`, log_number, `offset`) as next_offset
+            from (
+                select
+                    *,
+                    {{ is_streamed() }} as is_streamed,
+                    lead(`offset`) over (
+                        partition by source_label, topic, `partition`, log_number order by `offset`
+                    ) as following
+                from ({{ log }}) as placed
+            ) as led
+        ) as behind
         window before as (
             partition by source_label, topic, `partition`, log_number
-            order by `offset` rows between unbounded preceding and 1 preceding
+            order by `offset` range between unbounded preceding and 1 preceding
         )
     ) as followed
     where {{ begins_new_log('highest.position', 'streamed.position') }}

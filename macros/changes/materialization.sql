@@ -201,6 +201,7 @@
   also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read.
 -#}
 {% macro revisions(staged, target, case, from_position, id) -%}
+    {%- set place = place_of_delivery(is_of_change=id == 'change_id') -%}
     select
         staged.*,
         case
@@ -210,7 +211,7 @@
         end as action
     from {{ staged }} as staged
     {{ 'full' if case == 'rederive' else 'left' }} join (
-        select {{ id }}, position, `partition`, `offset`, topic, source_label
+        select {{ id }}, position, {{ place | join(', ') }}
         from {{ target }}
         {%- if from_position is not none %}
         where position >= {{ text_literal(from_position) }}
@@ -218,8 +219,7 @@
     ) as known on staged.{{ id }} = known.{{ id }}
     where known.{{ id }} is null
         or staged.{{ id }} is null
-        or struct(staged.`partition`, staged.`offset`, staged.topic, staged.source_label)
-        < struct(known.`partition`, known.`offset`, known.topic, known.source_label)
+        or struct(staged.{{ place | join(', staged.') }}) < struct(known.{{ place | join(', known.') }})
         {%- if case == 'rederive' %}
         or not staged.position <=> known.position
         {%- endif %}
@@ -299,7 +299,7 @@
 {% macro log_account(relation, tops) -%}
     select
         source_label, topic, `partition`,
-        max(`offset`) as highest_offset,
+        max(struct(log_number, `offset`)).`offset` as highest_offset,
         max(log_number) as last_log,
         max(struct(log_number, position, server)).position as position,
         max(struct(log_number, {{ place_of_server('position', 'server') }} as told)).told.server as server,

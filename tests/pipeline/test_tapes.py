@@ -126,6 +126,6 @@ def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> Non
 def test_a_tape_has_no_column_that_nothing_reads() -> None:
     read = {
         "op", "at", "lsn", "txn", "batch", "before", "snapshot", "last", "oldkey", "newkey", "partition", "server",
-        "row", "offset", "commit", "rs", "lcr", "seq", "serial", *COLUMNS,
+        "row", "offset", "commit", "rs", "lcr", "seq", "serial", "written", *COLUMNS,
     }  # fmt: skip
     assert {name for tape in TAPES for line in tape.changes for name in line} <= read
