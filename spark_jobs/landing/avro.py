@@ -196,7 +196,8 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
     schema = parsed(found.text)
     if (
         isinstance(schema, dict)
-        and schema.get("type") in _CONNECT
+        and isinstance(schema.get("type"), str)
+        and schema["type"] in _CONNECT
         and ("optional" in schema or schema["type"] == "struct")
     ):
         return Schema(connect=found.text)

@@ -43,6 +43,8 @@ REASONS = {
     "base64-not-understood": "what should be base64 is none",
     "headers-not-understood": "the headers are no list of keys and values",
     "line-without-position": "the line has no topic, partition or offset, so it is no record",
+    "line-without-value": "the line has no value, payload or value_base64, and fields of other names, one of which"
+    " may be it; a tombstone's value is null",
     "value-not-json": "the value is not one JSON object",
     "key-not-json": "the key is not JSON",
     "schema-without-payload": "the value has a schema and no payload",

@@ -39,11 +39,15 @@ from spark_jobs.places import Places
 _TRIES = 3
 _KEEP_RECORDS = "Set cleanup.policy=delete, with a retention longer than any stop of landing."
 # A landing that waits says so this often, in seconds: one that has died is known by when it last asked the broker.
-_SIGN_OF_LIFE = 300
+_SIGN_OF_LIFE = 240
+# However far batches lie apart, the broker is asked at least this often, in seconds, whether topics are what they were.
+_LOOKS = 30
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
 # What Kafka's client says of a record that time doesn't mend.
-_UNREADABLE = re.compile(r"at offset \d+ is invalid|fetching the next record|corrupt message")
+_UNREADABLE = re.compile(r"at offset \d+ is invalid|fetching the next record|corrupt message|long overflow")
+# And Spark of one whose time, as is said, has more digits than milliseconds have, without its place.
+_WITHOUT_PLACE = re.compile("long overflow")
 _PASSED_OVER = (
     "What was landed is whole; the next run goes on from there. A record that can never be read is passed over by"
     ' --starting \'{"TOPIC": {"PARTITION": OFFSET}}\' with the offset behind it, and counted as a gap.'
@@ -103,11 +107,13 @@ class _Landing:
     broker: Broker
     cluster_id: str = ""
     known: dict[Place, Offsets] = field(default_factory=dict)
+    until: Mapping[Place, int] = field(default_factory=dict)
     has_begun: bool = False
     stored_at: float = 0
     policies: dict[str, str | None] = field(default_factory=dict)
     result: Streamed = field(default_factory=Streamed)
     queries: int = 0
+    folder: str = ""
     batches: int = 0
     is_moved: bool = False
     in_batch: threading.Lock = field(default_factory=threading.Lock)
@@ -172,14 +178,14 @@ class _Landing:
 
         A user who may read topics need not be allowed to see their settings: then nothing is known of them.
         """
-        new = sorted({topic for topic, _ in look.partitions} - set(self.policies))
-        self.policies |= dict.fromkeys(new)
+        asked = sorted({topic for topic, _ in look.partitions} - set(self.policies))
         try:
-            self.policies |= self.broker.cleanup_policies(new) if new else {}
-        except TidemarkError as error:
-            log.info("cleanup policies of topics are not known: %s", error)
-        for topic in new:
-            policy = self.policies[topic]
+            new = self.broker.cleanup_policies(asked) if asked else {}
+        except Away as error:
+            log.info("cleanup policies of topics are not known yet: %s", error)
+            return
+        self.policies |= new
+        for topic, policy in new.items():
             if kafka_offsets.loses_states(policy) and not topic.startswith(kafka_offsets.HEARTBEATS):
                 told = f"{topic}: its cleanup.policy is {policy}: {kafka_offsets.WHAT_COMPACTION_COSTS} {_KEEP_RECORDS}"
                 log.warning("compacted: %s", told)
@@ -198,16 +204,17 @@ class _Landing:
 
     def stream(self) -> None:
         """One query, until it ends, is stopped, or a topic isn't what it was."""
-        with self.checkpoint() as folder:
+        with self.checkpoint() as self.folder:
             self.failed = None
-            query = self.query(folder)
+            query = self.query(self.folder)
             looked = time.monotonic()
             try:
                 while not query.awaitTermination(_POLL):
                     if self.stop.is_set() or self.is_moved:
                         self.end(query)
                         return
-                    if self.topics.every is not None and time.monotonic() - looked > max(self.topics.every, 1):
+                    every = self.topics.every
+                    if every is not None and time.monotonic() - looked > min(max(every, 1), _LOOKS):
                         looked = time.monotonic()
                         self.watch()
             except (*ENGINE_ERRORS, OSError) as error:
@@ -216,6 +223,8 @@ class _Landing:
                 if isinstance(self.failed, TidemarkError):
                     said = self.topics.settings.redacted(str(self.failed))
                     hint = f" {_PASSED_OVER}" if _UNREADABLE.search(said) else ""
+                    if _WITHOUT_PLACE.search(said):
+                        hint = f" The time of a record is beyond all calendars; {self.told_batch()}{hint}"
                     raise type(self.failed)(f"{said}{hint}") from None
                 said = first_cause(self.topics.settings.redacted(str(error)))
                 if _OTHER_PARTITIONS in said:
@@ -231,6 +240,15 @@ class _Landing:
                 with suppress(*ENGINE_ERRORS, OSError):  # where Spark is gone its query is too
                     if query.isActive:
                         self.end(query)
+
+    def told_batch(self) -> str:
+        """Where the records of the newest batch are."""
+        parts = [
+            f"{topic} {partition}: {self.known[topic, partition].next_offset} to {until - 1}"
+            for (topic, partition), until in sorted(self.until.items())
+            if (topic, partition) in self.known and self.known[topic, partition].next_offset < until
+        ]
+        return f"the batch has offsets {'; '.join(parts)}, and --max-records makes a smaller one."
 
     def watch(self) -> None:
         """See between batches whether the query can go on."""
@@ -286,19 +304,20 @@ class _Landing:
         if not self.in_batch.acquire(blocking=False):
             raise Stopped
         try:
-            if self.stop.is_set() or self.is_moved:
+            # A query that didn't end in time when it was stopped may still come with a batch.
+            if self.stop.is_set() or self.is_moved or folder != self.folder:
                 raise Stopped
             spark = rows.sparkSession
             # Streams turn it off for the sake of state, which this query has none of.
             spark.conf.set("spark.sql.adaptive.enabled", "true")
             records = _as_records(rows, self.topics.servers, self.label)
             survey: list[Row] = []
+            self.until = _planned(spark, folder, number)
             with self.writing():
                 landing = Landing(self.run_id, datetime.now(UTC), self.label)
                 landed = land_rows(spark, self.places, records, landing, check=survey.extend)
                 look = self.broker.look()
-                until = _planned(spark, folder, number)
-                self.known, gaps = kafka_offsets.landed_until(self.known, until, survey, look)
+                self.known, gaps = kafka_offsets.landed_until(self.known, self.until, survey, look)
                 self.ask_for_policies(look)
                 self.keep(gaps)
             self.is_moved = kafka_offsets.has_moved(self.known, look)

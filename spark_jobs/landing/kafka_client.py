@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.engine import first_cause
 from spark_jobs.errors import Fault, TidemarkError, UsageError
+from spark_jobs.logs import log
 
 _VARIABLES = {
     "security": "TIDEMARK_KAFKA_SECURITY",
@@ -62,7 +64,7 @@ _OFFSETS = re.compile(r"(\S+?)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
 _TOPICS = re.compile(r"name=([^,\s]+), topicId=([^,\s]+), internal=(true|false)")
 _PARTITIONS = re.compile(r"\(name=([^,\s]+), internal=\w+, partitions=(.*?), authorizedOperations=")
 _PARTITION = re.compile(r"\(partition=(\d+),")
-_POLICY = re.compile(r"name='([^']+)'\)=.*?ConfigEntry\(name=cleanup\.policy, value=([a-z, ]*), source=", re.DOTALL)
+_POLICY = re.compile(r"ConfigEntry\(name=cleanup\.policy, value=([a-z, ]*), source=")
 
 _THROWN = (Py4JJavaError, PySparkException)
 
@@ -282,18 +284,29 @@ class Broker:
         }
         return Look(datetime.now(UTC), partitions, topics)
 
-    def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str]:
+    def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str | None]:
         """What the broker does with old records of topics: `delete`, `compact` or both, in the broker's words.
 
+        None for those whose settings this user may not ask for.
+
         Raises:
-            Fault: It doesn't answer, or this user may not ask for the settings of one of them.
+            Away: It doesn't answer.
         """
         config = self._jvm.org.apache.kafka.common.config.ConfigResource
-        asked = [config(config.Type.TOPIC, topic) for topic in topics]
-        # As text: of a topic there are thirty settings, and each would be several calls.
-        said = self._answer(lambda: self._admin.describeConfigs(asked).all().get().toString())
-        parts = said.split("ConfigResource(type=TOPIC, ")
-        return {found[1]: found[2] for part in parts if (found := _POLICY.match(part))}
+        asked = {topic: config(config.Type.TOPIC, topic) for topic in topics}
+        answers = self._answer(lambda: self._admin.describeConfigs([*asked.values()]).values())
+        found: dict[str, str | None] = {}
+        for topic, of_topic in asked.items():
+            try:
+                # As text: of a topic there are thirty settings, and each would be several calls.
+                policy = _POLICY.search(self._answer(partial(_text_of, answers.get(of_topic))))
+                found[topic] = policy and policy[1]
+            except Away:
+                raise
+            except TidemarkError as error:
+                found[topic] = None
+                log.info("the cleanup policy of %s is not known: %s", topic, error)
+        return found
 
     def offsets_at(self, moment: datetime, look: Look) -> dict[Place, int]:
         """The first offset of each partition whose record is not older than a moment; its end where none is."""
@@ -311,7 +324,18 @@ class Broker:
     def _offsets(self, asked: Any, level: str | None = None) -> dict[Place, int]:
         options = self._options[level or self.settings.known["isolation.level"]]
         # As text: one answer of the JVM's, however many partitions there are.
-        said = self._answer(lambda: self._admin.listOffsets(asked, options).all().get().toString())
+        answers = self._admin.listOffsets(asked, options)
+        try:
+            said = self._answer(lambda: answers.all().get().toString())
+        except Away:
+            silent = [str(one) for one in asked.keySet() if answers.partitionResult(one).isCompletedExceptionally()]
+            if len(silent) == asked.size():
+                raise
+            raise Away(
+                f"Kafka at {self.servers}: it answered, and not for {', '.join(sorted(silent)[:3])}"
+                f"{', …' if silent[3:] else ''}, of which no broker may be the leader; a pattern that doesn't name the"
+                " topic lands the others."
+            ) from None
         return {(topic, int(number)): int(offset) for topic, number, offset in _OFFSETS.findall(said.replace("{", " "))}
 
     def _answer(self, ask: Callable[[], Any]) -> Any:
@@ -329,6 +353,10 @@ class Broker:
             one = one.getCause()
         said = first_cause(self.settings.redacted("\n".join(f"{name}: {message}" for name, message in causes)))
         return explained(self.servers, causes, said, what)
+
+
+def _text_of(future: Any) -> str:
+    return str(future.get().toString())
 
 
 def _thrown(error: Exception) -> Any:

@@ -366,7 +366,9 @@ def landed_until(
                 replace(gap, records=min(missing, lost - one.next_offset))
                 for gap in _gap(one, one.next_offset, lost, "retention")
             ]
-        newest = max((t for t in (one.newest_at, _utc(row["newest"] if row else None)) if t is not None), default=None)
+        # A producer's clock may be ahead: what has come came before the look.
+        times = (one.newest_at, _utc(row["newest"] if row else None))
+        newest = max((min(t, look.at) for t in times if t is not None), default=None)
         after[place] = replace(one, next_offset=max(end, one.next_offset), newest_at=newest).seen(ends, look.at)
     for place in set(until) & set(known) - set(look.partitions):  # deleted behind the batch, which is landed
         after[place] = replace(known[place], next_offset=max(until[place], known[place].next_offset))

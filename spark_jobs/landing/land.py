@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -268,7 +269,7 @@ def _survey(rows: DataFrame) -> list[Row]:
         F.max(understood).alias("high"),
         F.min("offset").alias("first"),
         F.max("timestamp").alias("newest"),
-        F.max(F.coalesce(F.col("line").startswith("{"), F.col("topic").isNotNull())).alias("looks_like_records"),
+        F.count_if(F.col("line").startswith("{")).alias("begun"),
     ).collect()  # fmt: skip
 
 
@@ -539,13 +540,17 @@ def _refuse_damaged_files(files: Sequence[str]) -> None:
 
 
 def _refuse_other_files(survey: Sequence[Row]) -> None:
-    """Raise UsageError for a file in which no line even begins like a record."""
-    records = {part["origin"] for part in survey if part["looks_like_records"]}
-    strangers = sorted({part["origin"] for part in survey} - records)
+    """Raise UsageError for a file that has no record, and few lines that even begin like one: those of any zip do."""
+    lines, begun = Counter[str](), Counter[str]()
+    for part in survey:
+        lines[part["origin"]] += part["lines"]
+        begun[part["origin"]] += part["lines"] if part["topic"] is not None else part["begun"]
+    strangers = sorted(origin for origin in lines if 2 * begun[origin] < lines[origin])
     if strangers:
         raise UsageError(
             f"{_path_of(strangers[0])}: not a file of records. Expected JSON lines with topic, partition,"
-            " offset, key and value (or what `kcat -J` prints); no line of it begins with {. Nothing was landed."
+            " offset, key and value (or what `kcat -J` prints), and most lines of it don't begin with {. Nothing was"
+            " landed."
         )
 
 

@@ -9,6 +9,9 @@ _LINE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, headers string,"
     " key_base64 string, value_base64 string, payload string, ts bigint, tstype string, _malformed string"
 )
+_OF_VALUES = ("value", "payload", "value_base64")
+# `broker` is kcat's.
+_FIELDS = (*(field.split()[0] for field in _LINE.split(", ")[:-1]), "broker")
 # Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
 JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
 HEADERS = "array<struct<key: string, value: binary>>"
@@ -102,7 +105,9 @@ def _line_goes_on(line: Column) -> Column:
 
 
 # The reasons that a line has, whatever its record's value may be: what can't be read of it is in the line alone.
-OF_LINES = ("line-not-json", "line-without-position", "base64-not-understood", "headers-not-understood")
+OF_LINES = (
+    "line-not-json", "line-without-position", "line-without-value", "base64-not-understood", "headers-not-understood"
+)  # fmt: skip
 
 
 def _reason() -> Column:
@@ -111,9 +116,22 @@ def _reason() -> Column:
         F.when(~F.col("is_text"), "not-unicode")
         .when(F.col("r").isNull() | F.col("r._malformed").isNotNull() | _line_goes_on(F.col("line")), "line-not-json")
         .when(~is_record, "line-without-position")
+        .when(_has_its_value_elsewhere(), "line-without-value")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
         .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("told_headers")), "headers-not-understood")
     )
+
+
+def _has_its_value_elsewhere() -> Column:
+    """Whether a line has no field for a value, and others that no reader knows: one of them may be the value.
+
+    Who leaves NULLs out writes a tombstone without it, and nothing that isn't known.
+    """
+    is_told = F.coalesce("r.value", "r.payload", "r.value_base64").isNotNull()
+    names = F.json_object_keys("line")
+    has_field = F.arrays_overlap(names, F.array(*map(F.lit, _OF_VALUES)))
+    has_more = F.size(F.array_except(names, F.array(*map(F.lit, _FIELDS)))) > 0
+    return F.when(~is_told, ~has_field & has_more).otherwise(F.lit(False))
 
 
 def _is_base64(name: str) -> Column:

@@ -214,8 +214,8 @@ def _of_file(name: str) -> list[dict[str, str]]:
 
 
 def parsed(text: str) -> Any:
-    """A schema's text as JSON; None where it is none."""
+    """A schema's text as JSON; None where it is none, or nested too deeply to be read."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -230,6 +230,7 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
     plain = life("fm_bad")[2]
     number = registry.register({"type": "record", "name": "Odd", "fields": [{"name": "a", "type": ["int", "string"]}]})
     json_schema = registry.register({"type": "object"}, "JSON")
+    or_null = registry.register({"type": ["object", "null"]}, "JSON")
     within_itself = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     endless = registry.register(within_itself)
     good = base64.b64decode(avro(plain, registry)["value_base64"])
@@ -242,6 +243,7 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         "fm_bad.union": (topic("fm_bad.union", packed(wire(number, b"\0\2"))), "schema-not-read", "none of Avro"),
         "fm_bad.endless": (topic("fm_bad.endless", packed(wire(endless, b"\0"))), "schema-not-read", "none of Avro"),
         "fm_bad.other": (topic("fm_bad.other", packed(wire(json_schema, b"{}"))), "schema-not-read", "none of Avro"),
+        "fm_bad.or_null": (topic("fm_bad.or_null", packed(wire(or_null, b"{}"))), "schema-not-read", "none of Avro"),
         "fm_bad.short": (topic("fm_bad.short", packed(good[:-1])), "avro-not-decoded", "no value of their schema"),
         "fm_bad.long": (topic("fm_bad.long", packed(good + b"\0")), "avro-not-decoded", "no value of their schema"),
         "fm_bad.magic": (topic("fm_bad.magic", packed(b"\0\1")), "value-not-json", "not one JSON object"),
@@ -635,6 +637,26 @@ def test_a_line_has_the_names_of_kcat_and_of_files(built: Built, spark: SparkSes
     assert (stored["kind"], stored["value"].decode()) == ("change", numeric(sent["value"]))
     assert stored["timestamp"].microsecond == 1_000
     assert [(one["key"], bytes(one["value"])) for one in stored["headers"]] == [("h", b"1")]
+
+
+def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(
+    built: Built, spark: SparkSession
+) -> None:
+    common = {"topic": "fm_valueless", "partition": 0, "key": '{"id": 1}'}
+    told = [
+        {"offset": 0},
+        {"offset": 1, "broker": 1},
+        {"offset": 2, "value": None, "size": 0},
+        {"offset": 3, "body": "{}"},
+    ]
+    landed(spark, built.places, "valueless", [{**common, **one} for one in told])
+    kinds = (
+        bronze.read(spark, built.places, "records").where("topic = 'fm_valueless'").select("offset", "kind").collect()
+    )
+    [entry] = held(spark, built.places, []).where("topic = 'fm_valueless'").collect()
+
+    assert {row["offset"]: row["kind"] for row in kinds} == dict.fromkeys((0, 1, 2), "tombstone")
+    assert (entry["offset"], entry["code"]) == (3, "line-without-value")
 
 
 def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(

@@ -107,6 +107,16 @@ def lake(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathF
     return Lake(spark, places, broker)
 
 
+@pytest.fixture
+def sooner(lake: Lake) -> Iterator[None]:
+    """Let a query that is stopped wait for its broker no longer than a test can."""
+    name = "spark.sql.streaming.stopTimeout"
+    before = lake.spark.conf.get(name)
+    lake.spark.conf.set(name, "5s")
+    yield
+    lake.spark.conf.set(name, before)
+
+
 def changes(topic: str, begin: int, end: int, **more: Any) -> list[dict[str, Any]]:
     """Changes of a table; their log's positions follow their numbers."""
     prefix, _, table = topic.split(".")
@@ -573,7 +583,7 @@ def test_a_record_that_can_not_be_read_is_tried_three_times_and_passed_over_when
     assert lake.offsets(topic, "torn") == [(0, 0), (0, 2), (0, 4)]
 
 
-def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
+def test_what_can_not_be_landed_is_said(lake: Lake, broker: Broker) -> None:
     with pytest.raises(UsageError, match=r"none of the .* topics"):
         lake.land("no-such-topic")
     with pytest.raises(UsageError, match="no regular expression"):
@@ -582,6 +592,11 @@ def test_what_can_not_be_landed_is_said(lake: Lake) -> None:
         lake.land(".*", servers="127.0.0.1:1", patience=1)
     with pytest.raises(Fault, match=r"no\.such\.host"):
         lake.land(".*", servers="no.such.host.invalid:9092", patience=3)
+    topic = "clock.public.t"
+    broker.make(topic, 1, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    broker.produce([{**one, "timestamp": 176 * 10**16} for one in changes(topic, 0, 2)])
+    with pytest.raises(Fault, match=r"beyond all calendars; the batch has offsets clock\.public\.t 0: 0 to 1, and"):
+        lake.land(r"clock\..*", "clock")
 
 
 def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> None:
@@ -620,11 +635,16 @@ def test_a_landing_that_goes_on_meets_all_of_it(lake: Lake, broker: Broker) -> N
     assert list(Path(lake.places.lakehouse).glob("ops/_kafka/*/*")) == [], "a query's own checkpoint ends with it"
 
 
-def test_a_broker_that_stays_away_ends_landings_and_the_next_ones_are_right(lake: Lake, broker: Broker) -> None:
+def test_a_broker_that_stays_away_ends_landings_and_the_next_ones_are_right(
+    lake: Lake, broker: Broker, tmp_path: Path, sooner: None
+) -> None:
     topic = "away.public.t"
     broker.make(topic)
     broker.produce(changes(topic, 0, 60))
-    with meanwhile(lake, r"away\..*", "waits", every=0.3, patience=3.0, starting="latest") as waits:
+    file = tmp_path / "client.properties"
+    file.write_text("default.api.timeout.ms=600000\n")  # which a query that is stopped would wait for
+    slow = {"TIDEMARK_KAFKA_FILE": str(file)}
+    with meanwhile(lake, r"away\..*", "waits", settings=slow, every=0.3, patience=3.0, starting="latest") as waits:
         assert eventually(lambda: lake.rows("kafka_offsets", topic, "waits") != [])
         with meanwhile(lake, r"away\..*", "once", most=2, patience=3.0) as once:
             assert eventually(lambda: lake.offsets(topic, "once") != [])

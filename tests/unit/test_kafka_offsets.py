@@ -322,6 +322,10 @@ def test_lag_is_none_while_there_is_nothing_to_land_and_at_most_since_then() -> 
     assert [idle[PLACE].lag_seconds, behind[PLACE].lag_seconds] == [0, 120]
     assert behind[PLACE].lag_records == 1
 
+    ahead, _ = landed_until(before, {PLACE: 11}, [came(1, 10, NOON + timedelta(hours=2))], look(end=12))
+    waits, _ = landed_until(ahead, {}, [], look(end=12, minutes=2))
+    assert waits[PLACE].lag_seconds == 120, "by a producer's clock that is ahead it would not have waited yet"
+
 
 def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are() -> None:
     def landed(
