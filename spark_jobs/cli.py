@@ -38,7 +38,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
     )(naming_damage)
     with_target = click.option(
-        "--target", metavar="NAME", expose_value=False, callback=_take_target,
+        "--target", "-t", metavar="NAME", expose_value=False, callback=_take_target,
         help="The target of profiles.yml: local, local_dev, thrift, thrift_dev. TIDEMARK_TARGET by default.",
     )(with_project)  # fmt: skip
     return click.option(
@@ -232,6 +232,10 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     )
 
 
+# What dbt would take for itself, and build elsewhere than where the command looks and holds the lock.
+_PLACING = re.compile(r"-t.*|--(target|project-dir|profile|profiles-dir)(=.*)?", re.DOTALL)
+
+
 @tidemark.command(context_settings={"ignore_unknown_options": True})
 @click.argument("dbt_arguments", nargs=-1, type=click.UNPROCESSED)
 @_writer
@@ -239,6 +243,11 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
     """Build and test every model: `dbt build` in this process. Further arguments are dbt's (`--select`)."""
     from spark_jobs import steps
 
+    if strange := next((one for one in dbt_arguments if _PLACING.fullmatch(one)), None):
+        raise UsageError(
+            f"build {strange}: it isn't left to dbt where things are. Say --target NAME or --project-dir DIR, not"
+            " behind `--`; the profile is the one of profiles.yml."
+        )
     run = steps.Run(Places.of(project_dir), "build")
     with run.as_writer(log_format, wait):
         # A Thrift Server needs no session of ours.
@@ -443,7 +452,7 @@ def tables(as_json: bool, project_dir: str, log_format: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON a row.")
 @_common
 def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str, log_format: str) -> None:
-    """Run a SQL statement over the tables, by their names, and print what it gives."""
+    """Run a SQL query over the tables, by their names, and print what it gives; show, describe and explain, too."""
     from spark_jobs import steps
     from spark_jobs.declarations import declared_tables
     from spark_jobs.query import as_json as to_json
@@ -527,7 +536,7 @@ def list_(as_json: bool, project_dir: str, log_format: str) -> None:
 def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
     """Show one entry whole; QUARANTINE_ID is its id or the beginning of it."""
     from spark_jobs import bronze, steps
-    from spark_jobs.declarations import captured_tables
+    from spark_jobs.declarations import declared_tables
     from spark_jobs.quarantine import VALUES, entry, is_shown
     from spark_jobs.reporting.masking import short_hash
 
@@ -535,9 +544,9 @@ def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
     spark = run.session()
     if not bronze.is_ready(spark, run.places):
         raise UsageError(f"quarantine show {quarantine_id}: nothing was landed in {run.places.lakehouse} yet.")
-    tables = captured_tables(run.places)
-    found = entry(spark, run.places, tables, quarantine_id)
-    hidden = () if is_shown(spark, run.places, tables, found["topic"]) else VALUES
+    declared = declared_tables(run.places)
+    found = entry(spark, run.places, declared.tables, quarantine_id)
+    hidden = () if is_shown(spark, run.places, declared, found["topic"]) else VALUES
     for name, value in found.items():
         text = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else str(value)
         shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -64,12 +64,14 @@ class CapturedTable:
 class Beside:
     """A table of what arrives beside changes: its `kind` is its macro (`messages`, …), or `outbox`.
 
-    `prefix` is the topic prefix, empty for an outbox.
+    `prefix` is the topic prefix, empty for an outbox. `hidden_topics` are an outbox's, where a field of its payload is
+    declared sensitive.
     """
 
     kind: str
     prefix: str
     model: Model
+    hidden_topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ def declared_tables(places: Places) -> Declared:
             )
         )
     beside = [
-        Beside(kind, meta[key].get(f"{kind}_of", ""), _model(places, node))
+        Beside(kind, meta[key].get(f"{kind}_of", ""), _model(places, node), _hidden_topics(meta[key]))
         for key, node in models.items()
         for kind in (*_BESIDE, "outbox")
         if f"{kind}_of" in meta[key] or (kind == "outbox" and kind in meta[key])
@@ -183,6 +185,11 @@ def declared_tables(places: Places) -> Declared:
     return Declared(
         sorted(tables, key=lambda table: table.name), sorted(beside, key=lambda one: (one.model.name, one.kind))
     )
+
+
+def _hidden_topics(declared: Mapping[str, Any]) -> frozenset[str]:
+    is_hidden = any(field["sensitive"] for field in declared.get("payload", ()))
+    return frozenset(declared["outbox"] if is_hidden else ())
 
 
 def _model(places: Places, node: Any) -> Model:

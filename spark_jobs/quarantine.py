@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.declarations import CapturedTable, Declared, captured_tables
 from spark_jobs.delta import progress
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.land import Landing, land_rows
@@ -116,17 +116,17 @@ def entry(
     return found
 
 
-def is_shown(spark: SparkSession, places: Places, tables: Sequence[CapturedTable], topic: object) -> bool:
+def is_shown(spark: SparkSession, places: Places, declared: Declared, topic: object) -> bool:
     """Whether people may see the values of a topic's entries.
 
-    Where any captured table is hidden, only those of topics whose every table is declared and none is.
+    Where any captured table or outbox is hidden, only those of topics whose every table is declared and none is.
     """
-    hides = hidden(spark, places, tables)
+    hides = hidden(spark, places, declared.tables, declared.beside)
     if not hides:
         return True
     shapes = bronze.read(spark, places, "shapes").where(F.col("topic") == F.lit(topic))
     feeds = {row["feed"] for row in shapes.select("feed").distinct().collect()}
-    return bool(feeds) and feeds <= {table.feed for table in tables} - hides
+    return topic not in hides and bool(feeds) and feeds <= {table.feed for table in declared.tables} - hides
 
 
 def _without_entry(entries: DataFrame, ids: Collection[str]) -> list[str]:

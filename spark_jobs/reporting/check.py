@@ -83,7 +83,7 @@ def check(
         )
         through = accounting.built_through(spark, places, tables, measured)
         found = bronze_contents.contents(spark, places, through)
-        hides = hidden(spark, places, tables)
+        hides = hidden(spark, places, tables, beside)
         held = quarantine.held(spark, places, tables, _shown_topics(tables, found, hides), sample_rows=sample_rows)
         counted = accounting.counted(spark, places, tables)
         for name, rows in signs_of_key_shapes(spark, places, tables).items():
@@ -136,11 +136,11 @@ def _timed(stages: dict[str, float], name: str) -> Iterator[None]:
 def _shown_topics(
     tables: Sequence[CapturedTable], found: Sequence[bronze_contents.Content], hides: frozenset[str]
 ) -> frozenset[str] | None:
-    """The topics whose values people may see; None for all, where no table is hidden."""
+    """The topics whose values people may see; None for all, where nothing is hidden."""
     if not hides:
         return None
     plain = {table.feed for table in tables} - hides
-    return frozenset(topic for topic, feed in bronze_contents.owners(found).items() if feed in plain)
+    return frozenset(topic for topic, feed in bronze_contents.owners(found).items() if feed in plain) - hides
 
 
 def _gaps(expected: Sequence[ExpectationResult]) -> dict[str, int]:

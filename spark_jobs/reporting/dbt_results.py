@@ -47,7 +47,7 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
     Args:
         places: The project and its target.
         since: When our run began, with its zone: a later dbt run is of this run.
-        redact: Whether to leave out what messages quote, because some table is hidden (`masking.hidden`).
+        redact: Whether to leave out what messages quote, because something is hidden (`masking.hidden`).
     """
     try:
         said = json.loads((places.project / "target" / "run_results.json").read_text())

@@ -8,15 +8,20 @@ from collections.abc import Sequence
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.declarations import CapturedTable
+from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.delta import table_if_made
 from spark_jobs.places import Places
 
 _DIGITS = 10
 
 
-def hidden(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> frozenset[str]:
-    """The feeds of captured tables with a column that is declared sensitive, or was seen and is not declared (R8)."""
+def hidden(
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside]
+) -> frozenset[str]:
+    """The feeds of captured tables with a column that is declared sensitive, or was seen and is not declared (R8).
+
+    With them the topics of outboxes that have a field which is declared so.
+    """
     shapes = table_if_made(spark, places.table("bronze", "shapes"))
     seen: dict[str, set[str]] = {}
     for row in () if shapes is None else shapes.select("feed", F.col("fields.name").alias("names")).collect():
@@ -25,7 +30,7 @@ def hidden(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
         table.feed
         for table in tables
         if table.sensitive or seen.get(table.feed, set()) - {column["field"] for column in table.columns}
-    )
+    ).union(*[one.hidden_topics for one in beside])
 
 
 def hashed(value: Column) -> Column:

@@ -8,31 +8,48 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import captured_tables
+from spark_jobs.cli import main
+from spark_jobs.declarations import Declared, declared_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import is_shown
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.run import RunSummary
-from tests.jobs.conftest import BAD, PLANTED, CommandLine
-from tests.jobs.lines import TOPIC
+from tests.jobs.conftest import BAD, GOOD, PLANTED, CommandLine
+from tests.jobs.lines import TOPIC, line
 
 SUITE = "expectations/suites/bad__public__people.py"
 MODEL = "models/silver/changes/bad__public__people_changes.sql"
+EVENTS = "models/silver/outbox/outbox__person_events.sql"
+OUTBOX = "outbox.event.Person"
 PLAIN = 'return suite(TABLE, "silver_current")'
 FAILING = """return suite(TABLE, "silver_current", [
         gx.expectations.ExpectColumnValuesToMatchRegex(column="email", regex="@", severity="warning")
     ])"""
 
 
+@pytest.fixture(scope="module")
+def landed(home: CommandLine) -> int:
+    """The exit status of landing those of all these tests, and an outbox's: an event, and one without its id."""
+    events = [
+        line(place, None, {"email": PLANTED}, topic=OUTBOX, headers=headers)
+        for place, headers in enumerate(([{"key": "id", "value": "e-1"}], []))
+    ]
+    return main(["land", home.write("mixed.jsonl", *GOOD, *BAD.values(), *events), "--project-dir", str(home.project)])
+
+
 def declare(project: Path) -> None:
-    """Make `email` sensitive, and add an expectation that its planted value fails."""
+    """Make `email` sensitive wherever it is, and add an expectation that its planted value fails."""
     for path in project.rglob("bad__public__places*"):
         path.unlink()
-    model = (project / MODEL).read_text()
-    assert "'email': 'string'" in model
-    (project / MODEL).write_text(model.replace("'email': 'string'", "'email': {'type': 'string', 'sensitive': true}"))
+    for name in (MODEL, EVENTS):
+        model = (project / name).read_text()
+        assert "'email': 'string'" in model
+        (project / name).write_text(
+            model.replace("'email': 'string'", "'email': {'type': 'string', 'sensitive': true}")
+        )
     suite = (project / SUITE).read_text()
     assert PLAIN in suite
     (project / SUITE).write_text(suite.replace(PLAIN, FAILING))
@@ -65,17 +82,24 @@ def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkS
     assert [one for one in said if PLANTED in one.out + one.err] == []
     # It was there to be shown.
     assert {"run_results.json", "dbt.log", "report.json", "report.html"} <= {path.name for path in files}
-    assert len([one for one in shown if "Values are hashes" in one.out]) == len(BAD)
+    assert len([one for one in shown if "Values are hashes" in one.out]) == len([*BAD, OUTBOX])
     report = json.loads((tidemark.lakehouse / "reports/latest/report.json").read_text())
     assert [one["unexpected_count"] for one in report["expectations"] if "match_regex" in one["expectation"]] == [2]
     assert PLANTED in tidemark("sql", "select email from bad__public__people_current").out
 
-    # What no model declares is hidden as if it were declared so.
+    # What no model declares is hidden as if it were declared so, and a field of an outbox hides its topics.
     places = Places.of(tidemark.project)
-    [table] = captured_tables(places)
+    declared = declared_tables(places)
+    [table] = declared.tables
     plain = replace(table, columns=tuple({**one, "sensitive": False} for one in table.columns))
     bare = replace(plain, columns=tuple(one for one in plain.columns if one["name"] != "email"))
-    assert [is_shown(spark, places, [one], TOPIC) for one in (table, plain, bare)] == [False, True, False]
-    found = check(spark, places, [bare], RunSummary("bare", "tidemark check", datetime.now(UTC))).evidence
-    assert found.quarantine
-    assert PLANTED not in str(found)
+    plainly = [replace(one, hidden_topics=frozenset()) for one in declared.beside]
+    shown_topics = [
+        [topic for topic in (TOPIC, OUTBOX) if is_shown(spark, places, Declared([one], beside), topic)]
+        for one, beside in ((table, plainly), (plain, plainly), (bare, plainly), (plain, declared.beside))
+    ]
+    assert shown_topics == [[], [TOPIC, OUTBOX], [], [TOPIC]]
+    summary = RunSummary("outbox", "tidemark check", datetime.now(UTC))
+    held = check(spark, places, [plain], summary, beside=declared.beside).evidence.quarantine
+    assert {one.topic for one in held} >= {TOPIC, OUTBOX}
+    assert {one.topic for one in held if PLANTED in str(one.samples)} == {TOPIC}
