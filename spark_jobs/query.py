@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType, VariantVal
 
 from spark_jobs import bronze
 from spark_jobs.declarations import Beside, CapturedTable
@@ -24,6 +26,8 @@ from spark_jobs.texts import on_one_line
 _WIDEST = 200
 # Tables of Tidemark's own that people look at.
 OPS = ("kafka_offsets", "kafka_gaps")
+# How Spark names the commands that only look.
+_LOOKING = ("Show", "Describe", "Explain")
 
 
 def show_tables(
@@ -54,27 +58,82 @@ def show_tables(
 
 
 def rows_of(spark: SparkSession, statement: str) -> list[Row]:
-    """The rows of one SQL statement; raises UsageError where Spark can't read it."""
+    """The rows of one SQL statement, its moments in UTC.
+
+    Raises UsageError where Spark can't read it, where it does more than read, and where Python can't hold a value.
+    """
     try:
-        rows: list[Row] = spark.sql(statement).collect()
+        _require_reading(spark, statement)
+        found = spark.sql(statement)
+        fields = found.schema.fields
+        # Two columns may have one name. PySpark makes no moment with a zone on the first day of the year 1.
+        by_place = found.toDF(*map(str, range(len(fields))))
+        columns = [
+            (F.col(name).cast("timestamp_ntz") if isinstance(field.dataType, TimestampType) else F.col(name)).alias(
+                field.name
+            )
+            for name, field in zip(by_place.columns, fields, strict=True)
+        ]
+        rows: list[Row] = by_place.select(*columns).collect()
     except PySparkException as error:
-        raise UsageError(f"The statement can't be run: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"The statement can't be run: {str(error).strip().splitlines()[0]}") from error
+    except (ValueError, OverflowError, TypeError) as error:
+        raise UsageError(
+            f"The statement gives a value that Python can't hold ({error}): cast the column to string."
+        ) from error
     return rows
 
 
+def _require_reading(spark: SparkSession, statement: str) -> None:
+    """Raise UsageError where a statement is a command of Spark's that does more than look: no lock is held here."""
+    java, state = spark._jvm, spark._jsparkSession.sessionState()
+    skipped = java.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    plan = state.executePlan(state.sqlParser().parsePlan(statement), skipped).analyzed()
+    is_command = plan.containsPattern(java.org.apache.spark.sql.catalyst.trees.TreePattern.COMMAND())
+    if is_command and not plan.nodeName().startswith(_LOOKING):
+        raise UsageError(
+            f"tidemark sql only reads, and this statement does more ({plan.nodeName()}): ask with select, show,"
+            " describe or explain."
+        )
+
+
 def as_json(row: Row) -> str:
-    """A row as one line of JSON: decimals, times and intervals as text, so that nothing is rounded."""
-    return on_one_line(json.dumps(row.asDict(recursive=True), default=_plain, ensure_ascii=False))
+    """A row as one line of JSON: what JSON has no type for as text, decimals too, so that nothing is rounded.
+
+    Raises UsageError where two columns have one name.
+    """
+    return on_one_line(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False))
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, *, is_named: bool = True) -> Any:
+    """A value in JSON's own types; a struct by the names of its fields, or as a list."""
+    if isinstance(value, VariantVal):
+        value = value.toPython()
+    if isinstance(value, Row) and is_named:
+        names = value.__fields__
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UsageError(f"--json: two columns are named {twice}. Give one another name, with `as`.")
+        value = value.asDict()
+    if isinstance(value, dict):
+        return {_name(key): _plain(one, is_named=is_named) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, is_named=is_named) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, (date, timedelta, Decimal)):
         return str(value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    raise TypeError(type(value).__name__)
+    return value
+
+
+def _name(key: Any) -> str:
+    """A map's key as a name of JSON's."""
+    plain = _plain(key)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
@@ -93,7 +152,7 @@ def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
-    text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
-    text = text.strip('"') if isinstance(value, (date, timedelta, Decimal)) else text
+    text = value if isinstance(value, str) else json.dumps(_plain(value, is_named=False), ensure_ascii=False)
+    text = text.strip('"') if isinstance(value, (date, timedelta, Decimal, float)) else text
     shown = on_one_line(text[: _WIDEST + 1])
     return shown if len(shown) <= _WIDEST else f"{shown[:_WIDEST]}… (--json shows all)"

@@ -58,7 +58,7 @@
             'io.debezium.time.MicroTimestamp': date_of_microseconds,
             'io.debezium.time.NanoTimestamp': date_of_nanoseconds,
             'io.debezium.time.IsoTimestamp': date_of_iso,
-            'io.debezium.time.Date': itself, 'org.apache.kafka.connect.data.Date': itself,
+            'io.debezium.time.Date': days_or_infinite, 'org.apache.kafka.connect.data.Date': days_or_infinite,
             'string': date_of_text, '': date_at_midnight,
         },
         'binary': {

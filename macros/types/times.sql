@@ -50,8 +50,26 @@
 {%- endmacro %}
 
 
+{#-
+  PostgreSQL's connector writes an infinite date as what an int keeps of the days of a far one: snapshots of what the driver
+  has for it, a day later where Java runs east of UTC, streams of a date of the connector's own, which older versions put
+  in the wrong era. PostgreSQL has no date of any of these numbers.
+-#}
+{% macro infinite_days(text) -%}
+    case
+        when {{ text }} in ('-622191234', '-622191233', '-2147472692', '2146033979') then 'infinity'
+        when {{ text }} in ('-625821272', '-625821271', '-2147472691') then '-infinity'
+    end
+{%- endmacro %}
+
+
 {% macro iso_of_days(text, encoding=none, type=none) -%}
-    coalesce(cast(date_add(date'1970-01-01', try_cast({{ text }} as int)) as string), {{ text }})
+    coalesce({{ infinite_days(text) }}, cast(date_add(date'1970-01-01', try_cast({{ text }} as int)) as string), {{ text }})
+{%- endmacro %}
+
+
+{% macro days_or_infinite(text, encoding=none, type=none) -%}
+    coalesce({{ infinite_days(text) }}, {{ text }})
 {%- endmacro %}
 
 

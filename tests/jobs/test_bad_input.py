@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -21,7 +22,9 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
 from spark_jobs.cli import main
+from spark_jobs.errors import UsageError
 from spark_jobs.lock import LAYOUT
+from spark_jobs.query import as_json, as_table, rows_of
 from tests.jobs.conftest import BAD, GOOD, CommandLine, Said
 from tests.jobs.lines import envelope, line
 from tests.projects import PROJECT
@@ -120,7 +123,11 @@ def test_a_damaged_gzip_file_is_named_and_nothing_landed(tidemark: CommandLine) 
 def test_a_file_that_is_not_records(tidemark: CommandLine) -> None:
     file = tidemark.write("readme.jsonl", "Dear all,", "here are the records.")
 
-    is_one_sentence(tidemark("land", file), 2, file, "not a file of records", "kcat -J")
+    packed = tidemark.home / "records.zip"
+    packed.write_bytes(random.Random(1).randbytes(200_000))  # of any bytes a few lines begin with {
+
+    for one in (file, str(packed)):
+        is_one_sentence(tidemark("land", one), 2, one, "not a file of records", "kcat -J")
 
 
 def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: int) -> None:
@@ -250,6 +257,10 @@ def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.Captu
         (["land", "--wiat", "1", "x"], "No such option '--wiat'. Did you mean '--wait'?"),
         (["land"], "land takes FILES, or --kafka HOST:PORT --topics 'REGEX'"),
         (["build", "--slect", "x"], "dbt build: No such option '--slect'"),
+        (["build", "-t", "nowhere"], "--target nowhere: profiles.yml has"),
+        (["build", "--profile=other"], "build --profile=other: it isn't left to dbt where things are"),
+        (["build", "--profiles-dir", "other"], "build --profiles-dir: it isn't left to dbt"),
+        (["build", "--", "-tlocal_dev"], "build -tlocal_dev: it isn't left to dbt"),
         (["sql", " ;"], "tidemark sql takes one statement"),
         (["sql", "--file", os.devnull], "tidemark sql takes one statement"),
         (["sql", "select 1", "--file", os.devnull], "tidemark sql takes one statement"),
@@ -265,6 +276,51 @@ def test_what_is_misspelled_is_named(tidemark: CommandLine, arguments: list[str]
 
 def test_a_statement_that_can_not_be_run(tidemark: CommandLine, landed: int) -> None:
     is_one_sentence(tidemark("sql", "select nothing from records"), 2, "The statement can't be run", "`nothing`")
+
+
+def test_a_statement_that_would_write(tidemark: CommandLine, landed: int, spark: SparkSession) -> None:
+    records = tidemark.lakehouse / "bronze/records"
+    table = f"delta.`{records}`"
+    commits = sorted((records / "_delta_log").iterdir())
+    is_one_sentence(tidemark("sql", "delete from records"), 2, "tidemark sql only reads", "DeleteCommand", "ask with")
+    for statement in (
+        "insert into records select * from records",
+        f"with one as (select * from {table}) insert into {table} select * from one",
+        f"from {table} insert into {table} select * insert into {table} select *",
+        f"execute immediate 'update {table} set `offset` = 0'",
+        f"vacuum {table}",
+        f"create table copied using delta location '{tidemark.home}/copied' as select 1 as one",
+    ):
+        with pytest.raises(UsageError, match="tidemark sql only reads"):
+            rows_of(spark, statement)
+
+    assert sorted((records / "_delta_log").iterdir()) == commits
+    looks = ("show views", "describe records", f"describe history {table}", "explain delete from records", "values (1)")
+    assert all(rows_of(spark, statement) for statement in looks)
+
+
+def test_values_that_python_or_json_has_no_type_for(tidemark: CommandLine, landed: int, spark: SparkSession) -> None:
+    shown = """
+        select timestamp'0001-01-01 00:00:00Z' as first, timestamp'2026-02-03 04:05:06.7+01:00' as later,
+            double('NaN') as nan, array(float('-Infinity'), 1.5f) as ends, map(date'2026-02-03', 1.50) as days,
+            map(named_struct('x', 1), true) as points, parse_json('{"a": [1.5, "x"], "b": 1e300}') as variant
+    """
+    [row] = rows_of(spark, shown)
+
+    assert json.loads(as_json(row)) == {
+        "first": "0001-01-01 00:00:00", "later": "2026-02-03 03:05:06.700000", "nan": "NaN", "ends": ["-Infinity", 1.5],
+        "days": {"2026-02-03": "1.50"}, "points": {'{"x": 1}': True}, "variant": {"a": ["1.5", "x"], "b": 1e300},
+    }  # fmt: skip
+    assert as_table([row], row.__fields__).splitlines()[-1].split("  ") == [
+        "0001-01-01 00:00:00", "2026-02-03 03:05:06.700000", "NaN", '["-Infinity", 1.5]', '{"2026-02-03": "1.50"}',
+        '{"{\\"x\\": 1}": true}', '{"a": ["1.5", "x"], "b": 1e+300}',
+    ]  # fmt: skip
+    for statement in ("select array(timestamp'0001-01-01 00:00:00Z')", "select date'9999-12-31' + 1"):
+        with pytest.raises(UsageError, match=r"a value that Python can't hold \(.*\): cast the column to string"):
+            rows_of(spark, statement)
+    twice = "select 1 as one, timestamp'2026-02-03' as one"
+    is_one_sentence(tidemark("sql", "--json", twice), 2, "--json: two columns are named one", "with `as`")
+    assert as_table(rows_of(spark, twice), ["one", "one"]).splitlines()[-1] == "1    2026-02-03 00:00:00"
 
 
 def test_a_statement_in_a_file_that_is_no_text(tidemark: CommandLine) -> None:
