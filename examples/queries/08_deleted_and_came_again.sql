@@ -1,5 +1,6 @@
 -- Which rows went and came again under the same key, how did they go, and what did they come back as?
--- The gap may be empty in the source's clock: `closed_by` says that there was one (R13).
+-- The gap may be empty in the source's clock: `closed_by` says that there was one (R13). A snapshot left none where it
+-- read another state, which it opened at once; elsewhere it lacked the row (R16).
 select id, went_by, went_at, came_again_at, name_then, name_after
 from (
     select
@@ -7,10 +8,16 @@ from (
         closed_by as went_by,
         valid_to as went_at,
         name as name_then,
-        position,
-        lead(valid_from) over (partition by id order by position) as came_again_at,
-        lead(name) over (partition by id order by position) as name_after
-    from inv__public__customers_history
+        row_number() over in_key as number,
+        lead(opened_by) over in_key as opened_by_after,
+        lead(valid_from) over in_key as came_again_at,
+        lead(name) over in_key as name_after
+    from inv__public__customers_history as version
+    window in_key as (
+        partition by id order by position, version.partition, version.offset, opened_by != 'before'
+    )
 ) as versions
-where went_by in ('delete', 'truncate', 'key_change') and came_again_at is not null
-order by id, position
+where came_again_at is not null
+    and went_by != 'update'
+    and not (went_by = 'snapshot' and opened_by_after = 'snapshot' and went_at = came_again_at)
+order by id, number

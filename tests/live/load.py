@@ -306,6 +306,7 @@ class PostgresLoad(Load):
             )
         session.run(f"create role {CONNECTOR} login replication password '{self.password}'")
         session.run(f"grant select on all tables in schema public to {CONNECTOR}")
+        session.run(f"alter default privileges in schema public grant select on tables to {CONNECTOR}")
         session.run(f"grant insert, delete on debezium_signal to {CONNECTOR}")
         session.run("create publication tidemark for tables in schema public")
         session.run("select pg_create_logical_replication_slot('judge', 'test_decoding')")
