@@ -80,7 +80,7 @@ def declare_more(model: Path, options: Mapping[str, Any]) -> None:
 def run_models(places: Places, *arguments: str, accounting: bool = False) -> None:
     """Build changes, current and history, and their accounting where asked for, and expect that it ends well."""
     selected = [] if accounting else ["--exclude", "tag:layer:ops"]
-    result = run_dbt(places, ["--quiet", "run", *selected, *arguments])
+    result = run_dbt(places, ["--quiet", "--no-write-json", "run", *selected, *arguments])
     failed = [one.message[:700] for one in result.result or [] if one.status == "error"]
     assert result.success, result.exception or failed
 

@@ -28,7 +28,7 @@ HUGE = "9" * 30
 
 @dataclass
 class Orders:
-    """A project with one table, and what PostgreSQL's connector sends of it."""
+    """A table of a source of its own, and what PostgreSQL's connector sends of it."""
 
     spark: SparkSession
     places: Places
@@ -92,14 +92,15 @@ class Orders:
         assert was in path.read_text()
         path.write_text(path.read_text().replace(was, now))
 
-    def build(self, *selected: str) -> None:
-        """Build the project, or parts of it."""
-        run_models(self.places, *selected, accounting=True)
+    def build(self, *selected: str, only: str = "tag:source:{}") -> None:
+        """Build the source's models, or some of them; of `only` and dbt's arguments each `{}` is the source."""
+        arguments = [argument.format(self.source) for argument in (*selected, "--select", only)]
+        run_models(self.places, *arguments, accounting=True)
 
     @property
     def table(self) -> CapturedTable:
         """The table's models."""
-        [table] = captured_tables(self.places)
+        [table] = [table for table in captured_tables(self.places) if table.source_name == self.source]
         return table
 
     def versions(self, *columns: str) -> list[tuple[Any, ...]]:
@@ -125,8 +126,22 @@ class Orders:
         return {row["id"]: row["state"] for row in rows_of(self.table.current.location)}
 
 
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    """The lakehouse that most tests have a table in."""
+    forget_tables(spark)
+    yield Places.of(empty_project(tmp_path_factory.mktemp("parts") / "project"))
+    forget_tables(spark)
+
+
 @pytest.fixture
-def orders(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Orders]:
+def orders(spark: SparkSession, shared: Places, request: pytest.FixtureRequest) -> Orders:
+    return Orders(spark, shared, f"parts{crc32(request.node.name.encode())}")
+
+
+@pytest.fixture
+def alone(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Orders]:
+    """A table in a lakehouse of its own, for what is of all tables; tests that share one come before."""
     forget_tables(spark)
     yield Orders(spark, Places.of(empty_project(tmp_path / "project")), f"parts{crc32(request.node.name.encode())}")
     forget_tables(spark)
@@ -480,7 +495,7 @@ def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders:
     orders.build()
     name = f"{orders.source}__public__orders"
     orders.spark.sql(f"update silver.{name}_current set state = 'of an older version of Tidemark'")
-    orders.build("--full-refresh", "--select", f"{name}_history")
+    orders.build("--full-refresh", only="{}__public__orders_history")
 
     orders.build()
     assert orders.living() == {1: "new"}
@@ -490,7 +505,7 @@ def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: O
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     orders.build()
     orders.send(("u", {"id": 1, "state": "paid", "note": "late"}, {}))
-    orders.build("--full-refresh", "--select", "tag:layer:silver")
+    orders.build("--full-refresh", only="tag:source:{},tag:layer:silver")
     assert orders.living() == {1: "new"}
 
     orders.build()
@@ -500,26 +515,25 @@ def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: O
 
 def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(orders: Orders) -> None:
     history = "models/gold/history/{}_history.sql"
-    name = f"{orders.source}__public__orders"
     orders.send(("c", {"id": 1, "state": "new", "qty": 1}, {}))
     orders.build()
 
     orders.declare("'qty': 'bigint'", "'qty': 'decimal(12,4)'")
-    orders.build("--select", f"{name}_history")
+    orders.build(only="{}__public__orders_history")
     orders.build()
     orders.send(("u", {"id": 1, "state": "paid", "qty": 1.2345}, {}))
     orders.build()
     assert orders.versions("qty") == [(Decimal(1),), (Decimal("1.2345"),)]
 
     orders.declare("decimal(12,4)", "decimal(20,8)")
-    orders.build("--select", "tag:layer:silver")
+    orders.build(only="tag:source:{},tag:layer:silver")
     orders.build()
     orders.send(("u", {"id": 1, "state": "sent", "qty": 1.00000001}, {}))
     orders.build()
     assert orders.now("qty") == [(Decimal("1.00000001"),)]
 
     orders.declare("_changes'", "_changes', ignore=['state', 'qty']", history)
-    orders.build("--select", "tag:layer:silver")
+    orders.build(only="tag:source:{},tag:layer:silver")
     orders.build()
     assert orders.now("version_id", "state") == orders.versions("version_id", "state")
 
@@ -532,18 +546,6 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
     assert orders.table.history is not None
     assert orders.table.history.location.endswith("/orders_versions")
     assert orders.versions("state") == [("sent",)]
-
-
-def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(orders: Orders) -> None:
-    orders.send(("c", {"id": 1, "state": "new", "unit price": 1}, {}))
-    orders.build("--empty")
-    orders.build()
-    forget_tables(orders.spark)
-
-    orders.build("--empty")
-    orders.build()
-    assert orders.living() == {1: "new"}
-    assert orders.versions("state") == [("new",)]
 
 
 def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> None:
@@ -562,37 +564,6 @@ def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> None:
     orders.declare(f', "{lands}"', "", "dbt_project.yml")
     orders.build()
     assert orders.versions("state") == [("new",), ("paid",)]
-
-
-def test_queries_are_left_uncompiled_where_all_tables_are_small(orders: Orders) -> None:
-    begins = 'on-run-start: "{{ tidemark_start() }}"'
-    asks = "set `test.is_small` = {{ is_of_small_tables() if execute }}"
-    orders.declare(begins, f'{begins.replace(" ", " [", 1)}, "{asks}"]', "dbt_project.yml")
-
-    def told() -> str | None:
-        orders.build()
-        return orders.spark.conf.get("test.is_small")
-
-    orders.send(("c", {"id": 1, "state": "new"}, {}))
-    assert told() == "True"
-
-    progress = f"delta.`{orders.places.lakehouse}/ops/progress`"
-    of_log = f"where model like '%{orders.source}%changes'"
-
-    def state_with(old: str, new: str) -> None:
-        orders.spark.sql(f"update {progress} set state = replace(state, '{old}', '{new}') {of_log}")
-
-    state_with('"records": 1,', '"records": 100000,')
-    assert told() == "False"
-
-    state_with('"records": 100000,', "")
-    orders.send(*[("u", {"id": 1, "state": "paid"}, {})] * 3)
-    assert told() == "False"
-    assert json.loads(orders.spark.sql(f"select state from {progress} {of_log}").collect()[0]["state"])["records"] == 4
-    assert told() == "True"
-
-    (orders.places.project / "models" / "mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
-    assert told() == "False"
 
 
 def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -> None:
@@ -631,3 +602,46 @@ def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times:
         3: f"{80:020} {0:020}",
         4: f"{100:020} {70:020}",
     }
+
+
+def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(alone: Orders) -> None:
+    alone.send(("c", {"id": 1, "state": "new", "unit price": 1}, {}))
+    alone.build("--empty")
+    alone.build()
+    forget_tables(alone.spark)
+
+    alone.build("--empty")
+    alone.build()
+    assert alone.living() == {1: "new"}
+    assert alone.versions("state") == [("new",)]
+
+
+def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -> None:
+    begins = 'on-run-start: "{{ tidemark_start() }}"'
+    asks = "set `test.is_small` = {{ is_of_small_tables() if execute }}"
+    alone.declare(begins, f'{begins.replace(" ", " [", 1)}, "{asks}"]', "dbt_project.yml")
+
+    def told() -> str | None:
+        run_models(alone.places, accounting=True)
+        return alone.spark.conf.get("test.is_small")
+
+    alone.send(("c", {"id": 1, "state": "new"}, {}))
+    assert told() == "True"
+
+    progress = f"delta.`{alone.places.lakehouse}/ops/progress`"
+    of_log = f"where model like '%{alone.source}%changes'"
+
+    def state_with(old: str, new: str) -> None:
+        alone.spark.sql(f"update {progress} set state = replace(state, '{old}', '{new}') {of_log}")
+
+    state_with('"records": 1,', '"records": 100000,')
+    assert told() == "False"
+
+    state_with('"records": 100000,', "")
+    alone.send(*[("u", {"id": 1, "state": "paid"}, {})] * 3)
+    assert told() == "False"
+    assert json.loads(alone.spark.sql(f"select state from {progress} {of_log}").collect()[0]["state"])["records"] == 4
+    assert told() == "True"
+
+    (alone.places.project / "models" / "mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
+    assert told() == "False"
