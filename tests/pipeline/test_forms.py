@@ -643,7 +643,7 @@ def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(
     built: Built, spark: SparkSession
 ) -> None:
     common = {"topic": "fm_valueless", "partition": 0, "key": '{"id": 1}'}
-    told = [
+    told: list[Row] = [
         {"offset": 0},
         {"offset": 1, "broker": 1},
         {"offset": 2, "value": None, "size": 0},
