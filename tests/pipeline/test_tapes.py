@@ -60,14 +60,15 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
 
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, places: Places) -> list[CapturedTable]:
-    batches = defaultdict(list)
+    batches, with_news = defaultdict(list), defaultdict(set)
     for tape in TAPES:
         for batch, record in tape.records():
             batches[batch].append(json.dumps(record) + "\n")
+            with_news[batch].add(f"tape__*__{tape.table}_*")
     for batch, lines in sorted(batches.items()):
         land(spark, places, f"tapes-{batch}", "".join(lines), {"tape"})
         write_models(places.project)
-        run_models(places, "--exclude", *WITHOUT_SIGNS, accounting=True)
+        run_models(places, "--select", *with_news[batch], "--exclude", *WITHOUT_SIGNS, accounting=True)
     return captured_tables(places)
 
 
