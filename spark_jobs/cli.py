@@ -38,7 +38,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
     )(naming_damage)
     with_target = click.option(
-        "--target", "-t", metavar="NAME", expose_value=False, callback=_take_target,
+        "--target", metavar="NAME", expose_value=False, callback=_take_target,
         help="The target of profiles.yml: local, local_dev, thrift, thrift_dev. TIDEMARK_TARGET by default.",
     )(with_project)  # fmt: skip
     return click.option(
@@ -233,7 +233,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
 
 
 # What dbt would take for itself, and build elsewhere than where the command looks and holds the lock.
-_PLACING = re.compile(r"-t.*|--(target|project-dir|profile|profiles-dir)(=.*)?", re.DOTALL)
+_PLACING = re.compile(r"-[dfqx]*t.*|--(target|project-dir|profile|profiles-dir)(=.*)?", re.DOTALL)
 
 
 @tidemark.command(context_settings={"ignore_unknown_options": True})

@@ -614,15 +614,12 @@ def _topic_made_anew(changes: list[Change]) -> int | None:
     by_offset = groupby(changes, lambda change: change.record.offset)
     written = {offset: sorted(change.processed for change in doubled) for offset, doubled in by_offset}
     doubled = {offset: times[0] for offset, times in written.items() if times[0] < times[-1]}
+    if not doubled:
+        return None
+    first_later = min(written[offset][-1] for offset in doubled)
+    ended = max(time for time in doubled.values() if time < first_later)
     # What was landed of the first life may begin at any offset.
-    later = (
-        time
-        for offset, times in written.items()
-        for time in times
-        if doubled and offset <= min(doubled) and time > max(doubled.values())
-    )
-    # Of three lives, or by a clock that was wrong, there may be none.
-    return min(later, default=min((written[offset][-1] for offset in doubled), default=None))
+    return min(time for offset, times in written.items() for time in times if offset <= min(doubled) and time > ended)
 
 
 def find_logs(changes: list[Change], key_columns: tuple[str, ...]) -> list[Change]:
@@ -648,6 +645,11 @@ def _begin(changes: list[Change]) -> int:
     return min((change.log, change.record.offset, change.processed) for change in changes)[2]
 
 
+def _begun(logs: Mapping[int, list[Change]], log: int) -> int:
+    """R5: when a log of a partition began: no clock moves it before those that it follows."""
+    return max(_begin(changes) for number, changes in logs.items() if number <= log)
+
+
 def _begin_behind_borders(partitions: Mapping[Any, list[Change]], counted: list[Change]) -> bool:
     """R5: let partitions that began when all that were there had met borders begin in the log that these had reached.
 
@@ -660,9 +662,7 @@ def _begin_behind_borders(partitions: Mapping[Any, list[Change]], counted: list[
     for place, changes in partitions.items():
         began = _begin(changes)
         before = [
-            {log for log, of_one in of_log.items() if _begin(of_one) < began}
-            for other, of_log in logs.items()
-            if other != place
+            {log for log in of_log if _begun(of_log, log) < began} for other, of_log in logs.items() if other != place
         ]
         reached = min((max(met) for met in before if met), default=0)
         if place in logs and reached > min(logs[place]):

@@ -110,7 +110,7 @@
       filled: a relation that holds what `read_steps` give of all records
 -#}
 {% macro found_borders(filled, captured, scope) -%}
-    {%- set walk = namespace(borders=declared_borders(captured.new_logs), grows=true) -%}
+    {%- set walk = namespace(borders=declared_borders(captured.new_logs), grows=true, place=none) -%}
     {%- set has_second_lives = run_query(doubled_offsets(filled)) | length > 0 -%}
     {%- for round in range(1000) if walk.grows -%}
         {%- set log = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
@@ -119,7 +119,8 @@
         {#- What partitions show by themselves comes first: what others tell of them rests on it. -#}
         {%- set is_told = anew | length + starts | length > 0 -%}
         {%- set behind = run_query(begun_behind_borders(log, filled, walk.borders)) if walk.borders and not is_told else [] -%}
-        {%- set walk.grows = anew | length + starts | length + behind | length > 0 -%}
+        {%- set walk.place = (anew | list + starts | list + behind | list) | first | default(none) -%}
+        {%- set walk.grows = walk.place is not none -%}
         {%- for row in anew -%}
             {%- set walk.borders = with_border(walk.borders, [row[0], row[1], row[2] | int], [row[3] | int], []) -%}
         {%- endfor -%}
@@ -134,8 +135,9 @@
     {%- endfor -%}
     {%- if walk.grows -%}
         {{ exceptions.raise_compiler_error(
-            model.name ~ ': its records show more than a thousand borders between logs (R5). Land what is of other servers, or'
-            ~ ' of topics that were made anew, under labels of its own: `--source-label NAME`'
+            model.name ~ ': partition ' ~ walk.place[2] ~ ' of ' ~ walk.place[1] ~ ' shows more than a thousand borders between'
+            ~ ' logs (R5), as the records of two clusters do that were landed under one label. Land those of each under its own'
+            ~ ' (`--source-label NAME`), in a new lakehouse: bronze keeps what it has.'
         ) }}
     {%- endif -%}
     {{ return(walk.borders) }}
@@ -169,29 +171,32 @@
 
 {#-
   Query: partitions in which offsets have two records of one life of the topic, and when the first was written that can't be
-  of that life: one up to the lowest such offset, behind the earlier ones of all. What was landed of the earlier life can begin
-  at any offset. Where there is none (three lives, a clock that was wrong) it is the first that has an earlier one beside it.
+  of that life: one up to the lowest such offset, behind those that the first of the later ones shows to be earlier. What was
+  landed of the earlier life can begin at any offset.
 -#}
 {% macro topics_made_anew(log) -%}
     select
         source_label, topic, `partition`,
-        coalesce(
-            min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)),
-            min(if(later > earlier, later, null))
-        ) as anew
+        min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)) as anew
     from (
         select
             *,
-            min(if(later > earlier, `offset`, null)) over of_log as doubled_from,
-            max(if(later > earlier, earlier, null)) over of_log as ended
+            max(if(later > earlier and earlier < first_later, earlier, null)) over of_log as ended
         from (
             select
                 *,
-                min(processed_at_ms) over of_offset as earlier,
-                max(processed_at_ms) over of_offset as later
-            from ({{ log }}) as placed
-            window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
-        ) as compared
+                min(if(later > earlier, `offset`, null)) over of_log as doubled_from,
+                min(if(later > earlier, later, null)) over of_log as first_later
+            from (
+                select
+                    *,
+                    min(processed_at_ms) over of_offset as earlier,
+                    max(processed_at_ms) over of_offset as later
+                from ({{ log }}) as placed
+                window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
+            ) as compared
+            window of_log as (partition by source_label, topic, `partition`, log_number)
+        ) as doubled
         window of_log as (partition by source_label, topic, `partition`, log_number)
     ) as told
     where doubled_from is not null
@@ -202,8 +207,8 @@
 
 {#-
   Query: partitions that began when all that were there had met borders, and how many logs they are behind them: positions of
-  the former logs say nothing of theirs. What others bring later changes nothing (G1). A log begins with its first record:
-  clocks of workers differ, and one that is behind is behind later ones.
+  the former logs say nothing of theirs. What others bring later changes nothing (G1). A log begins with its first record, and
+  not before the one before it: clocks of workers differ.
 
   Args:
       filled: all records; of a change that was delivered before another partition has the delivery that counts
@@ -212,21 +217,30 @@
     with logs as (
         select
             source_label, topic, `partition`, log_number,
-            min_by(processed_at_ms, struct(`offset`, processed_at_ms)) as began
-        from ({{ log }}) as placed
-        group by source_label, topic, `partition`, log_number
+            max(written) over (partition by source_label, topic, `partition` order by log_number) as began
+        from (
+            select
+                source_label, topic, `partition`, log_number,
+                min_by(processed_at_ms, struct(`offset`, processed_at_ms)) as written
+            from ({{ log }}) as placed
+            group by source_label, topic, `partition`, log_number
+        ) as first_records
     ),
 
     begun as (
-        select
-            source_label, topic, `partition`,
-            min(logs.log_number) as first_log,
-            min_by(
-                record.processed_at_ms, struct(record.log_number, record.`offset`, record.processed_at_ms)
-            ) as began
-        from ({{ with_log_number(filled, borders) }}) as record
-        inner join logs using (source_label, topic, `partition`)
-        group by source_label, topic, `partition`
+        select source_label, topic, `partition`, first_log, began
+        from (
+            select
+                source_label, topic, `partition`,
+                min_by(processed_at_ms, struct(log_number, `offset`, processed_at_ms)) as began
+            from ({{ with_log_number(filled, borders) }}) as record
+            group by source_label, topic, `partition`
+        ) as first_records
+        inner join (
+            select source_label, topic, `partition`, min(log_number) as first_log
+            from logs
+            group by source_label, topic, `partition`
+        ) as first_logs using (source_label, topic, `partition`)
     )
 
     select source_label, topic, `partition`, min(reached) - min(first_log) as logs

@@ -41,7 +41,7 @@ OFFSETS = (
     " lag_records bigint comment 'Offsets from next_offset to end_offset; NULL where the topic is gone',"
     " lag_seconds double comment 'At most so long the oldest of them waits, or for so long a transaction was seen open;"
     " 0 where neither is, NULL where it can not be told',"
-    " newest_at timestamp comment 'Greatest Kafka timestamp that was landed, UTC',"
+    " newest_at timestamp comment 'Greatest Kafka timestamp that was landed; if a clock is ahead, when that was, UTC',"
     " caught_up_at timestamp comment 'When there was last nothing to land, UTC',"
     " looked_at timestamp comment 'When the broker was last asked, UTC',"
     " is_gone boolean comment 'Whether the broker no longer shows the topic',"

@@ -544,8 +544,9 @@ def _refuse_other_files(survey: Sequence[Row]) -> None:
     lines, begun = Counter[str](), Counter[str]()
     for part in survey:
         lines[part["origin"]] += part["lines"]
-        begun[part["origin"]] += part["lines"] if part["topic"] is not None else part["begun"]
-    strangers = sorted(origin for origin in lines if 2 * begun[origin] < lines[origin])
+        begun[part["origin"]] += part["begun"]
+    records = {part["origin"] for part in survey if part["topic"] is not None}
+    strangers = sorted(origin for origin in {*lines} - records if 2 * begun[origin] < lines[origin])
     if strangers:
         raise UsageError(
             f"{_path_of(strangers[0])}: not a file of records. Expected JSON lines with topic, partition,"

@@ -26,7 +26,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.lock import LAYOUT
 from spark_jobs.query import as_json, as_table, rows_of
 from tests.jobs.conftest import BAD, GOOD, CommandLine, Said
-from tests.jobs.lines import envelope, line
+from tests.jobs.lines import TOPIC, envelope, line
 from tests.projects import PROJECT
 
 
@@ -128,6 +128,9 @@ def test_a_file_that_is_not_records(tidemark: CommandLine) -> None:
 
     for one in (file, str(packed)):
         is_one_sentence(tidemark("land", one), 2, one, "not a file of records", "kcat -J")
+    one_line = GOOD[0].replace(TOPIC, "noise.app.public.people")
+    said = tidemark("land", tidemark.write("noise.jsonl", one_line, *["% Reached end of topic"] * 2))
+    assert (said.status, "3 records read: 1 landed" in said.out) == (0, True)
 
 
 def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: int) -> None:
@@ -257,10 +260,10 @@ def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.Captu
         (["land", "--wiat", "1", "x"], "No such option '--wiat'. Did you mean '--wait'?"),
         (["land"], "land takes FILES, or --kafka HOST:PORT --topics 'REGEX'"),
         (["build", "--slect", "x"], "dbt build: No such option '--slect'"),
-        (["build", "-t", "nowhere"], "--target nowhere: profiles.yml has"),
+        (["build", "-t", "local_dev"], "build -t: it isn't left to dbt where things are. Say --target NAME"),
         (["build", "--profile=other"], "build --profile=other: it isn't left to dbt where things are"),
         (["build", "--profiles-dir", "other"], "build --profiles-dir: it isn't left to dbt"),
-        (["build", "--", "-tlocal_dev"], "build -tlocal_dev: it isn't left to dbt"),
+        (["build", "--", "-xtlocal_dev"], "build -xtlocal_dev: it isn't left to dbt"),
         (["sql", " ;"], "tidemark sql takes one statement"),
         (["sql", "--file", os.devnull], "tidemark sql takes one statement"),
         (["sql", "select 1", "--file", os.devnull], "tidemark sql takes one statement"),
