@@ -17,8 +17,9 @@ from tests.network import Network
 PROJECT = Path(__file__).parents[1]
 # They begin first, longest first, so that several processes end together.
 LONGEST = (
-    "test_kills", "test_convergence", "test_cluster", "test_tapes", "test_captures", "test_forms", "test_live",
-    "test_corpus", "test_kafka", "test_mutants", "test_consistent_cut", "test_channels", "test_mongodb",
+    "test_kills", "test_convergence", "test_cluster", "test_parts", "test_tapes", "test_kafka", "test_live",
+    "test_consistent_cut", "test_captures", "test_forms", "test_damage", "test_schedule", "test_mongodb",
+    "test_channels", "test_declarations", "test_mutants", "test_types", "test_corpus",
 )  # fmt: skip
 _TOLD = pytest.StashKey[list[str]]()
 

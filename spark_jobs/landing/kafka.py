@@ -336,9 +336,11 @@ class _Landing:
         self.queries += 1
         base = f"{self.places.lakehouse}/ops/_kafka/{hashlib.sha256(self.label.encode()).hexdigest()[:12]}"
         remove(self.spark, base)
-        yield f"{base}/{self.run_id}-{self.queries}"
-        with suppress(*ENGINE_ERRORS, OSError):
-            remove(self.spark, base)
+        try:
+            yield f"{base}/{self.run_id}-{self.queries}"
+        finally:
+            with suppress(*ENGINE_ERRORS, OSError):
+                remove(self.spark, base)
 
 
 def land_topics(

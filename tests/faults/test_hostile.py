@@ -125,7 +125,7 @@ VALUES: list[tuple[str, Any, str]] = [
     ("wide", base64_of(-(10**60), 26), f"-{10**59}.0"),
     ("wide", "1" * 2000, f"base64:{'1' * 2000}"),
     ("nanos", "soon", "soon"),
-    ("days", [1, "x"], '[1,"x"]'),
+    ("days", [1, "x"], '["1","x"]'),
     ("days", "no list", "no list"),
     ("big", "-many", "-many"),
     ("clock", "noon", "noon"),

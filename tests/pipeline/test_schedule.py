@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
 import shlex
@@ -367,7 +366,7 @@ def test_a_run_that_is_interrupted_says_so(runs: Runs, monkeypatch: pytest.Monke
         until = time.monotonic() + 30
         while b"START sql" not in log.read_bytes()[told:] and time.monotonic() < until:
             time.sleep(0.02)
-        _thread.interrupt_main()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes it, where it waits for models
 
     summary = runs.home / "interrupted.json"
     task = Task(Places.of(runs.home / "project"), skips=True, summary=str(summary))
