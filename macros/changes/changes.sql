@@ -389,7 +389,7 @@ counted as (
     from (
         select
             *,
-            {{ delivery_of('change_id', is_of_change=true) }} as delivery
+            {{ delivery_of('change_id') }} as delivery
         from {{ deliveries }}
     ) as ranked
     where delivery = 1
@@ -486,8 +486,8 @@ placed as (
 
 
 {#- Expression: which delivery of a change, or of another record, this is; the first is the one that counts (R3). -#}
-{% macro delivery_of(id, is_of_change=false) -%}
-    row_number() over (partition by {{ id }} order by {{ place_of_delivery(is_of_change) | join(', ') }}, content_hash)
+{% macro delivery_of(id) -%}
+    row_number() over (partition by {{ id }} order by {{ place_of_delivery(id) | join(', ') }}, content_hash)
 {%- endmacro %}
 
 
@@ -495,6 +495,6 @@ placed as (
   The columns that deliveries of one change, or of another record, are told apart by, in their order. A topic that was made anew
   (R1) can have a change, as one read again, at the offset that it had: it counts as it was written first.
 -#}
-{% macro place_of_delivery(is_of_change) -%}
-    {{ return(['`partition`', '`offset`'] + (['processed_at'] if is_of_change else []) + ['topic', 'source_label']) }}
+{% macro place_of_delivery(id) -%}
+    {{ return(['`partition`', '`offset`'] + (['processed_at'] if id == 'change_id' else []) + ['topic', 'source_label']) }}
 {%- endmacro %}

@@ -201,7 +201,7 @@
   also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read.
 -#}
 {% macro revisions(staged, target, case, from_position, id) -%}
-    {%- set place = place_of_delivery(is_of_change=id == 'change_id') -%}
+    {%- set place = place_of_delivery(id) -%}
     select
         staged.*,
         case

@@ -44,10 +44,10 @@ _SIGN_OF_LIFE = 240
 _LOOKS = 30
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
-# What Kafka's client says of a record that time doesn't mend.
-_UNREADABLE = re.compile(r"at offset \d+ is invalid|fetching the next record|corrupt message|long overflow")
-# And Spark of one whose time, as is said, has more digits than milliseconds have, without its place.
-_WITHOUT_PLACE = re.compile("long overflow")
+# What Spark says, without a place, of a record whose time has more digits than milliseconds have.
+_BEYOND_CALENDARS = "long overflow"
+# What it and Kafka's client say of a record that time doesn't mend.
+_UNREADABLE = re.compile(rf"at offset \d+ is invalid|fetching the next record|corrupt message|{_BEYOND_CALENDARS}")
 _PASSED_OVER = (
     "What was landed is whole; the next run goes on from there. A record that can never be read is passed over by"
     ' --starting \'{"TOPIC": {"PARTITION": OFFSET}}\' with the offset behind it, and counted as a gap.'
@@ -223,7 +223,7 @@ class _Landing:
                 if isinstance(self.failed, TidemarkError):
                     said = self.topics.settings.redacted(str(self.failed))
                     hint = f" {_PASSED_OVER}" if _UNREADABLE.search(said) else ""
-                    if _WITHOUT_PLACE.search(said):
+                    if _BEYOND_CALENDARS in said:
                         hint = f" The time of a record is beyond all calendars; {self.told_batch()}{hint}"
                     raise type(self.failed)(f"{said}{hint}") from None
                 said = first_cause(self.topics.settings.redacted(str(error)))
