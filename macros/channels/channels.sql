@@ -18,10 +18,11 @@
       declared: the options that its rows depend on
       records: condition, the records of bronze that it reads
       stands_alone: whether each record's rows depend on it alone
+      columns: [{name, type, …}], the columns of a payload, where they are declared
 -#}
-{% macro channel_scope(declared, records, stands_alone) -%}
+{% macro channel_scope(declared, records, stands_alone, columns=[]) -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
-    {%- set scope = dict(build_scope('silver', declared, [], progress), batch_id=none) -%}
+    {%- set scope = dict(build_scope('silver', declared, columns, progress), batch_id=none) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}

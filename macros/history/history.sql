@@ -146,20 +146,6 @@ select * from final
 {%- endmacro %}
 
 
-{#- A model that this one is built from; under `--empty` dbt's stand-in for it can't be given a name in a query. -#}
-{% macro read(name) -%}
-    {%- set upstream = ref(name) -%}
-    {{ return(relation_of(name) if flags.EMPTY and execute else upstream) }}
-{%- endmacro %}
-
-
-{#- The relation of a model, whether or not this one is built from it directly. -#}
-{% macro relation_of(name) -%}
-    {%- set node = model_node(name) -%}
-    {{ return(api.Relation.create(schema=node.schema, identifier=node.alias)) }}
-{%- endmacro %}
-
-
 {#- The columns whose change makes a version (R12), without the key: it never changes within a version. -#}
 {% macro tracked_columns(table, track, ignore) -%}
     {%- set known = table.columns | map(attribute='name') | list -%}

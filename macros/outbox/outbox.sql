@@ -14,23 +14,11 @@
     {%- do check_options('outbox', dict(kwargs, topics=topics, columns=columns)) -%}
     {%- set specs = column_specs(columns) -%}
     {%- do config(meta={'tidemark': {'outbox': topics, 'payload': specs}}) -%}
-    {%- set scope = outbox_scope(topics, specs) -%}
+    {%- set scope = channel_scope(
+        {'topics': topics, 'columns': specs}, is_outbox_event(topics), stands_alone=false, columns=specs
+    ) -%}
 {{ decision(scope) }}
 {{ outbox_events(topics, specs) }}
-{%- endmacro %}
-
-
-{#- What this run has to do: nothing where no event has come since, else to make the table anew. -#}
-{% macro outbox_scope(topics, specs) -%}
-    {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
-    {%- set scope = dict(build_scope('silver', {'topics': topics, 'columns': specs}, specs, progress), batch_id=none) -%}
-    {%- if not is_building() -%}
-        {{ return(scope) }}
-    {%- endif -%}
-    {%- set last = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records') ~ ' where '
-        ~ is_outbox_event(topics))[0][0] or 0 -%}
-    {%- set is_same = scope.case == 'increment' and last <= scope.after -%}
-    {{ return(dict(scope, case='nothing' if is_same else 'full', batch_id=last)) }}
 {%- endmacro %}
 
 

@@ -113,3 +113,17 @@
     {%- endfor -%}
     {{ exceptions.raise_compiler_error(model.name ~ ": there is no model '" ~ name ~ "'.") }}
 {%- endmacro %}
+
+
+{#- A model that this one is built from; under `--empty` dbt's stand-in for it can't be given a name in a query. -#}
+{% macro read(name) -%}
+    {%- set upstream = ref(name) -%}
+    {{ return(relation_of(name) if flags.EMPTY and execute else upstream) }}
+{%- endmacro %}
+
+
+{#- The relation of a model, whether or not this one is built from it directly. -#}
+{% macro relation_of(name) -%}
+    {%- set node = model_node(name) -%}
+    {{ return(api.Relation.create(schema=node.schema, identifier=node.alias)) }}
+{%- endmacro %}
