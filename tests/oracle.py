@@ -781,8 +781,9 @@ class Walk:
         taken, brought = self._moves(change)
         if taken is not None:
             self._leave(change, taken)
-        if brought is not None and brought in self.rows and (id(change), brought) in self.relieved:
-            self._leave(self.relieved[id(change), brought], brought)
+        leaving = self.relieved.get((id(change), brought)) if brought is not None and brought in self.rows else None
+        if brought is not None and leaving is not None and not self._passes(change, leaving, brought):
+            self._leave(leaving, brought)
         if change.op == "u" and taken is not None:
             self._note(key, Step(change, "key_change", self._filled(change, key, taken), taken))
         elif change.op == "d" and taken is None and self._named(change.new_key) != key:
@@ -791,6 +792,16 @@ class Walk:
             found = self._found(key, before) if change.op == "u" else None
             label, link = self._label(change, key, old), old if old != key else None
             self._note(key, Step(change, label, self._filled(change, key, old), link, found))
+
+    def _passes(self, arrival: Change, leaving: Change, key: Key) -> bool:
+        """R14: whether the row that arrived leaves the key, by its `before`, and not the one that was left there."""
+        before = self._whole_before(leaving)
+        return before is not None and self._agree(before, arrival.after) and not self._agree(before, self.rows[key])
+
+    def _agree(self, before: State, row: State | None) -> bool:
+        """Whether a whole `before` can be of a row, by the columns that both carry."""
+        names = row.keys() & before.keys() - {*self.options.reselected} if row is not None else set()
+        return row is not None and all(row[name] is UNAVAILABLE or same(row[name], before[name]) for name in names)
 
     def _leave(self, change: Change, key: Key) -> None:
         """R14: a row leaves a key for another, once: a row that came before it left is the next one."""
@@ -833,7 +844,7 @@ class Walk:
         row = self.rows.get(key, {})
         if old is not None:
             known = self.taken_along.get((change.transaction, old, key)) if change.transaction else None
-            row = known or self.last_known.get(old) or self.last_known.get(key, {})
+            row = known or self.last_known.get(old) or self.rows.get(key, {})
         after = change.after or {}
         filled = {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
         for name in self.options.reselected:
@@ -845,8 +856,10 @@ class Walk:
     def _note(self, key: Key, step: Step) -> None:
         if step.state is not None:
             self.rows[key] = self.last_known[key] = step.state
-        elif self.rows.pop(key, None) is None:
-            self.history.unknown_deletes += 1
+        else:
+            self.history.unknown_deletes += self.rows.pop(key, None) is None
+            if step.link is None:
+                self.last_known.pop(key, None)
         self.steps[key].append(step)
 
     def _missing(self, last_read: Change, keys: Iterable[Key]) -> None:
@@ -897,10 +910,10 @@ class Life:
             last.change.count_as("closed_only")
 
     def _opener(self, unit: list[Step]) -> Step:
-        """R11: the step that began the row's stay in the transaction, else the last."""
+        """R11: the step that began the stay of the row, or of another that came to its key (R14), else the last."""
         is_alive, opener = self.current is not None, unit[-1]
         for step in unit:
-            if step.state is not None and not is_alive:
+            if step.state is not None and (not is_alive or step.link is not None):
                 opener = step
             is_alive = step.state is not None
         return opener

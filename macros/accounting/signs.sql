@@ -160,28 +160,7 @@
 {%- endmacro %}
 
 
-{#-
-  Condition over `labelled`: whether a change found the row (`before`, where it is whole) in another state than the last
-  one known (R19). A column that the last state did not carry, or not exactly, or later than its change, says nothing.
--#}
+{#- Condition over `labelled`: whether a change found the row in another state than the last one known (R19). -#}
 {% macro before_differs(table) -%}
-    op in ('u', 'd') and before is not null and met is not null and (
-        {%- if table.documents %}
-        met.state.edits is null and not {{ same_document('before.after', 'met.state.after') }}
-        {%- else %}
-        {%- for spec in table.columns if spec.name not in table.key + table.reselected %}
-        {%- set name = text_literal(spec.name) %}
-        {{ 'or ' if not loop.first }}not (
-            {{ comparable('before.' ~ quoted(spec.name), spec.type) }}
-            <=> {{ comparable('met.state.' ~ quoted(spec.name), spec.type) }}
-            or array_contains(met.unavailable_columns, {{ name }})
-            or array_contains(met.absent_columns, {{ name }})
-            or array_contains(absent_columns, {{ name }})
-            or met.exact_values[{{ name }}] is not null
-        )
-        {%- else %}
-        false
-        {%- endfor %}
-        {%- endif %}
-    )
+    op in ('u', 'd') and before is not null and met is not null and {{ is_of_another_row('met', table) }}
 {%- endmacro %}

@@ -115,6 +115,36 @@
 {%- endmacro %}
 
 
+{#-
+  Condition: whether `before`, a whole row, tells another one than a state does (R19). A column that the state did not carry,
+  or not exactly, or later than its change, says nothing.
+
+  Args:
+      met: the name of a struct of `state`, `unavailable_columns`, `absent_columns` and `exact_values`
+-#}
+{% macro is_of_another_row(met, table) -%}
+    (
+        {%- if table.documents %}
+        {{ met }}.state.edits is null and not {{ same_document('before.after', met ~ '.state.after') }}
+        {%- else %}
+        {%- for spec in table.columns if spec.name not in table.key + table.reselected %}
+        {%- set name = text_literal(spec.name) %}
+        {{ 'or ' if not loop.first }}not (
+            {{ comparable('before.' ~ quoted(spec.name), spec.type) }}
+            <=> {{ comparable(met ~ '.state.' ~ quoted(spec.name), spec.type) }}
+            or array_contains({{ met }}.unavailable_columns, {{ name }})
+            or array_contains({{ met }}.absent_columns, {{ name }})
+            or array_contains(absent_columns, {{ name }})
+            or {{ met }}.exact_values[{{ name }}] is not null
+        )
+        {%- else %}
+        false
+        {%- endfor %}
+        {%- endif %}
+    )
+{%- endmacro %}
+
+
 {#- Expression: a value in a form that can be compared: Spark compares no maps. Those within others have their keys in order. -#}
 {% macro comparable(column, type) -%}
     {%- set depth = (type | lower).count('map<') -%}

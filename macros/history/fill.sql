@@ -151,16 +151,18 @@ questions as (
     select
         {{ key_text('key') }} as asked,
         place,
-        struct({{ (['state', unknown ~ ' as unresolved_columns'] + exact + ['link']) | join(', ') }}) as told,
+        -- a row that ended tells nothing of the next one that has its key; where it went to another key, that asks for it
+        struct(if(is_state, struct({{ (['state', unknown ~ ' as unresolved_columns'] + exact + ['link']) | join(', ') }}), null) as row) as told,
+        is_state or next_key is null as tells_others,
         cast(null as string) as asker,
         cast(null as boolean) as is_own
     from filled_alone
-    where is_state
     union all
     select
         question.asked,
         question.place,
         null as told,
+        null as tells_others,
         change_id as asker,
         question.is_own
     from (
@@ -200,11 +202,10 @@ answers as (
         select
             asker,
             is_own,
-            last_value(told, true) over (
-                -- a change asks for what was before it, so before it tells its own state
-                partition by asked order by place, asker is null rows between unbounded preceding and current row
-            ) as told
+            if(is_own, last_value(told, true) over so_far, last_value(if(tells_others, told, null), true) over so_far).row as told
         from questions
+        -- a change asks for what was before it, so before it tells its own state
+        window so_far as (partition by asked order by place, asker is null rows between unbounded preceding and current row)
     ) as asked
     where asker is not null
     group by asker

@@ -15,7 +15,7 @@ begun as (
     select
         *,
         last_value(
-            if(starts_stay, struct(transaction_no, opens_as, previous_key), null), true
+            if(starts_stay or previous_key is not null, struct(transaction_no, opens_as, previous_key), null), true
         ) over (partition by key order by place rows between unbounded preceding and current row) as stay
         {%- if account and account.shared %},
         collect_list(if(is_last, null, change_id)) over (partition by key, transaction_no) as collapsed_changes

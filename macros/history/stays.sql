@@ -63,7 +63,7 @@ snapshot_ends as (
 
 handed_over as (
 
-    {{ handed_over('every_change') }}
+    {{ handed_over('every_change', table, hazards) }}
 
 ),
 {%- endif %}
@@ -109,26 +109,38 @@ stays as (
   Query: changes in the order in which rows had a key. A database that looks for doubled keys at the end of a statement
   (Oracle, Db2, deferrable constraints) lets one row arrive at a key before the row that has it leaves, as in
   `set id = id + 1`: of a living key, what leaves directly behind an arrival in its transaction is the row from before.
-  Belongs to R14.
+  Where its `before` is whole and that of the row that arrived, and not of the one from before, that one was gone without
+  a trace, and no row is handed over. Belongs to R14.
 -#}
-{% macro handed_over(changes) -%}
+{% macro handed_over(changes, table, hazards) -%}
+    {%- set row = 'is_state, state, unavailable_columns, absent_columns, exact_values' %}
     select
-        * except (place, arrival, is_left),
+        * except (place, arrival, resident, is_left),
         if(
-            arrival is not null and last_value(if(is_left or arrival is not null, null, is_state), true) over (
-                partition by key order by place rows between unbounded preceding and 1 preceding
-            ),
-            struct(arrival.position, arrival.`partition`, arrival.`offset`, arrival.topic, 0 as rank),
+            arrival is not null and resident.is_state
+            {%- if hazards.whole_before or hazards.moves %}
+            and (before is null or {{ is_of_another_row('arrival', table) }} or not {{ is_of_another_row('resident', table) }})
+            {%- endif %},
+            struct(arrival.place.position, arrival.place.`partition`, arrival.place.`offset`, arrival.place.topic, 0 as rank),
             place
         ) as place
     from (
         select
             *,
-            if(lag({{ arrives_in() }}) over by_place = {{ leaves_in() }}, lag(place) over by_place, null) as arrival,
-            {{ is_left() }} as is_left
-        from {{ changes }}
-        window by_place as (partition by key order by place)
-    ) as paired
+            last_value(if(is_left or arrival is not null, null, struct({{ row }})), true) over (
+                partition by key order by place rows between unbounded preceding and 1 preceding
+            ) as resident
+        from (
+            select
+                *,
+                if(
+                    lag({{ arrives_in() }}) over by_place = {{ leaves_in() }}, lag(struct(place, {{ row }})) over by_place, null
+                ) as arrival,
+                {{ is_left() }} as is_left
+            from {{ changes }}
+            window by_place as (partition by key order by place)
+        ) as paired
+    ) as followed
 {%- endmacro %}
 
 

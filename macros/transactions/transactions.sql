@@ -140,9 +140,9 @@
   Query: from the first transaction on that isn't known to be complete, all of them. In the order of their BEGINs, which
   is that of their commits; positions of different tables need not compare.
 
-  A transaction is complete when each table has the changes that its END counts. Counts prove nothing where BEGIN came
-  twice (a restart in its middle), and there are none where END never comes (MariaDB's DDL): such a one is complete in a
-  run that began after a later one was landed. Changes from before the first BEGIN are from before the setting was made.
+  A transaction is complete when each table has the changes that its END counts; of several ENDs the one that counts most.
+  That these counts are met proves nothing where BEGIN came twice (a restart in its middle), and there are none where END
+  never comes (MariaDB's DDL): such a one is complete in a run that began after a later one was landed. Changes from before the first BEGIN are from before the setting was made.
 
   Args:
       seen: the last landing before the run that was before this one
@@ -188,7 +188,7 @@ announced as (
         min(batch_id) as batch_id,
         count_if(status = 'BEGIN') as begins,
         bool_or(status = 'END') as has_ended,
-        max_by(data_collections, if(status = 'END', `offset`, null)) as promised
+        flatten(collect_list(if(status = 'END', data_collections, null))) as promised
     from boundaries
     group by transaction_id
 
@@ -234,10 +234,11 @@ told as (
         position,
         coalesce(positions, map()) as positions,
         map_from_entries(filter(
-            transform(coalesce(promised, array()), one -> struct(
+            -- of several ENDs each counts what came behind its own BEGIN: the greatest of a table stands last, and stays
+            array_sort(transform(coalesce(promised, array()), one -> struct(
                 {{ model_of_collection(feeds) }} as model,
                 coalesce(try_cast(one.event_count as bigint), {{ unknown_count() }}) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
-            )),
+            ))),
             one -> one.model is not null and one.lacking > 0
         )) as lacking
     from announced

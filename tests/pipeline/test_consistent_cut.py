@@ -224,25 +224,44 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
 
 @pytest.fixture(scope="module")
 def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    """A lakehouse of Db2's, with two transactions of which the second lacks its last change; the last that is built."""
+    """A lakehouse of Db2's, the last that is built: of its transactions the second lacks its last change to the end.
+
+    The connector begins again in the middle of that one, and its second END counts what came behind that.
+    """
     forget_tables(spark)
     places = Places.of(empty_project(tmp_path_factory.mktemp("db2") / "project"))
     source = Source("cut4", connector="db2")
     tables = [Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two")]
-    counts = [{"data_collection": f"db.{table.name}", "event_count": 1} for table in tables]
-    lines: list[dict[str, Any]] = []
-    for id_ in (1, 2):
-        with source.commit():
-            for table in tables:
-                source.insert(table, {"id": id_})
-        begun = {"status": "BEGIN", "id": payload(source.records[-1]["value"])["transaction"]["id"], "ts_ms": id_}
-        for boundary in (begun, begun | {"status": "END", "event_count": 2, "data_collections": counts}):
-            lines.append(
-                {"topic": "cut4.transaction", "partition": 0, "offset": len(lines), "timestamp": None, "key": None}
+    boundaries: list[dict[str, Any]] = []
+
+    def tell(*counted: Table) -> None:
+        """Tell BEGIN and END of the last transaction, which counts a change of each of these tables."""
+        begun = {"status": "BEGIN", "id": payload(source.records[-1]["value"])["transaction"]["id"], "ts_ms": 1}
+        counts = [{"data_collection": f"db.{table.name}", "event_count": 1} for table in counted]
+        for boundary in (begun, begun | {"status": "END", "event_count": len(counts), "data_collections": counts}):
+            boundaries.append(
+                {"topic": "cut4.transaction", "partition": 0, "offset": len(boundaries), "timestamp": None, "key": None}
                 | {"value": json.dumps(boundary), "headers": []}
             )
-    land(spark, places, "cut-db2", source.lines([*lines, *source.records[:-1]]), {"cut4"})
+
+    def commit(id_: int, *inserted: Table) -> None:
+        with source.commit():
+            for table in inserted:
+                source.insert(table, {"id": id_})
+        tell(*inserted)
+
+    commit(1, *tables)
+    commit(2, *tables)
+    tell(tables[0])
+    source.records.pop()
+    commit(3, tables[0])
+    landed = [*boundaries, *source.records]
+    land(spark, places, "cut-db2-0", source.lines(landed), {"cut4"})
     declare_consistent(places.project, "cut4")
+    run_models(places, accounting=True)
+    commit(4, tables[0])
+    news = [one for one in (*boundaries, *source.records) if one not in landed]
+    land(spark, places, "cut-db2-1", source.lines(news), {"cut4"})
     run_models(places, accounting=True)
     return places
 
