@@ -154,6 +154,8 @@ class Cluster:
         self.settings.write_text(
             told.stdout + f"spark.hadoop.hive.server2.thrift.port {self.thrift.port}\n"
             "spark.hadoop.hive.server2.thrift.bind.host 127.0.0.1\n"
+            # dbt asks a database that is away three times: each takes a third of what it would.
+            "spark.hadoop.hive.hmshandler.retry.attempts 1\n"
         )
         self.thrift.begin(
             *documented("HiveThriftServer2", **{"cluster.conf": str(self.settings)}), environ=self.environment

@@ -77,9 +77,9 @@ class Story:
         """Begin to build on the cluster."""
         return self.cluster.begun([*documented("tidemark build$"), "--quiet", *arguments], self.project, **environ)
 
-    def build(self, **environ: str) -> subprocess.CompletedProcess[str]:
+    def build(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Build on the cluster."""
-        return self.cluster.command([*documented("tidemark build$"), "--quiet"], self.project, **environ)
+        return self.cluster.command([*documented("tidemark build$"), "--quiet", *arguments], self.project, **environ)
 
     def commits(self) -> int:
         """How often the history was written."""
@@ -457,7 +457,7 @@ def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: St
     story.cluster.thrift.stop()  # it keeps connections that are dead
     story.cluster.start_thrift()
 
-    back = story.build()
+    back = story.build("--select", f"{NAME}_changes+")
 
     assert away.returncode == 3, away.stdout[-3000:] + away.stderr
     assert "see that its database answers" in away.stderr

@@ -1,27 +1,35 @@
-"""What is built in parts, or behind another declaration, ends as if all had been built at once (G2)."""
+"""What is built in parts, or behind another declaration, ends as if all had been built at once (G2).
+
+Most of these tests are stories, which are told beside each other in one lakehouse: each `yield` in one is a build, of
+all that wait for one then.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 from zlib import crc32
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.places import Places
 from tests.projects import empty_project, forget_tables, land, microseconds, rows_of, run_models
 
 # A column's schema, where it has one, and a value as JSON has it.
 Encoded: TypeAlias = tuple[dict[str, Any] | None, Any]
+Story: TypeAlias = Iterator[None]
+# By the names of their tests.
+STORIES: dict[str, Callable[[Orders], Story]] = {}
 PLACEHOLDER = "__debezium_unavailable_value"
 HUGE = "9" * 30
 
@@ -34,15 +42,15 @@ class Orders:
     places: Places
     source: str
     sent: int = 0
+    batches: list[str] = field(default_factory=list)
 
     def send(self, *changes: tuple[str, dict[str, Any], dict[str, Any]]) -> None:
         """Land changes: each with its operation, its row and the headers that name keys."""
         self.land(*[self.record(*change) for change in changes])
 
     def land(self, *records: dict[str, Any]) -> None:
-        """Land records as one batch."""
-        lines = "".join(json.dumps(record) + "\n" for record in records)
-        land(self.spark, self.places, f"{self.source}-{self.sent}", lines, {self.source})
+        """Land records as one batch, when they are next asked for."""
+        self.batches.append("".join(json.dumps(record) + "\n" for record in records))
 
     def record(
         self,
@@ -81,73 +89,113 @@ class Orders:
     @contextmanager
     def killed(self) -> Iterator[None]:
         """Have nothing written down of how far it came, as if the run within had been killed at its end."""
-        progress = f"delta.`{self.places.lakehouse}/ops/progress`"
+        progress, ours = f"delta.`{self.places.lakehouse}/ops/progress`", f"where model like '%{self.source}%'"
         [written, *_] = self.spark.sql(f"describe history {progress}").collect()
         yield
-        self.spark.sql(f"restore table {progress} to version as of {written['version']}")
+        self.spark.sql(f"delete from {progress} {ours}")
+        self.spark.sql(f"insert into {progress} select * from {progress} version as of {written['version']} {ours}")
 
     def declare(self, was: str, now: str, file: str = "models/silver/changes/{}_changes.sql") -> None:
         """Declare something otherwise."""
+        land_all([self])
         path = self.places.project / file.format(f"{self.source}__public__orders")
         assert was in path.read_text()
         path.write_text(path.read_text().replace(was, now))
 
     def build(self, *selected: str, only: str = "tag:source:{}") -> None:
         """Build the source's models, or some of them; of `only` and dbt's arguments each `{}` is the source."""
+        land_all([self])
         arguments = [argument.format(self.source) for argument in (*selected, "--select", only)]
         run_models(self.places, *arguments, accounting=True)
 
-    @property
-    def table(self) -> CapturedTable:
-        """The table's models."""
-        [table] = [table for table in captured_tables(self.places) if table.source_name == self.source]
-        return table
+    def at(self, kind: str) -> str:
+        """Where the table's `changes`, `current` or `history` is, as far as nothing was declared of that."""
+        return self.places.table("gold" if kind == "history" else "silver", f"{self.source}__public__orders_{kind}")
 
     def versions(self, *columns: str) -> list[tuple[Any, ...]]:
         """Of each version some columns, in the order of the log."""
-        assert self.table.history is not None
-        rows = sorted(rows_of(self.table.history.location), key=lambda row: row["offset"])
+        rows = sorted(rows_of(self.at("history")), key=lambda row: row["offset"])
         return [tuple(row[name] for name in columns) for row in rows]
 
     def positions(self) -> dict[int, str]:
         """Order → where its change stands in the log."""
-        assert self.table.changes is not None
-        rows = rows_of(self.table.changes.location, "key", "position")
+        rows = rows_of(self.at("changes"), "key", "position")
         return {row["key"]["id"]: row["position"] for row in rows}
 
     def now(self, *columns: str) -> list[tuple[Any, ...]]:
         """Of each living row some columns."""
-        assert self.table.current is not None
-        return [tuple(row[name] for name in columns) for row in rows_of(self.table.current.location)]
+        return [tuple(row[name] for name in columns) for row in rows_of(self.at("current"))]
 
     def living(self) -> dict[int, Any]:
         """Order → its present state."""
-        assert self.table.current is not None
-        return {row["id"]: row["state"] for row in rows_of(self.table.current.location)}
+        return {row["id"]: row["state"] for row in rows_of(self.at("current"))}
+
+
+def source_of(test: str) -> str:
+    """The source that a test has its table in."""
+    return f"parts{crc32(test.encode())}"
+
+
+def land_all(waiting: list[Orders]) -> None:
+    """Land what waits: the first batches of all together, then the second ones."""
+    for batches in zip_longest(*(orders.batches for orders in waiting), fillvalue=""):
+        first = waiting[0]
+        name = f"{first.source}-{uuid4()}"
+        land(first.spark, first.places, name, "".join(batches), {orders.source for orders in waiting})
+    for orders in waiting:
+        orders.batches.clear()
+
+
+def beside_others(story: Callable[[Orders], Story]) -> Callable[[dict[str, Exception | None]], None]:
+    """Make a test of a story."""
+    STORIES[story.__name__] = story
+
+    def test(ended: dict[str, Exception | None]) -> None:
+        failure = ended[story.__name__]
+        if failure is not None:
+            raise failure
+
+    return test
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
-    """The lakehouse that most tests have a table in."""
+def ended(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[str, Exception | None]]:
+    """Story → what it failed with, if it did: those whose tests are asked for, told beside each other."""
     forget_tables(spark)
-    yield Places.of(empty_project(tmp_path_factory.mktemp("parts") / "project"))
+    places = Places.of(empty_project(tmp_path_factory.mktemp("parts") / "project"))
+    asked = [item.name for item in request.session.items if item.path == request.path and item.name in STORIES]
+    tables = {name: Orders(spark, places, source_of(name)) for name in asked}
+    stories = {name: STORIES[name](orders) for name, orders in tables.items()}
+    ended: dict[str, Exception | None] = {}
+    while len(ended) < len(stories):
+        for name, story in stories.items():
+            if name not in ended:
+                try:
+                    next(story)
+                except StopIteration:
+                    ended[name] = None
+                except Exception as failure:
+                    ended[name] = failure
+        waiting = [orders for name, orders in tables.items() if name not in ended]
+        if waiting:
+            land_all(waiting)
+            run_models(places, "--select", *(f"tag:source:{orders.source}" for orders in waiting), accounting=True)
+    yield ended
     forget_tables(spark)
-
-
-@pytest.fixture
-def orders(spark: SparkSession, shared: Places, request: pytest.FixtureRequest) -> Orders:
-    return Orders(spark, shared, f"parts{crc32(request.node.name.encode())}")
 
 
 @pytest.fixture
 def alone(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Orders]:
     """A table in a lakehouse of its own, for what is of all tables; tests that share one come before."""
     forget_tables(spark)
-    yield Orders(spark, Places.of(empty_project(tmp_path / "project")), f"parts{crc32(request.node.name.encode())}")
+    yield Orders(spark, Places.of(empty_project(tmp_path / "project")), source_of(request.node.name))
     forget_tables(spark)
 
 
-def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
+@beside_others
+def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story:
     orders.send(
         ("c", {"id": 1, "state": HUGE, "spot": "[1,2]"}, {}),
         ("c", {"id": 2, "state": "5", "spot": None}, {}),
@@ -155,7 +203,7 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
     )
     orders.declare("'state': 'string'", "'state': 'decimal(10,0)'")
     orders.declare("'spot': 'string'", "'spot': {'type': 'string', 'null_is_unchanged': true}")
-    orders.build()
+    yield
     orders.send(
         ("u", {"id": 1, "state": PLACEHOLDER, "spot": None}, {}),
         ("d", {"id": 1}, {"__debezium.newkey": {"id": 3}}),
@@ -163,7 +211,7 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
         ("u", {"id": 2, "state": "6", "spot": None}, {}),
         ("c", {"id": 4, "state": "5", "spot": None}, {}),
     )
-    orders.build()
+    yield
 
     exact = [("state", HUGE)]
     assert orders.versions("id", "state", "spot", "exact_values", "unresolved_columns") == [
@@ -172,34 +220,37 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> None:
     ]  # fmt: skip
 
 
-def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> None:
+@beside_others
+def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
 
     with orders.killed():
         orders.send(("u", {"id": 1, "state": "paid"}, {}))
         orders.build("--exclude", "*_current")
         assert orders.living() == {1: "new"}
 
-    orders.build()
+    yield
     assert orders.versions("state") == [("new",), ("paid",)]
     assert orders.living() == {1: "paid"}
 
 
-def test_what_a_killed_run_has_built_is_placed_again_behind_reads_that_come_late(orders: Orders) -> None:
+@beside_others
+def test_what_a_killed_run_has_built_is_placed_again_behind_reads_that_come_late(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
 
     with orders.killed():
         orders.land(orders.record("u", {"id": 1, "state": "paid"}, place=40, sequence='[null,"40"]') | {"offset": 5})
-        orders.build()
+        yield
 
     orders.land(orders.record("r", {"id": 1, "state": "new"}, place=50) | {"offset": 3})
-    orders.build()
+    yield
     assert orders.living() == {1: "paid"}
 
 
-def test_a_border_that_a_killed_run_has_found_is_found_again(orders: Orders) -> None:
+@beside_others
+def test_a_border_that_a_killed_run_has_found_is_found_again(orders: Orders) -> Story:
     def at(offset: int, second: int, op: str, row: dict[str, Any], place: int) -> dict[str, Any]:
         record = orders.record(op, row, place=place)
         value = json.loads(record["value"])
@@ -207,54 +258,58 @@ def test_a_border_that_a_killed_run_has_found_is_found_again(orders: Orders) -> 
         return record | {"offset": offset, "value": json.dumps(value)}
 
     orders.land(at(11, 100, "c", {"id": 1, "state": "new"}, 10))
-    orders.build()
+    yield
 
     with orders.killed():
         # Another log begins behind it: what came before is of the new one, and has its number since.
         orders.land(at(5, 50, "c", {"id": 2, "state": "new"}, 90))
-        orders.build()
+        yield
 
     orders.land(at(12, 200, "u", {"id": 1, "state": "paid"}, 95))
-    orders.build()
+    yield
     assert orders.living() == {1: "paid", 2: "new"}
 
 
-def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orders: Orders) -> None:
+@beside_others
+def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
 
     with orders.killed():
         orders.land(orders.described("c", {"id": 2, "state": "new", "n": 5}, {"state": {}, "n": {"type": "int32"}}))
-        orders.build()
+        yield
 
     orders.land(orders.described("c", {"id": 3, "state": "new", "n": "few"}, {"state": {}, "n": {}}))
-    orders.build()
+    yield
     assert orders.versions("id", "n") == [(1, None), (2, "5"), (3, "few")]
 
 
-def test_news_without_effect_write_neither_history_nor_current_state(orders: Orders) -> None:
+@beside_others
+def test_news_without_effect_write_neither_history_nor_current_state(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
-    tables = [model for model in (orders.table.history, orders.table.current) if model is not None]
-    before = [sorted(Path(model.location).rglob("*.json")) for model in tables]
+    yield
+    tables = [Path(orders.at(kind)) for kind in ("history", "current")]
+    before = [sorted(table.rglob("*.json")) for table in tables]
 
     orders.send(("d", {"id": 2}, {}))
-    orders.build()
-    assert [sorted(Path(model.location).rglob("*.json")) for model in tables] == before
+    yield
+    assert [sorted(table.rglob("*.json")) for table in tables] == before
 
 
-def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> None:
+@beside_others
+def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "n/a"}, {}))
-    orders.build()
+    yield
     assert orders.versions("state") == [("new",), ("n/a",)]
 
     orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: n/a}}}}", "dbt_project.yml")
-    orders.build()
+    yield
     assert orders.versions("state") == [("new",)]
     assert orders.living() == {1: "new"}
 
 
-def test_a_value_that_was_left_out_is_known_however_its_type_spells_it(orders: Orders) -> None:
+@beside_others
+def test_a_value_that_was_left_out_is_known_however_its_type_spells_it(orders: Orders) -> Story:
     text = "__debezium_unavailable_value"
     encoded = base64.b64encode(text.encode()).decode()
     named = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # of uuid[], as PostgreSQL's connector has it
@@ -264,36 +319,39 @@ def test_a_value_that_was_left_out_is_known_however_its_type_spells_it(orders: O
         *[("u", {"id": 1, "state": one}, {}) for one in spelled],
         ("u", {"id": 1, "state": [named, named]}, {}),
     )
-    orders.build()
+    yield
     assert orders.versions("state") == [("new",), (f'["{named}","{named}"]',)]
 
 
-def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Orders) -> None:
+@beside_others
+def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "AQ=="}, {}))
     orders.declare("'state': 'string'", "'state': {'type': 'decimal(10,2)'}")
-    orders.build()
+    yield
     assert orders.versions("state", "exact_values") == [(None, [("state", "AQ==")])]
 
     orders.declare("'decimal(10,2)'", "'decimal(10,2)', 'encoding': 'org.apache.kafka.connect.data.Decimal:2'")
-    orders.build()
+    yield
     assert orders.versions("state", "exact_values") == [(Decimal("0.01"), [])]
 
 
-def test_a_number_that_its_type_can_not_hold_is_compared_as_a_number(orders: Orders) -> None:
+@beside_others
+def test_a_number_that_its_type_can_not_hold_is_compared_as_a_number(orders: Orders) -> Story:
     states = ["1.255", "1.2550", "001.255", "1.256", "1.256000", "n/a", "n/a0"]
     orders.send(*[("u", {"id": 1, "state": state}, {}) for state in states])
     orders.declare("'state': 'string'", "'state': 'decimal(10,2)'")
-    orders.build()
+    yield
     assert [dict(exact)["state"] for [exact] in orders.versions("exact_values")] == ["1.255", "1.256", "n/a", "n/a0"]
 
 
-def test_an_envelope_s_time_has_microseconds_where_the_source_tells_none(orders: Orders) -> None:
+@beside_others
+def test_an_envelope_s_time_has_microseconds_where_the_source_tells_none(orders: Orders) -> Story:
     record = orders.record("c", {"id": 1, "state": "new"})
     value = json.loads(record["value"])
     value["source"]["ts_ms"] = 0
     value |= {"ts_ms": 1_704_067_200_123, "ts_us": 1_704_067_200_123_456, "ts_ns": 1_704_067_200_123_456_789}
     orders.land(record | {"value": json.dumps(value)})
-    orders.build()
+    yield
     assert [microseconds(moment) for [moment] in orders.versions("valid_from")] == [1_704_067_200_123_456]
 
 
@@ -332,7 +390,8 @@ UNDECLARED: dict[str, tuple[Encoded, Encoded, str, list[Any]]] = {
 }  # fmt: skip
 
 
-def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> None:
+@beside_others
+def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 1, "state": "new"}))
     without_key = [orders.record("c", {"id": text, "state": "?"}) | {"key": None} for text in ("x", "y")]
     plain = orders.record("u", {"id": "z", "state": "?"}) | {"key": '"z"'}
@@ -346,17 +405,17 @@ def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> No
     renamed.append(renamed[0] | {"key": None, "offset": renamed[1]["offset"] + 1})
     orders.sent += 1
     orders.land(*without_key, plain, text | {"value": json.dumps(value)}, *renamed)
-    orders.build()
+    yield
 
     assert orders.versions("id", "state") == [(1, "new")]
-    log = rows_of(orders.table.changes.location, "problem", "offset")
+    log = rows_of(orders.at("changes"), "problem", "offset")
     assert [row["problem"] for row in sorted(log, key=lambda row: row["offset"])] == [
         None, "key_not_decoded", "key_not_decoded", "key_not_decoded", "row_not_read", *["key_not_told"] * 3,
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["payload", "Payload"])
-def test_a_key_can_be_named_as_what_stands_beside_a_schema(orders: Orders, name: str) -> None:
+def key_named(orders: Orders, name: str) -> Story:
+    """Tell of changes whose key column has a name."""
     records = [orders.record(op, {"id": key, "state": "new"}) for key, op in ((1, "c"), (2, "c"), (1, "d"))]
     for record in records:
         value, key = (json.loads(record[part].replace('"id"', f'"{name}"')) for part in ("value", "key"))
@@ -364,11 +423,22 @@ def test_a_key_can_be_named_as_what_stands_beside_a_schema(orders: Orders, name:
         told = {"schema": schema, "payload": key} if name == "payload" else key
         record |= {"value": json.dumps(value), "key": json.dumps(told)}
     orders.land(*records)
-    orders.build()
+    yield
     assert orders.versions(name, "closed_by") == [(1, "delete"), (2, None)]
 
 
-def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> None:
+@beside_others
+def test_a_key_can_be_named_as_what_stands_beside_a_schema(orders: Orders) -> Story:
+    yield from key_named(orders, "payload")
+
+
+@beside_others
+def test_a_key_can_be_named_so_in_other_letters(orders: Orders) -> Story:
+    yield from key_named(orders, "Payload")
+
+
+@beside_others
+def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 1, "state": "new"}))
     orders.land(orders.record("c", {"id": 2, "state": "new", "\u0130D": "x"}))
     deletes = [orders.record("d", {"id": key}) for key in (1, 2)]
@@ -376,7 +446,7 @@ def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> None:
         record["value"] = json.dumps(json.loads(record["value"]) | {"before": None})
     deletes[1]["key"] = json.dumps({"schema": {"type": "struct"}, "payload": json.loads(deletes[1]["key"])})
     orders.land(*deletes)
-    orders.build()
+    yield
     assert orders.versions("id", "state", "closed_by") == [(1, "new", "delete"), (2, "new", "delete")]
 
 
@@ -394,7 +464,8 @@ EXACT: dict[str, tuple[str, Encoded, Any]] = {
 }  # fmt: skip
 
 
-def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orders) -> None:
+@beside_others
+def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 1, "state": "new"}))
     columns = ", ".join(f"{name!r}: {kind!r}" for name, (kind, _, _) in EXACT.items())
     orders.declare("'state': 'string'", f"'state': 'string', {columns}")
@@ -404,7 +475,7 @@ def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orde
     plain = orders.record("c", {"id": 3, "state": "new", "gr\u00f6\u00dfe": 0.5})
     long = "1.2345678901234567890e5"
     orders.land(told, plain | {"value": plain["value"].replace("0.5", long)})
-    orders.build()
+    yield
 
     [_, (*values, exact), (*_, longest, _)] = orders.versions(*EXACT, "exact_values")
     assert values == [held for *_, held in EXACT.values()]
@@ -412,21 +483,23 @@ def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orde
     assert longest == Decimal(long)
 
 
-def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(orders: Orders) -> None:
+@beside_others
+def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 0, "state": "new"}))
     for number in (0, 1):
         columns = {name: case[:2][number] for name, case in UNDECLARED.items()}
         row = {"id": 1, "state": str(number)} | {name: value for name, (_, value) in columns.items()}
         schemas = {name: schema for name, (schema, _) in columns.items() if schema is not None}
         orders.land(orders.described("u", row, {"state": {}} | schemas))
-        orders.build()
+        yield
 
     types = dict(orders.spark.table(f"gold.{orders.source}__public__orders_history").dtypes)
     assert {name: types[name] for name in UNDECLARED} == {name: case[2] for name, case in UNDECLARED.items()}
     assert orders.versions(*UNDECLARED)[1:] == list(zip(*(case[3] for case in UNDECLARED.values()), strict=True))
 
 
-def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Orders) -> None:
+@beside_others
+def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Orders) -> Story:
     as_json = {"state": {"name": "io.debezium.data.Json"}}
     orders.land(
         orders.described("c", {"id": 2, "state": "AQ==", "n": "AQ=="}, {"state": _decimal(10, 2), "n": _decimal(9, 0)}),
@@ -434,139 +507,146 @@ def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Or
         orders.record("c", {"id": 3, "state": "new", "n": "1234"}),
     )
     orders.declare("'n': 'decimal(9,0)'", "'n': 'string'")
-    orders.build()
+    yield
     orders.land(orders.described("u", {"id": 1, "state": {"a": "1", "b": "2"}}, {"state": {"type": "map"}}))
-    orders.build()
+    yield
     assert orders.versions("id", "state", "n") == [
         (2, "0.01", "1"), (1, '{"a":"1","b":"2"}', "one"), (3, "new", "1234"),
     ]  # fmt: skip
 
 
-def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> None:
+@beside_others
+def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "paid"}, {}))
-    orders.build()
+    yield
 
     orders.declare("'state': 'string'", "'state': 'string', 'told': {'type': 'string', 'field': 'state'}")
-    orders.build()
+    yield
     assert orders.versions("state", "told") == [("new", "new"), ("paid", "paid")]
 
 
-def test_a_column_can_be_declared_before_any_record_has_it(orders: Orders) -> None:
+@beside_others
+def test_a_column_can_be_declared_before_any_record_has_it(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
 
     orders.declare("'state': 'string'", "'state': 'string', 'seen': 'timestamp'")
     orders.declare("_changes'", "_changes', ignore=['seen']", "models/gold/history/{}_history.sql")
-    orders.build()
+    yield
     assert orders.versions("state", "seen") == [("new", None)]
 
     orders.send(("u", {"id": 1, "state": "paid", "seen": "2024-02-29T00:00:00Z"}, {}))
-    orders.build()
+    yield
     assert [(state, seen and seen.year) for state, seen in orders.versions("state", "seen")] == [
         ("new", None), ("paid", 2024)
     ]  # fmt: skip
 
 
-def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orders: Orders) -> None:
+@beside_others
+def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("c", {"id": 2, "state": "new"}, {}))
     orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
-    orders.build()
+    yield
     broken, last = (orders.record("r", {"id": key, "state": "new"}, place=50) for key in (1, 3))
     value = json.loads(broken["value"])
     broken["value"] = json.dumps(value | {"after": json.dumps(value["after"])})
     last["value"] = last["value"].replace('"snapshot": "true"', '"snapshot": "last"')
     orders.land(broken, last)
-    orders.build()
+    yield
     assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
 
 
-def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Orders) -> None:
+@beside_others
+def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Orders) -> Story:
     orders.send(("r", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
     orders.send(("u", {"id": 1, "state": "paid", "note": "late"}, {}), ("r", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
 
-    log = rows_of(orders.table.changes.location)
+    log = rows_of(orders.at("changes"))
     assert sorted((row["op"], row["offset"]) for row in log) == [("r", 1), ("u", 2)]
 
 
-def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders: Orders) -> None:
+@beside_others
+def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
     name = f"{orders.source}__public__orders"
     orders.spark.sql(f"update silver.{name}_current set state = 'of an older version of Tidemark'")
     orders.build("--full-refresh", only="{}__public__orders_history")
 
-    orders.build()
+    yield
     assert orders.living() == {1: "new"}
 
 
-def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: Orders) -> None:
+@beside_others
+def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
-    orders.build()
+    yield
     orders.send(("u", {"id": 1, "state": "paid", "note": "late"}, {}))
     orders.build("--full-refresh", only="tag:source:{},tag:layer:silver")
     assert orders.living() == {1: "new"}
 
-    orders.build()
+    yield
     assert orders.versions("state", "note") == [("new", None), ("paid", "late")]
     assert orders.living() == {1: "paid"}
 
 
-def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(orders: Orders) -> None:
+@beside_others
+def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(orders: Orders) -> Story:
     history = "models/gold/history/{}_history.sql"
     orders.send(("c", {"id": 1, "state": "new", "qty": 1}, {}))
-    orders.build()
+    yield
 
     orders.declare("'qty': 'bigint'", "'qty': 'decimal(12,4)'")
     orders.build(only="{}__public__orders_history")
-    orders.build()
+    yield
     orders.send(("u", {"id": 1, "state": "paid", "qty": 1.2345}, {}))
-    orders.build()
+    yield
     assert orders.versions("qty") == [(Decimal(1),), (Decimal("1.2345"),)]
 
     orders.declare("decimal(12,4)", "decimal(20,8)")
     orders.build(only="tag:source:{},tag:layer:silver")
-    orders.build()
+    yield
     orders.send(("u", {"id": 1, "state": "sent", "qty": 1.00000001}, {}))
-    orders.build()
+    yield
     assert orders.now("qty") == [(Decimal("1.00000001"),)]
 
     orders.declare("_changes'", "_changes', ignore=['state', 'qty']", history)
     orders.build(only="tag:source:{},tag:layer:silver")
-    orders.build()
+    yield
     assert orders.now("version_id", "state") == orders.versions("version_id", "state")
 
     orders.declare("'state': 'string'", "'state': 'string', 'seen': 'timestamp'")
-    orders.build()
+    yield
     assert orders.now("state", "seen") == orders.versions("state", "seen") == [("sent", None)]
 
     orders.declare("{{ history", "{{ config(alias='orders_versions') }}{{ history", history)
-    orders.build()
-    assert orders.table.history is not None
-    assert orders.table.history.location.endswith("/orders_versions")
-    assert orders.versions("state") == [("sent",)]
+    yield
+    assert rows_of(orders.places.table("gold", "orders_versions"), "state") == [{"state": "sent"}]
 
 
-def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> None:
+@beside_others
+def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     begins = 'on-run-start: "{{ tidemark_start() }}"'
     lands = (
-        "insert into bronze.records by name select * except (batch_id, `offset`, value), batch_id + 1 as batch_id,"
-        " `offset` + 1 as `offset`,"
+        "insert into bronze.records by name select * except (batch_id, `offset`, value),"
+        " (select max(batch_id) from bronze.records) + 1 as batch_id, `offset` + 1 as `offset`,"
         " cast(replace(replace(cast(value as string), '10', '20'), 'new', 'paid') as binary) as value"
-        " from bronze.records"
+        f" from bronze.records where source_name = '{orders.source}'"
     )
     orders.declare(begins, f'{begins.replace(" ", " [", 1)}, "{lands}"]', "dbt_project.yml")
-    orders.build()
+    yield
     assert orders.versions("state") == [("new",)]
 
     orders.declare(f', "{lands}"', "", "dbt_project.yml")
-    orders.build()
+    yield
     assert orders.versions("state") == [("new",), ("paid",)]
 
 
-def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -> None:
+@beside_others
+def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -> Story:
     told = {
         1: (95, '["90","95"]', (90, 95)),
         2: (96, '[ "90" , "96" ]', (90, 96)),
@@ -580,13 +660,13 @@ def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -
             for key, (place, text, _) in told.items()
         ]
     )
-    orders.build()
+    yield
 
     assert orders.positions() == {key: f"{commit:020} {own:020}" for key, (_, _, (commit, own)) in told.items()}
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times: int) -> None:
+def read_in_partitions(orders: Orders, times: int) -> Story:
+    """Tell of a read that so many partitions have, with changes before and behind it."""
     orders.land(
         *[orders.record("r", {"id": 1, "state": "new"}, place=100, partition=number) for number in range(times)],
         orders.record("c", {"id": 2, "state": "new"}, place=90, partition=1, sequence='[null,"90"]'),
@@ -594,7 +674,7 @@ def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times:
         orders.record("c", {"id": 4, "state": "new"}, place=70, sequence='[null,"70"]'),
     )
     orders.declare("key=['id'],", "key=['id'],\n        sorted_records=1,")
-    orders.build()
+    yield
 
     assert orders.positions() == {
         1: f"{100:020} {0:020}",
@@ -602,6 +682,16 @@ def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders, times:
         3: f"{80:020} {0:020}",
         4: f"{100:020} {70:020}",
     }
+
+
+@beside_others
+def test_a_change_rests_on_the_reads_before_it(orders: Orders) -> Story:
+    yield from read_in_partitions(orders, 1)
+
+
+@beside_others
+def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders) -> Story:
+    yield from read_in_partitions(orders, 2)
 
 
 def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(alone: Orders) -> None:
@@ -622,6 +712,7 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -
     alone.declare(begins, f'{begins.replace(" ", " [", 1)}, "{asks}"]', "dbt_project.yml")
 
     def told() -> str | None:
+        land_all([alone])
         run_models(alone.places, accounting=True)
         return alone.spark.conf.get("test.is_small")
 
