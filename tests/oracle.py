@@ -809,7 +809,7 @@ class Walk:
             self.left.add((id(change), key))
             link = self.key_of(change) if change.op == "u" else self._named(change.new_key)
             found = self._found(key, self._whole_before(change))
-            self.taken_along[change.transaction, key, link] = self.last_known.get(key, {})
+            self.taken_along[change.transaction, key, link] = self.rows.get(key, {})
             self._note(key, Step(change, "key_change", link=link, found=found))
 
     def _label(self, change: Change, key: Key, old: Key | None) -> str:
@@ -844,7 +844,7 @@ class Walk:
         row = self.rows.get(key, {})
         if old is not None:
             known = self.taken_along.get((change.transaction, old, key)) if change.transaction else None
-            row = known or self.last_known.get(old) or self.rows.get(key, {})
+            row = (self.last_known.get(old) if known is None else known) or self.rows.get(key, {})
         after = change.after or {}
         filled = {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
         for name in self.options.reselected:

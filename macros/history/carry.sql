@@ -9,7 +9,7 @@
   Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
   no step looks at more of a key's past than its open version tells. (In gold a column that a change did not carry looks
   like one that was NULL, and that would fill what is unavailable: R7. Of a document it has no edits to fold. And a chain
-  is broken by what the change before carried: R19.)
+  is broken by what the change before carried: R19. So is told which of two rows leaves a key: R14.)
 -#}
 {% macro is_in_step(scope, last, declared) -%}
     {{ return(
@@ -17,7 +17,8 @@
         and not (scope.hazards.absent and scope.hazards.unavailable)
         and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
         and not (
-            scope.account and scope.hazards.whole_before and (scope.hazards.absent or scope.hazards.unavailable)
+            (scope.account or scope.hazards.leaves) and scope.hazards.whole_before
+            and (scope.hazards.absent or scope.hazards.unavailable)
         )
         and last.get('left_as') and written_by(this) == last.left_as
     ) }}

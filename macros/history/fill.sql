@@ -151,20 +151,22 @@ questions as (
     select
         {{ key_text('key') }} as asked,
         place,
-        -- a row that ended tells nothing of the next one that has its key; where it went to another key, that asks for it
+        -- a row that ended tells nothing of the next one that has its key
         struct(if(is_state, struct({{ (['state', unknown ~ ' as unresolved_columns'] + exact + ['link']) | join(', ') }}), null) as row) as told,
-        is_state or next_key is null as tells_others,
+        is_state or next_key is null as stays,
         cast(null as string) as asker,
-        cast(null as boolean) as is_own
+        cast(null as boolean) as is_own,
+        cast(null as boolean) as is_behind
     from filled_alone
     union all
     select
         question.asked,
         question.place,
         null as told,
-        null as tells_others,
+        null as stays,
         change_id as asker,
-        question.is_own
+        question.is_own,
+        question.is_behind
     from (
         -- both halves of a change of key name both keys: the row is as it was when it left
         select
@@ -185,9 +187,11 @@ questions as (
         struct(
             previous_key as asked,
             if(transaction_id is null, place, coalesce(left_at, place)) as place,
-            false as is_own
+            false as is_own,
+            -- where nothing tells when the row left its old key, the state before that is looked for behind it
+            transaction_id is null or left_at is null as is_behind
         ),
-        struct({{ key_text('key') }} as asked, place, true as is_own)
+        struct({{ key_text('key') }} as asked, place, true as is_own, false as is_behind)
     )) asked_for as question
     where previous_key is not null and size(unresolved_columns) > 0
 
@@ -202,7 +206,7 @@ answers as (
         select
             asker,
             is_own,
-            if(is_own, last_value(told, true) over so_far, last_value(if(tells_others, told, null), true) over so_far).row as told
+            if(is_behind, last_value(if(stays, told, null), true) over so_far, last_value(told, true) over so_far).row as told
         from questions
         -- a change asks for what was before it, so before it tells its own state
         window so_far as (partition by asked order by place, asker is null rows between unbounded preceding and current row)

@@ -110,16 +110,20 @@ stays as (
   (Oracle, Db2, deferrable constraints) lets one row arrive at a key before the row that has it leaves, as in
   `set id = id + 1`: of a living key, what leaves directly behind an arrival in its transaction is the row from before.
   Where its `before` is whole and that of the row that arrived, and not of the one from before, that one was gone without
-  a trace, and no row is handed over. Belongs to R14.
+  a trace: the row passes through, and the key is empty until something but such a pair comes to it. Belongs to R14.
 -#}
 {% macro handed_over(changes, table, hazards) -%}
-    {%- set row = 'is_state, state, unavailable_columns, absent_columns, exact_values' %}
+    {%- set row = 'state, unavailable_columns, absent_columns, exact_values' -%}
+    {%- set is_told = hazards.whole_before or hazards.moves %}
     select
-        * except (place, arrival, resident, is_left),
+        * except (place, arrival, is_left, is_alive{{ ', resident, alone_no' if is_told }}),
         if(
-            arrival is not null and resident.is_state
-            {%- if hazards.whole_before or hazards.moves %}
-            and (before is null or {{ is_of_another_row('arrival', table) }} or not {{ is_of_another_row('resident', table) }})
+            arrival is not null and is_alive
+            {%- if is_told %}
+            and not coalesce(bool_or(
+                arrival is not null and before is not null
+                and not {{ is_of_another_row('arrival', table) }} and {{ is_of_another_row('resident', table) }}
+            ) over (partition by key, alone_no order by place rows between unbounded preceding and current row), false)
             {%- endif %},
             struct(arrival.place.position, arrival.place.`partition`, arrival.place.`offset`, arrival.place.topic, 0 as rank),
             place
@@ -127,9 +131,13 @@ stays as (
     from (
         select
             *,
-            last_value(if(is_left or arrival is not null, null, struct({{ row }})), true) over (
-                partition by key order by place rows between unbounded preceding and 1 preceding
-            ) as resident
+            last_value(if(is_left or arrival is not null, null, is_state), true) over before_it as is_alive
+            {%- if is_told %},
+            last_value(if(is_left, null, coalesce(arrival, struct(place, {{ row }}))), true) over before_it as resident,
+            sum(if(is_left or arrival is not null, 0, 1)) over (
+                partition by key order by place rows between unbounded preceding and current row
+            ) as alone_no
+            {%- endif %}
         from (
             select
                 *,
@@ -140,6 +148,7 @@ stays as (
             from {{ changes }}
             window by_place as (partition by key order by place)
         ) as paired
+        window before_it as (partition by key order by place rows between unbounded preceding and 1 preceding)
     ) as followed
 {%- endmacro %}
 

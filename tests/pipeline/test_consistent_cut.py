@@ -224,7 +224,7 @@ def test_transactions_that_were_built_before_their_logs_are_looked_at_again(
 
 @pytest.fixture(scope="module")
 def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    """A lakehouse of Db2's, the last that is built: of its transactions the second lacks its last change to the end.
+    """A lakehouse of Db2's, the last that is built: of its transactions the second lacks changes of a table to the end.
 
     The connector begins again in the middle of that one, and its second END counts what came behind that.
     """
@@ -234,11 +234,12 @@ def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     tables = [Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two")]
     boundaries: list[dict[str, Any]] = []
 
-    def tell(*counted: Table) -> None:
-        """Tell BEGIN and END of the last transaction, which counts a change of each of these tables."""
+    def tell(**counted: int) -> None:
+        """Tell BEGIN and END of the last transaction, which counts so many changes of these tables."""
         begun = {"status": "BEGIN", "id": payload(source.records[-1]["value"])["transaction"]["id"], "ts_ms": 1}
-        counts = [{"data_collection": f"db.{table.name}", "event_count": 1} for table in counted]
-        for boundary in (begun, begun | {"status": "END", "event_count": len(counts), "data_collections": counts}):
+        counts = [{"data_collection": f"db.{name}", "event_count": count} for name, count in counted.items()]
+        ended = begun | {"status": "END", "event_count": sum(counted.values()), "data_collections": counts}
+        for boundary in (begun, ended):
             boundaries.append(
                 {"topic": "cut4.transaction", "partition": 0, "offset": len(boundaries), "timestamp": None, "key": None}
                 | {"value": json.dumps(boundary), "headers": []}
@@ -248,18 +249,21 @@ def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
         with source.commit():
             for table in inserted:
                 source.insert(table, {"id": id_})
-        tell(*inserted)
 
     commit(1, *tables)
+    tell(one=1, two=1)
     commit(2, *tables)
-    tell(tables[0])
+    tell(one=1, two=3)
+    tell(one=1, two=2)
     source.records.pop()
     commit(3, tables[0])
+    tell(one=1)
     landed = [*boundaries, *source.records]
     land(spark, places, "cut-db2-0", source.lines(landed), {"cut4"})
     declare_consistent(places.project, "cut4")
     run_models(places, accounting=True)
     commit(4, tables[0])
+    tell(one=1)
     news = [one for one in (*boundaries, *source.records) if one not in landed]
     land(spark, places, "cut-db2-1", source.lines(news), {"cut4"})
     run_models(places, accounting=True)
@@ -273,6 +277,8 @@ def test_a_transaction_of_db2_waits_for_tables_that_its_end_names_without_their_
         if table.history is not None
     }
     assert shown == {"cut4__db__one": [1], "cut4__db__two": [1]}
+    [first, *_] = sorted(rows_of(of_db2.table("ops", "cut4_transactions")), key=lambda row: row["began_at_offset"])
+    assert first["lacking"] == [("cut4__db__two_changes", 3)], "of two ENDs the one that counts most"
 
 
 def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2: Places) -> None:
