@@ -25,6 +25,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.places import Places
 from tests.projects import empty_project, forget_tables, land, microseconds, rows_of, run_models
 
+# The first of these tests waits for all stories.
+pytestmark = pytest.mark.timeout(1800)
 # A column's schema, where it has one, and a value as JSON has it.
 Encoded: TypeAlias = tuple[dict[str, Any] | None, Any]
 Story: TypeAlias = Iterator[None]
