@@ -781,9 +781,10 @@ class Walk:
         taken, brought = self._moves(change)
         if taken is not None:
             self._leave(change, taken)
-        leaving = self.relieved.get((id(change), brought)) if brought is not None and brought in self.rows else None
-        if brought is not None and leaving is not None and not self._passes(change, leaving, brought):
-            self._leave(leaving, brought)
+        if brought is not None and brought in self.rows:
+            leaving = self.relieved.get((id(change), brought))
+            if leaving is not None and not self._passes(change, leaving, brought):
+                self._leave(leaving, brought)
         if change.op == "u" and taken is not None:
             self._note(key, Step(change, "key_change", self._filled(change, key, taken), taken))
         elif change.op == "d" and taken is None and self._named(change.new_key) != key:

@@ -153,7 +153,7 @@ questions as (
         place,
         -- a row that ended tells nothing of the next one that has its key
         struct(if(is_state, struct({{ (['state', unknown ~ ' as unresolved_columns'] + exact + ['link']) | join(', ') }}), null) as row) as told,
-        is_state or next_key is null as stays,
+        not is_state and next_key is not null as leaves,
         cast(null as string) as asker,
         cast(null as boolean) as is_own,
         cast(null as boolean) as is_behind
@@ -163,7 +163,7 @@ questions as (
         question.asked,
         question.place,
         null as told,
-        null as stays,
+        null as leaves,
         change_id as asker,
         question.is_own,
         question.is_behind
@@ -206,7 +206,7 @@ answers as (
         select
             asker,
             is_own,
-            if(is_behind, last_value(if(stays, told, null), true) over so_far, last_value(told, true) over so_far).row as told
+            if(is_behind, last_value(if(leaves, null, told), true) over so_far, last_value(told, true) over so_far).row as told
         from questions
         -- a change asks for what was before it, so before it tells its own state
         window so_far as (partition by asked order by place, asker is null rows between unbounded preceding and current row)

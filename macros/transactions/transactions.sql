@@ -142,7 +142,8 @@
 
   A transaction is complete when each table has the changes that its END counts; of several ENDs the one that counts most.
   That these counts are met proves nothing where BEGIN came twice (a restart in its middle), and there are none where END
-  never comes (MariaDB's DDL): such a one is complete in a run that began after a later one was landed. Changes from before the first BEGIN are from before the setting was made.
+  never comes (MariaDB's DDL): such a one is complete in a run that began after a later one was landed. Changes from before
+  the first BEGIN are from before the setting was made.
 
   Args:
       seen: the last landing before the run that was before this one
