@@ -135,7 +135,7 @@ select * from account
 
 {#- Expression list over a log: what says whether that account can go on from the news alone, and with which counts. -#}
 {% macro account_counts(scope, stored) -%}
-    {%- set is_new = 'batch_id > ' ~ scope.after -%}
+    {%- set is_new = landed_since(scope.after) -%}
     {{ set_aside_counts(scope.cut, is_new, scope.news) }},
     {%- set reaches_back = [] -%}
     {%- if stored.last_end is not none -%}
@@ -170,7 +170,7 @@ select * from account
         (
             select
                 *,
-                max(if(batch_id > {{ scope.after }}, position, null)) over (
+                max(if({{ landed_since(scope.after) }}, position, null)) over (
                     partition by source_label, topic, `partition`, log_number
                     order by `offset` rows between unbounded preceding and 1 preceding
                 ) as highest

@@ -114,8 +114,7 @@
 {% macro news_of(feeds) %}
     from {{ lakehouse_table('bronze', 'records') }}
     where feed in ({{ text_list(feeds) }})
-        and batch_id > {{ feeds.values() | min }}
-        and batch_id <= {{ graph.tidemark.landed }}
+        and {{ landed_since(feeds.values() | min, graph.tidemark.landed) }}
     {%- if feeds.values() | unique | list | length > 1 %}
         and batch_id > map(
             {%- for feed, after in feeds.items() -%}

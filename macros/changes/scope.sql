@@ -105,7 +105,7 @@
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, tops=[], records=none)) }}
     {%- endif -%}
-    {%- set is_ahead = run_query('select 1 from ' ~ this ~ ' where batch_id > ' ~ scope.after ~ ' limit 1') | length > 0 -%}
+    {%- set is_ahead = run_query('select 1 from ' ~ this ~ ' where ' ~ landed_since(scope.after) ~ ' limit 1') | length > 0 -%}
     {%- if (follows_reads and scope.has_placeless)
         or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope))
         or (is_ahead and (follows_reads or scope.has_placeless or scope.borders or run_query(

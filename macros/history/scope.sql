@@ -65,7 +65,7 @@
             ~ ") and op = 't') as new_truncates, count_if((" ~ scope.news ~ ') and ' ~ is_snapshot_read()
             ~ ') as new_snapshot_reads, count_if(' ~ is_hidden_again(scope, last.get('cut')) ~ ') as hidden_again, '
             ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from '
-            ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or batch_id > ' ~ known.batch_id
+            ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or ' ~ landed_since(known.batch_id)
         )[0] -%}
         {#- An account is asked of news alone. -#}
         {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}

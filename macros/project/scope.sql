@@ -55,11 +55,12 @@
 
 {#-
   Condition: whether what has a `batch_id` was landed after what a model holds, and no later than the newest landing that it
-  knows of. This is a list where it can be: a number becomes part of the code that Spark generates, which each run would then
-  compile anew. Lists of more than ten stand beside the code; numbers that no landing will have make them as long, and
-  leave the lowest one, by which files are left unread, as it is.
+  knows of, by default the run's. This is a list where it can be: a number becomes part of the code that Spark generates,
+  which each run would then compile anew. Lists of more than ten stand beside the code; numbers that no landing will have
+  make them as long, and leave the lowest one, by which files are left unread, as it is.
 -#}
 {% macro landed_since(after, newest=none) -%}
+    {%- set newest = graph.tidemark.landed if newest is none and is_building() else newest -%}
     {%- if newest is none -%}
         batch_id > {{ after }}
     {%- elif after < 0 or newest > after + 1000 -%}
