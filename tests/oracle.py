@@ -488,7 +488,7 @@ def _occurrences(changes: Iterable[Change]) -> Iterator[tuple[Change, int]]:
         previous: Change | None = None
         met: Counter[tuple[Any, ...]] = Counter()
         for change in log:
-            if change.op != "r":
+            if change.op != "r" and _told(change):
                 if previous is not None and _falls_back(change, previous):
                     met.clear()
                 previous = change

@@ -126,19 +126,23 @@
 {%- endmacro %}
 
 
-{#- Query: the log, or what of it is behind a landing, with the signs that its order alone shows. -#}
+{#-
+  Query: the log, or what of it is behind a landing, with the signs that its order alone shows. A border can show at a
+  change with a problem, whose key may name no row.
+-#}
 {% macro told_by_order(log, account) -%}
     {%- set is_new = account.order == 'new' -%}
     select
-        {{ key_text('key') }} as key,
+        if(problem is null, {{ key_text('key') }}, null) as key,
         case
-            when op != 'r' and {{ falls_behind('position', 'highest') }} then 'position_regressions'
+            when problem is null and op != 'r' and {{ falls_behind('position', 'highest') }} then 'position_regressions'
             when log_number > former_log then 'new_logs'
         end as name
     from (
         select
             log.key,
             log.op,
+            log.problem,
             log.position,
             log.log_number,
             {{ 'greatest(' if is_new }}max(log.position) over (
@@ -154,7 +158,7 @@
             on log.source_label = top.source_label
             and log.topic = top.topic
             and log.`partition` = top.`partition`
-        where log.batch_id > {{ account.after }}
+        where log.{{ landed_since(account.after) }}
         {%- endif %}
     ) as followed
 {%- endmacro %}

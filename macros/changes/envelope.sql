@@ -226,8 +226,8 @@
 {#-
   Query: the changes of a table without a key, with `ordinal`: which of the equal changes of one run of deliveries each
   is (R3). Equal changes at one position within a run are different changes, and only a later run repeats them. A run
-  ends where the position falls back or, where it ties in one transaction, `total_order` does not rise. Equal reads
-  are one change.
+  ends where the position falls back or, where it ties in one transaction, `total_order` does not rise; a change without
+  a place tells nothing of it. Equal reads are one change.
 
   Args:
       among: names of connectors, as `connectors` takes them
@@ -252,7 +252,8 @@
         from (
             select
                 *,
-                last_value(if(op != 'r', streamed, null), true) over ({{ by_offset }} and 1 preceding) as last_streamed
+                last_value(if(op != 'r' and place is not null, streamed, null), true) over ({{ by_offset }} and 1 preceding)
+                    as last_streamed
             from (
                 select
                     *,

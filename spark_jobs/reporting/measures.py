@@ -35,8 +35,8 @@ class Lag:
 class Measures:
     """What one captured table's layers say.
 
-    `found` counts the versions that a first change found (R19), `nulls` NULLs in nullable columns that have a default
-    (by column). `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives
+    `problems` counts the changes that no history takes (R2), `found` the versions that a first change found (R19), `nulls`
+    NULLs in nullable columns that have a default (by column). `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives
     them (R10). `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries,
     `null_in_stream` those in which reads have values and streamed changes none. `is_before_missing` is whether the
     newest update by position came without the row before it. `undeclared` are the columns of the log that no model
@@ -48,6 +48,7 @@ class Measures:
     """
 
     changes: int | None = None
+    problems: int = 0
     current: int | None = None
     history: int | None = None
     found: int = 0
@@ -175,6 +176,7 @@ def _of_changes(changes: DataFrame, defaulted: Sequence[str], computed: Collecti
     nulls = [_nulls(name) for name in defaulted if name in columns]
     return changes.agg(
         F.count("*").alias("rows"),
+        F.count_if(F.col("problem").isNotNull()).alias("problems"),
         F.array(*map(F.lit, columns)).alias("columns"),
         F.max("batch_id").alias("last_batch"),
         # A clock that is ahead would speak for a connector that is dead.
@@ -224,8 +226,8 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
     changes = layers.get("changes", {})
     history = layers.get("history", {})
     plain = (
-        "last_batch", "streamed", "updates", "updates_without_before", "is_before_missing", "without_transaction",
-        "unavailable",
+        "problems", "last_batch", "streamed", "updates", "updates_without_before", "is_before_missing",
+        "without_transaction", "unavailable",
     )  # fmt: skip
     streamed = _named(changes, "streamed.")
     read = _named(changes, "read.")

@@ -47,12 +47,14 @@ class Lakehouse:
             {"kind": "sign", "name": "missed_changes", "records": 1, "sample_keys": ['{"id":"one"}']}
         )
         self.notes.change("a")
+        self.notes.change("b", problem="position_unknown")
         for offset in (0, 1, 2, 4):
             self.orders.record(offset)
         self.orders.record(6, batch_id=2)
         self.orders.record(3, kind="tombstone", feed="topic__orders")
         self.orders.held.append({"offset": 5, "quarantine_id": "q1", "value": b"half"})
         self.notes.record(0)
+        self.notes.record(2)
         self.notes.held.append({"offset": 1, "quarantine_id": "q2", "value": f"{{{PRIVATE}".encode()})
         self.beside.record(0, feed="src__new", topic="src.new", table="new")
         self.beside.record(0, feed="topic__src_transaction", topic="src.transaction", kind="transaction", op=None)
@@ -100,7 +102,7 @@ def test_every_record_is_accounted_for(checked: Checked) -> None:
     assert _some(orders) == {
         "opened": 2, "no_op": 1, "duplicates": 1, "tombstones": 1, "quarantined": 1, "pending": 1,
     }  # fmt: skip
-    assert _some(_account(checked.good, "notes")) == {"unkeyed": 1, "quarantined": 1}
+    assert _some(_account(checked.good, "notes")) == {"unkeyed": 1, "quarantined": 2}
     assert _some(_account(checked.good, "src__new")) == {"no_model": 1}
     assert _some(_account(checked.good, "src.transaction")) == {"transaction": 1}
     assert [one.difference for one in checked.good.evidence.accounts] == [0, 0, 0, 0]
