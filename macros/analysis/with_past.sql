@@ -4,12 +4,14 @@
       versions            how many versions the key has had, the open one included
       removals            how often the key ended by a delete, a truncate or a change of key, and came again
       first_valid_from    when the key's first version began
-      is_first_start_known  whether that is the row's true beginning, or only when a snapshot read it (R16)
+      is_first_start_known  whether the row came to the key then, by an insert or a change of key; otherwise it is older: a
+                          snapshot read it (R16), or a change found it (R9, R19)
 
   Args:
       current, history: relations of one table
       key: the columns of the key
-      column_names: as the history declares them
+      column_names: as the history declares them; this query's own columns take their names from here, too, as they must
+          where the table has one of theirs
 -#}
 {% macro with_past(current, history, key, column_names={}) -%}
 with
@@ -20,13 +22,10 @@ past as (
         {{ struct_of_columns(key) }} as key,
         count(*) as versions,
         count_if({{ own('closed_by', column_names) }} in ('delete', 'truncate', 'key_change')) as removals,
-        min(struct(
-            {{ own('position', column_names) }},
-            {{ own('partition', column_names) }},
-            {{ own('offset', column_names) }},
-            {{ own('valid_from', column_names) }} as began_at,
-            {{ own('is_start_known', column_names) }} as is_known
-        )) as first
+        min_by(
+            struct({{ own('valid_from', column_names) }} as began_at, {{ own('opened_by', column_names) }} as opened_by),
+            struct({{ place_of_version(column_names) }})
+        ) as first
     from {{ history }}
     group by 1
 
@@ -34,10 +33,10 @@ past as (
 
 select
     living.*,
-    past.versions,
-    past.removals,
-    past.first.began_at as first_valid_from,
-    past.first.is_known as is_first_start_known
+    past.versions as {{ own('versions', column_names) }},
+    past.removals as {{ own('removals', column_names) }},
+    past.first.began_at as {{ own('first_valid_from', column_names) }},
+    past.first.opened_by in ('insert', 'key_change') as {{ own('is_first_start_known', column_names) }}
 from {{ current }} as living
 inner join past
     on {% for column in key -%}

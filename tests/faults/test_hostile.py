@@ -83,6 +83,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "days": {"type": "array", "items": {"type": "int32", "name": DEBEZIUM + "Date"}},
     "big": {"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}},
     "pairs": {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}},
+    "versions": {"type": "int32"},
 }  # fmt: skip
 # Column, value as it stands in the JSON, and the text that is kept: in its column, or exactly.
 VALUES: list[tuple[str, Any, str]] = [
@@ -301,6 +302,15 @@ class Built:
         return rows
 
 
+def with_past_of_values(project: Path) -> None:
+    """A view of the table that has a column of the query's own names."""
+    [history] = project.glob("models/gold/history/*__values_history.sql")
+    current, names = history.stem.replace("_history", "_current"), {"versions": "tidemark_versions"}
+    view = project / "models/gold/views/with_past.sql"
+    view.parent.mkdir()
+    view.write_text(f"{{{{ with_past(ref('{current}'), ref('{history.stem}'), ['id'], column_names={names}) }}}}")
+
+
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     home = tmp_path_factory.mktemp("hostile")
@@ -327,6 +337,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         tidemark("scaffold")
         tidemark("land", file("later.jsonl", later, *(bad_line(n, bad) for n, bad in enumerate(BAD))))
         tidemark("scaffold", "--diff")
+        with_past_of_values(project)
         tidemark("build")
         tidemark("check")
         tidemark("tables")
@@ -382,6 +393,11 @@ def test_no_value_goes_missing(built: Built) -> None:
     for number, (column, _, expected) in enumerate(VALUES, 1):
         held = rows[number][column]
         assert (held if held is not None else rows[number]["exact_values"].get(column)) == expected, column
+
+
+def test_a_row_with_its_past_keeps_a_column_of_that_query_s_names(built: Built) -> None:
+    [row] = built.spark.table("gold.with_past").where("id = 0").collect()
+    assert (row["versions"], row["tidemark_versions"], row["is_first_start_known"]) == (None, 1, True)
 
 
 def test_of_a_name_that_an_object_has_twice_the_last_counts(built: Built) -> None:
