@@ -1,4 +1,5 @@
--- What differs between the customers of 01:42:06.100 and those of 01:42:06.200, whatever happened in between?
+-- Which customers of 01:42:06.100 and 01:42:06.200 differ in tier or balance, whatever happened in between?
+-- Values are compared, not versions: a customer that changed and changed back has another version and no difference.
 with
 
 earlier as (
@@ -26,5 +27,7 @@ select
     later.balance as balance_after
 from earlier
 full outer join later on earlier.id = later.id
-where earlier.version_id is distinct from later.version_id
+where earlier.id is distinct from later.id
+    or earlier.tier is distinct from later.tier
+    or earlier.balance is distinct from later.balance
 order by id

@@ -1,4 +1,4 @@
--- Who was the customer, and in which tier, when each order line that isn't from the snapshot began?
+-- Who was the customer, and in which tier, when each version of an order line began, but for those that a snapshot read?
 -- The shop's lines name no customer: to show the join, order n stands for an order of customer n.
 select
     line.order_id,

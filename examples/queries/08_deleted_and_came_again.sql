@@ -1,4 +1,4 @@
--- Which rows went and came again under the same key, how did they go, and what did they come back as?
+-- Which keys had no row for a time and then one again, the same or another, how did the one go, and what came?
 -- The gap may be empty in the source's clock: `closed_by` says that there was one (R13). A snapshot left none where it
 -- read another state, which it opened at once; elsewhere it lacked the row (R16).
 select id, went_by, went_at, came_again_at, name_then, name_after

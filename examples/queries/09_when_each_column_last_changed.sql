@@ -1,5 +1,6 @@
 -- Since when has each living customer, among the first six, had this tier and this balance?
--- The beginning of a row's stay counts for every column; where a snapshot read it (R16), read "at the latest since".
+-- The beginning of a row's stay counts for every column, and one that comes from another key is another row; where a
+-- snapshot read it (R16), read "at the latest since".
 with
 
 steps as (
@@ -11,11 +12,14 @@ steps as (
         tier,
         balance,
         coalesce(
-            lag(closed_by) over in_key = 'update'
-            or (
-                lag(closed_by) over in_key = 'snapshot'
-                and opened_by = 'snapshot'
-                and lag(valid_to) over in_key = valid_from
+            opened_by != 'key_change'
+            and (
+                lag(closed_by) over in_key = 'update'
+                or (
+                    lag(closed_by) over in_key = 'snapshot'
+                    and opened_by = 'snapshot'
+                    and lag(valid_to) over in_key = valid_from
+                )
             ),
             false
         ) as goes_on,

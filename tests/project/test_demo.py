@@ -314,34 +314,93 @@ def test_duckdb_answers_the_same(duck: duckdb.DuckDBPyConnection, query: Path) -
     assert rows_as_text(answer.fetchall()) == rows
 
 
-# Key, how it was opened and closed, from and to in milliseconds behind the first, position, tier and balance. The first
-# changes of 1 and 2 found a state (R19); a snapshot read another state of 1, and lacked 5.
+# Key, how it was opened and closed, from and to in milliseconds behind the first, position, tier and balance; where the
+# row came from and went to, and the transaction. The first changes of 1 and 2 found a state (R19); a snapshot read
+# another state of 1, and lacked 5, whose next row made room for one in a transaction. 7 changed and changed back, 8
+# came without values. At 23 one row died and another came and went on. From 31 and 32 rows go to the next key, twice.
+# The row of 41 came again and left again. Where the first row of 51 went it died in the same transaction. Rows 9 and
+# 10 passed through keys that row 8 had had.
 HARD = """
-    (1, 'update', 'snapshot', 0, 2, 'a', 'gold', 2), (1, 'before', 'update', 0, 0, 'a', 'basic', 1),
-    (1, 'snapshot', null, 2, null, 'b', 'gold', 3),
-    (2, 'update', 'delete', 0, 1, 'a', 'gold', 2), (2, 'before', 'update', 0, 0, 'a', 'basic', 1),
-    (5, 'snapshot', 'snapshot', 0, 1, 'a', 'basic', 1), (5, 'insert', null, 3, null, 'c', 'basic', 1)
+    (1, 'update', 'snapshot', 0, 2, 'a', 'gold', 2, null, null, '1'),
+    (1, 'before', 'update', 0, 0, 'a', 'basic', 1, null, null, '1'),
+    (1, 'snapshot', null, 2, null, 'b', 'gold', 3, null, null, null),
+    (2, 'update', 'delete', 0, 1, 'a', 'gold', 2, null, null, '1'),
+    (2, 'before', 'update', 0, 0, 'a', 'basic', 1, null, null, '1'),
+    (5, 'snapshot', 'snapshot', 0, 1, 'a', 'basic', 1, null, null, null),
+    (5, 'insert', 'update', 3, 4, 'c', 'basic', 1, null, null, '3'),
+    (5, 'key_change', null, 4, null, 'd', 'basic', 1, 11, null, '4'),
+    (7, 'insert', 'update', 0, 150, 'a', 'gold', 1, null, null, '1'),
+    (7, 'update', 'update', 150, 180, 'b', 'basic', 1, null, null, '2'),
+    (7, 'update', null, 180, null, 'c', 'gold', 1, null, null, '3'),
+    (8, 'insert', null, 150, null, 'a', null, null, null, null, '2'),
+    (21, 'insert', 'key_change', 0, 2, 'e', 'row 1', 1, null, 23, '1'),
+    (22, 'insert', 'key_change', 1, 4, 'f', 'row 2', 1, null, 23, '2'),
+    (23, 'key_change', 'delete', 2, 3, 'g', 'row 1', 1, 21, null, '3'),
+    (23, 'key_change', 'key_change', 4, 5, 'h', 'row 2', 1, 22, 24, '5'),
+    (24, 'key_change', null, 5, null, 'i', 'row 2', 1, 23, null, '6'),
+    (31, 'insert', 'key_change', 0, 6, 'j', 'row 3', 1, null, 32, '1'),
+    (32, 'insert', 'update', 0, 6, 'k', 'row 4', 1, null, null, '1'),
+    (32, 'key_change', 'key_change', 6, 7, 'l', 'row 3', 1, 31, 33, '7'),
+    (33, 'key_change', 'update', 6, 6, 'm', 'row 4', 1, 32, null, '7'),
+    (33, 'update', 'update', 6, 7, 'mm', 'row 4', 2, null, null, '9'),
+    (33, 'key_change', null, 7, null, 'n', 'row 3', 1, 32, null, '8'),
+    (34, 'key_change', null, 7, null, 'o', 'row 4', 1, 33, null, '8'),
+    (41, 'insert', 'key_change', 0, 1, 'p', 'row 5', 1, null, 42, '1'),
+    (42, 'key_change', 'key_change', 1, 2, 'q', 'row 5', 1, 41, 41, '2'),
+    (41, 'key_change', 'key_change', 2, 3, 'r', 'row 5', 1, 42, 42, '3'),
+    (42, 'key_change', null, 3, null, 's', 'row 5', 1, 41, null, '4'),
+    (51, 'insert', 'key_change', 0, 1, 't', 'row 6', 1, null, 52, '1'),
+    (51, 'insert', 'key_change', 2, 3, 'u', 'row 7', 1, null, 52, '3'),
+    (52, 'key_change', null, 3, null, 'v', 'row 7', 1, 51, null, '4'),
+    (62, 'key_change', 'key_change', 0, 1, 'w', 'row 8', 1, 61, 63, '1'),
+    (63, 'key_change', 'delete', 1, 2, 'x', 'row 8', 1, 62, null, '2'),
+    (64, 'key_change', null, 3, null, 'y', 'row 9', 1, 63, null, '4'),
+    (63, 'key_change', null, 4, null, 'z', 'row 10', 1, 62, null, '5')
 """
-HARD_ANSWERS = {
+HARD_ANSWERS: dict[str, list[list[Any]]] = {
+    "02": [["8", "added", None, None, None, None]],
     "04": [
         ["1", "basic", "1", 0, 0, "0:00:00"], ["1", "gold", "2", 0, None, "0:00:00.300000"],
-        ["5", "basic", "1", 0, 1, "0:00:00.001000"], ["5", "basic", "1", 3, None, "0:00:00.297000"],
+        ["5", "basic", "1", 0, 1, "0:00:00.001000"], ["5", "basic", "1", 3, 4, "0:00:00.001000"],
+        ["5", "basic", "1", 4, None, "0:00:00.296000"],
     ],
-    "08": [["5", "snapshot", 1, 3, "basic", "basic"]],
-    "09": [["1", "gold", 0, "3", 2], ["5", "basic", 3, "1", 3]],
+    "06": [
+        ['{"id":11}', 4, '{"id":5}', None, None, "basic"],
+        ['{"id":21}', 2, '{"id":23}', None, None, "row 1"],
+        ['{"id":22}', 4, '{"id":23}', 5, '{"id":24}', "row 2"],
+        ['{"id":31}', 6, '{"id":32}', 7, '{"id":33}', "row 3"],
+        ['{"id":32}', 6, '{"id":33}', 7, '{"id":34}', "row 4"],
+        ['{"id":41}', 1, '{"id":42}', 2, '{"id":41}', "row 5"],
+        ['{"id":51}', 3, '{"id":52}', None, None, "row 7"],
+        ['{"id":61}', 0, '{"id":62}', 1, '{"id":63}', "row 8"],
+        ['{"id":63}', 3, '{"id":64}', None, None, "row 9"],
+        ['{"id":62}', 4, '{"id":63}', None, None, "row 10"],
+    ],
+    "08": [
+        ["5", "snapshot", 1, 3, "basic", "basic"],
+        ["23", "delete", 3, 4, "row 1", "row 2"],
+        ["41", "key_change", 1, 2, "row 5", "row 5"],
+        ["42", "key_change", 2, 3, "row 5", "row 5"],
+        ["51", "key_change", 1, 2, "row 6", "row 7"],
+        ["63", "delete", 2, 4, "row 8", "row 10"],
+    ],
+    "09": [["1", "gold", 0, "3", 2], ["5", "basic", 4, "1", 4]],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("number", HARD_ANSWERS)
-def test_versions_follow_each_other_where_positions_tie_and_snapshots_lack_rows(number: str) -> None:
+def test_rows_are_told_apart_where_positions_tie_snapshots_lack_rows_and_keys_change_hands(number: str) -> None:
     connection = duckdb.connect()
     first = datetime(2026, 11, 21, 1, 42, 6)
     connection.execute(
         'create table inv__public__customers_history as select *, tier as name, 0 as partition, 0 as "offset",'
-        " valid_to is null as is_current from (select id, opened_by, closed_by, position, tier, balance,"
+        " valid_to is null as is_current, concat_ws(' ', id, position, opened_by) as version_id"
+        " from (select id, opened_by, closed_by, position, tier, balance, transaction_id,"
+        """ '{"id":' || came_from || '}' as previous_key, '{"id":' || went_to || '}' as next_key,"""
         f" timestamp '{first}' + to_milliseconds(since) as valid_from,"
         f" timestamp '{first}' + to_milliseconds(until) as valid_to"
-        f" from (values {HARD}) as rows(id, opened_by, closed_by, since, until, position, tier, balance))"
+        f" from (values {HARD}) as rows(id, opened_by, closed_by, since, until, position, tier, balance,"
+        " came_from, went_to, transaction_id))"
     )
     [query] = [one for one in QUERIES if one.stem.startswith(number)]
 
