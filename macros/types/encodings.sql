@@ -153,11 +153,18 @@
 {%- endmacro %}
 
 
-{#- What a record's encoding means for a column: the declared one where the record doesn't tell. -#}
+{#-
+  What a record's encoding means for a column: the declared one where the record doesn't tell. Where nothing does, a decimal
+  can have any precision.
+-#}
 {% macro effective_encoding(encoding, spec) -%}
     {#- A decimal in its own form would be bytes. -#}
     {%- set is_text = encoding == 'string' and is_decimal(spec.encoding or '') -%}
-    {{ return(spec.encoding if spec.encoding and is_untold(encoding, kind_of(spec.type)) and not is_text else encoding) }}
+    {%- if not spec.encoding or is_text or not is_untold(encoding, kind_of(spec.type)) -%}
+        {{ return(encoding) }}
+    {%- endif -%}
+    {%- set is_wide = not encoding and spec.encoding.startswith('org.apache.kafka.connect.data.Decimal:') -%}
+    {{ return(spec.encoding ~ (':wide' if is_wide else '')) }}
 {%- endmacro %}
 
 

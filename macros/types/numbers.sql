@@ -74,7 +74,7 @@
         {{ text }}
     {%- else -%}
     {%- set fraction = "regexp_extract(" ~ text ~ ", '[.]([0-9]*)', 1)" -%}
-    {%- set exponent = "try_cast(regexp_extract(" ~ text ~ ", '[eE]([-+]?[0-9]{1,3})$', 1) as int)" -%}
+    {%- set exponent = "try_cast(regexp_extract(" ~ text ~ ", '[eE]([-+]?[0-9]{1,6})$', 1) as int)" -%}
     case
         when {{ text }} rlike '^[-+]?[0-9]+([.][0-9]*)?[eE][-+]?[0-9]{1,3}$' then {{ scaled_digits(
             "regexp_replace(" ~ text ~ ", '[eE].*|[.+]', '')", 'length(' ~ fraction ~ ') - ' ~ exponent
@@ -104,7 +104,7 @@
 
 {% macro variable_decimal_digits(json, encoding, type) -%}
     {%- set digits = scaled_digits(
-        unscaled_digits("get_json_object(" ~ json ~ ", '$.value')", encoding != ''),
+        unscaled_digits("get_json_object(" ~ json ~ ", '$.value')", true),
         "try_cast(get_json_object(" ~ json ~ ", '$.scale') as int)"
     ) -%}
     {%- set told = 'coalesce(' ~ digits ~ ', ' ~ json ~ ')' -%}
@@ -191,29 +191,29 @@
   bytes too, up to 512.
 -#}
 {% macro unscaled_digits(base64, is_wide) -%}
-    {%- set size = 'greatest(32, cast(ceil(length(hex) / 8) * 8 as int))' if is_wide else '32' -%}
+    {%- set size = 'greatest(32, cast(ceil(length(hex) / 8) * 8 as int))' if is_wide else 'greatest(32, length(hex))' -%}
     {%- set inverted = "if(hex >= '8', translate(hex, '0123456789ABCDEF', 'FEDCBA9876543210'), hex)" -%}
     {%- set digits = 'coalesce(' ~ short_digits() ~ ', ' ~ long_digits() ~ ')' if is_wide else short_digits() -%}
-    {%- set by_sign = bound('bits', 'lpad(' ~ inverted ~ ', ' ~ size ~ ", '0')", digits) -%}
+    {%- set by_sign = bound('bits', 'lpad(' ~ inverted ~ ', ' ~ size ~ ", '0')", on_one_line(digits)) -%}
     {{ bound(
         'hex',
         "hex(try_to_binary(" ~ base64 ~ ", 'base64'))",
-        'case when length(hex) between 1 and ' ~ (1024 if is_wide else 32) ~ ' then ' ~ by_sign ~ ' end'
+        'case when length(hex) between 1 and 1024 then ' ~ by_sign ~ ' end'
     ) }}
 {%- endmacro %}
 
 
 {#-
-  Digits of the number `hex`, whose `bits` are inverted and 32 digits wide where it is negative: -1 - bits. NULL where they
-  are more than 38, or more bits.
+  Digits of the number `hex`, whose `bits` are inverted where it is negative (-1 - bits), and 32 digits wide at least. NULL
+  where it has more than 38, or other bits before the last 128.
 -#}
 {% macro short_digits() -%}
-    case when length(bits) = 32 then cast(
+    case when length(ltrim('0', bits)) <= 32 then cast(
         try_add(
             try_multiply(
                 try_add(
                     try_multiply(
-                        cast(conv(left(bits, 16), 16, 10) as decimal(38, 0)), cast(18446744073709551616 as decimal(38, 0))
+                        cast(conv(left(right(bits, 32), 16), 16, 10) as decimal(38, 0)), 18446744073709551616bd
                     ),
                     cast(conv(right(bits, 16), 16, 10) as decimal(38, 0))
                 ),
@@ -265,10 +265,11 @@
                     greatest(length(ltrim('-', unscaled.digits)), unscaled.scale + 1), '0'
                 )
             ),
-            concat('([0-9]{', cast(unscaled.scale as string), '})$'),
+            concat('([0-9]{', unscaled.scale, '})$'),
             '.$1'
         )
     {%- endset -%}
+    {%- set pointed = on_one_line(pointed) -%}
     {%- set unscaled = "struct(" ~ digits ~ " as digits, " ~ scale ~ " as scale)" -%}
     {%- if scale is not number -%}
         {{ bound('unscaled', unscaled, 'case when unscaled.scale between -999 and 0 then ' ~ shifted
@@ -290,4 +291,10 @@
     case
         when {{ text }} rlike '^[-+]?[0-9]*([.][0-9]{0,{{ scale }}}0*)?$' then try_cast({{ text }} as {{ type }})
     end
+{%- endmacro %}
+
+
+{#- An expression that statements hold for each column, without the spaces that it is written with. -#}
+{% macro on_one_line(expression) -%}
+    {{ expression.split() | join(' ') }}
 {%- endmacro %}
