@@ -107,19 +107,25 @@
         unscaled_digits("get_json_object(" ~ json ~ ", '$.value')", true),
         "try_cast(get_json_object(" ~ json ~ ", '$.scale') as int)"
     ) -%}
-    {%- set told = 'coalesce(' ~ digits ~ ', ' ~ json ~ ')' -%}
-    {{ bound('number', told, digits_for('number', type)) if is_floating(type) else told }}
+    {{ digits_for('coalesce(' ~ digits ~ ', ' ~ json ~ ')', type) }}
 {%- endmacro %}
 
 
-{#- Digits that a floating type would round are held back: of a decimal's it holds any 15, or 6. -#}
+{#-
+  Digits that a floating type would round are held back: of a decimal's it holds any 15, or 6, but for numbers so near to 0
+  that it has fewer digits for them. Of those only its own text is taken, where the digits can be that: `most` are its own.
+-#}
 {% macro digits_for(digits, type, most=none) -%}
     {%- if is_floating(type) -%}
-        if(
-            length(regexp_replace({{ digits }}, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) <= {{ most or (15 if type == 'double' else 6) }},
-            {{ digits }},
-            {{ held_back(digits) }}
-        )
+        {%- set is_long -%}
+            length(regexp_replace(digits, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) > {{ most or (15 if type == 'double' else 6) }}
+        {%- endset -%}
+        {%- set is_tiny -%}
+            abs(try_cast(digits as double)) < {{ '2.2250738585072014E-308' if type == 'double' else '1.17549435E-38' }}D
+            {{- " and digits rlike '^[-+0.]*[1-9]'" }}
+            {{- ' and digits != cast(try_cast(digits as ' ~ type ~ ') as string)' if most }}
+        {%- endset -%}
+        {{ bound('digits', digits, 'if(' ~ is_long ~ ' or ' ~ is_tiny ~ ', ' ~ held_back('digits') ~ ', digits)') }}
     {%- else -%}
         {{ digits }}
     {%- endif -%}
