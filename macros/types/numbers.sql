@@ -167,14 +167,15 @@
 
 {#-
   An interval as PostgreSQL's and Oracle's connectors count it in their numeric mode: a month has 365.25 / 12 days.
-  Where it isn't of that form it stays as it is; NULL where it has digits behind the microseconds.
+  Where it isn't of that form, or has digits behind the microseconds, it stays as it is.
 -#}
 {% macro interval_microseconds(text, encoding=none, type=none) -%}
     {%- set of_date = {'Y': 31557600000000, 'M': 2629800000000, 'D': 86400000000} -%}
     {%- set of_day = {'H': 3600000000, 'M': 60000000, 'S': 1000000} -%}
+    {%- set form = '^P(?=.)(-?[0-9]+Y)?(-?[0-9]+M)?(-?[0-9]+D)?'
+        ~ '(T(?=.)(-?[0-9]+H)?(-?[0-9]+M)?(-?[0-9]+([.][0-9]{1,6}0*)?S)?)?$' -%}
     case
-        when not startswith({{ text }}, 'P') then {{ text }}
-        when not {{ has_nanoseconds(text) }} then cast(try_cast(
+        when {{ text }} rlike '{{ form }}' then cast(try_cast(
             {%- for unit, size in of_date.items() %}
             {{ '+ ' if not loop.first }}{{ interval_part("split_part(" ~ text ~ ", 'T', 1)", unit) }} * {{ size }}
             {%- endfor %}
@@ -182,13 +183,14 @@
             + {{ interval_part("split_part(" ~ text ~ ", 'T', 2)", unit) }} * {{ size }}
             {%- endfor %}
             as bigint) as string)
+        else {{ text }}
     end
 {%- endmacro %}
 
 
-{#- Expression: a part of an interval, 0 where it has none; NULL where that is no number, or one of ten digits. -#}
+{#- Expression: a part of an interval, 0 where it has none; NULL where it has more digits than a bigint's microseconds. -#}
 {% macro interval_part(text, unit) -%}
-    try_cast(coalesce(nullif(regexp_extract({{ text }}, '(-?[0-9.]+){{ unit }}', 1), ''), '0') as decimal(18, 9))
+    try_cast(coalesce(nullif(regexp_extract({{ text }}, '(-?[0-9.]+){{ unit }}', 1), ''), '0') as decimal(22, 9))
 {%- endmacro %}
 
 
