@@ -76,7 +76,7 @@
     {%- set fraction = "regexp_extract(" ~ text ~ ", '[.]([0-9]*)', 1)" -%}
     {%- set exponent = "try_cast(regexp_extract(" ~ text ~ ", '[eE]([-+]?[0-9]{1,6})$', 1) as int)" -%}
     case
-        when {{ text }} rlike '^[-+]?[0-9]+([.][0-9]*)?[eE][-+]?[0-9]{1,3}$' then {{ scaled_digits(
+        when {{ text }} rlike '^[-+]?[0-9]+([.][0-9]*)?[eE][-+]?[0-9]{1,6}$' then {{ scaled_digits(
             "regexp_replace(" ~ text ~ ", '[eE].*|[.+]', '')", 'length(' ~ fraction ~ ') - ' ~ exponent
         ) }}
         else {{ named_number(text) }}
@@ -280,11 +280,11 @@
     {%- set pointed = on_one_line(pointed) -%}
     {%- set unscaled = "struct(" ~ digits ~ " as digits, " ~ scale ~ " as scale)" -%}
     {%- if scale is not number -%}
-        {{ bound('unscaled', unscaled, 'case when unscaled.scale between -999 and 0 then ' ~ shifted
+        {{ bound('unscaled', unscaled, 'case when unscaled.scale between -131072 and 0 then ' ~ shifted
             ~ ' when unscaled.scale between 1 and 20000 then ' ~ pointed ~ ' end') }}
     {%- elif scale == 0 -%}
         {{ digits }}
-    {%- elif scale < -999 or scale > 20000 -%}
+    {%- elif scale < -131072 or scale > 20000 -%}
         cast(null as string)
     {%- else -%}
         {{ bound('unscaled', unscaled, pointed if scale > 0 else shifted) }}
