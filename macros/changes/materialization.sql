@@ -65,7 +65,7 @@
 {#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
 {% macro create_log(target, sql, decision) -%}
     {%- do create_as(
-        target, sql, 'silver', none, decision.state.columns | map('first') | list, {'tidemark.made_in': invocation_id},
+        target, sql, 'silver', none, decision.state.columns, {'tidemark.made_in': invocation_id},
         ['batch_id', 'position', 'changed_at']
     ) -%}
     {%- do graph.tidemark.fresh.pop(model.unique_id, none) -%}
@@ -144,7 +144,8 @@
             }) -%}
         {%- endfor -%}
         {%- do add_columns(
-            target, definitions, run_query('describe query select after.* from ' ~ target).rows | map(attribute=0) | list
+            target, added, definitions,
+            run_query('describe query select after.* from ' ~ target).rows | map(attribute=0) | list
         ) -%}
     {%- endif -%}
 {%- endmacro %}

@@ -30,6 +30,7 @@
     {%- set made_of = none if open or decision.case == 'nothing' else (
         graph.tidemark.left.get(decision.history) or written_by(decision.history)
     ) -%}
+    {%- set named = decision.state.columns + declared.column_names.values() | batch(1) | list -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case != 'nothing' -%}{%- do sign_commits() -%}{%- endif -%}
     {%- if decision.case in ('keys', 'table') -%}
@@ -48,12 +49,9 @@
         if told and not (account and account.is_whole) else {} -%}
     {%- if is_in_order -%}{%- do graph.tidemark.open.update({target | string: decision.open}) -%}{%- endif -%}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision, open) -%}
+        {%- do leave_as_is(target, decision, open, named) -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_as(
-            target, built, layer, open, decision.state.columns | map('first') | list,
-            pruned_by=pruned_by(declared, layer)
-        ) -%}
+        {%- do create_as(target, built, layer, open, named, pruned_by=pruned_by(declared, layer)) -%}
         {%- do say(
             'built', decision, states_after(target, made_of, invocation_id),
             account_for(decision, declared, told, counts) if account else none
@@ -200,7 +198,7 @@
                 column[0]: quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
             }) -%}
         {%- endfor -%}
-        {%- do add_columns(target, definitions, columns_in(target) | map(attribute='name') | list) -%}
+        {%- do add_columns(target, decision.added, definitions, columns_in(target) | map(attribute='name') | list) -%}
     {%- endif -%}
 {%- endmacro %}
 

@@ -4,12 +4,12 @@
 
   Args:
       partitioned_by: a column, quoted
-      columns: the names of its columns, as far as they are a source's own
+      columns: [[name, type, …], …], its columns as far as they are a source's own, or named by one
       pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
           every reader of the table's log, and every writer
 -#}
 {% macro create_as(target, sql, layer, partitioned_by=none, columns=[], properties={}, pruned_by=[]) -%}
-    {%- set properties = dict(mapping_properties(columns), **properties) -%}
+    {%- set properties = dict(needed_properties(columns), **properties) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
     {%- endif -%}
@@ -60,33 +60,48 @@
   Add columns to a table (R8), but for those that a run which didn't come to its end has added (G4).
 
   Args:
+      added: [[name, type, …], …]
       definitions: column → its definition, as SQL
       there: the columns that the table has
 -#}
-{% macro add_columns(target, definitions, there) -%}
-    {%- set columns = definitions | reject('in', there) | list -%}
-    {%- set added = [] -%}
-    {%- for column in columns -%}{%- do added.append(definitions[column]) -%}{%- endfor -%}
+{% macro add_columns(target, added, definitions, there) -%}
+    {%- set columns = added | rejectattr(0, 'in', there) | list -%}
+    {%- set defined = [] -%}
+    {%- for column in columns -%}{%- do defined.append(definitions[column[0]]) -%}{%- endfor -%}
     {%- if columns -%}
-        {%- if mapping_properties(columns) -%}
+        {%- if needed_properties(columns) -%}
             {%- do run_statement(
-                'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(mapping_properties(columns)) ~ ')'
+                'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(needed_properties(columns)) ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_statement('alter table ' ~ target ~ ' add columns (' ~ added | join(', ') ~ ')') -%}
+        {%- do run_statement('alter table ' ~ target ~ ' add columns (' ~ defined | join(', ') ~ ')') -%}
     {%- endif -%}
 {%- endmacro %}
 
 
 {#-
-  Properties for names that can't stand in a Parquet file as they are. Only then are columns mapped: readers such as
-  deltalake's `to_pyarrow_table` see nothing but NULL in mapped tables.
+  Properties without which a table doesn't take columns, [[name, type, …], …], and the fields of their types: for names that
+  can't stand in a Parquet file as they are, and for times without zone, which Delta lets into a table that is there, replaced
+  or not, where it is told so. Only then are columns mapped: readers such as deltalake's `to_pyarrow_table` see nothing but
+  NULL in mapped tables.
 -#}
-{% macro mapping_properties(columns) -%}
-    {%- for column in columns if modules.re.search('[ ,;{}()\n\t=]', column) -%}
-        {{ return({'delta.columnMapping.mode': 'name'}) }}
+{% macro needed_properties(columns) -%}
+    {%- set properties = {} -%}
+    {%- for column in columns -%}
+        {%- set type = column[1] | default('') -%}
+        {%- if modules.re.search('[ ,;{}()\n\t=]', column[0] or '') -%}
+            {%- do properties.update({'delta.columnMapping.mode': 'name'}) -%}
+        {%- endif -%}
+        {%- if 'timestamp_ntz' in type -%}
+            {%- do properties.update({'delta.feature.timestampNtz': 'supported'}) -%}
+        {%- endif -%}
+        {%- if '<' in type -%}
+            {%- set fields = [] -%}
+            {%- for field in fields_of_type(type) -%}{%- do fields.append([field.name, field.type]) -%}{%- endfor -%}
+            {%- do properties.update(needed_properties(fields)) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return({}) }}
+    {{ return(properties) }}
 {%- endmacro %}
 
 
@@ -143,13 +158,11 @@
   What a model does where there is nothing to read: nothing. Under dbt's `--empty` its query is run all the same, and a
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
-{% macro leave_as_is(target, decision, partitioned_by=none) -%}
+{% macro leave_as_is(target, decision, partitioned_by=none, columns=decision.state.columns) -%}
     {%- if flags.EMPTY and load_relation(this) is none and progress_of([model.unique_id]) -%}
         {%- do register(decision.layer) -%}
     {%- elif flags.EMPTY and load_relation(this) is none -%}
-        {%- do create_as(
-            target, compiled_code, decision.layer, partitioned_by, decision.state.columns | map('first') | list
-        ) -%}
+        {%- do create_as(target, compiled_code, decision.layer, partitioned_by, columns) -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}
     {%- endif -%}
@@ -165,9 +178,7 @@
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, decision) -%}
     {%- else -%}
-        {%- do create_as(
-            target, compiled_code, decision.layer, columns=decision.state.columns | map('first') | list
-        ) -%}
+        {%- do create_as(target, compiled_code, decision.layer, columns=decision.state.columns) -%}
         {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
