@@ -252,8 +252,8 @@ filled as (
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
         {{ key_struct(columns, key) }} as key_struct,
         {%- if key %}
-        coalesce({{ key_text('previous_typed') }}, {{ key_before(is_whole, columns, key) }}) as previous_key,
-        {{ key_text('next_typed') }} as next_key,
+        coalesce({{ linked_key('previous', columns, key) }}, {{ key_before(is_whole, columns, key) }}) as previous_key,
+        {{ linked_key('next', columns, key) }} as next_key,
         {%- else %}
         cast(null as string) as previous_key,
         cast(null as string) as next_key,
@@ -473,13 +473,12 @@ placed as (
 
 {#- Condition: whether a column of the key has a text that its type can't hold, in the record's key or else in the row. -#}
 {% macro is_key_undecoded(spec, documents) -%}
-    {%- set name = quoted(spec.name) -%}
-    key_typed.{{ name }} is null and key_text.{{ name }} is not null
+    {{ is_undecoded('key_text', 'key_typed', spec) }}
     {%- if not documents %}
-    or key_text.{{ name }} is null and if(
+    or key_text.{{ quoted(spec.name) }} is null and if(
         {{ is_told_by_after(spec) }},
-        after_typed.{{ name }} is null and after_text.{{ name }} is not null,
-        before_typed.{{ name }} is null and before_text.{{ name }} is not null
+        {{ is_undecoded('after_text', 'after_typed', spec) }},
+        {{ is_undecoded('before_text', 'before_typed', spec) }}
     )
     {%- endif -%}
 {%- endmacro %}

@@ -356,12 +356,18 @@
     {%- else -%}
     if(
         {%- for spec in casts %}
-        {{ 'or ' if not loop.first }}{{ typed }}.{{ quoted(spec.name) }} is null and {{ texts }}.{{ quoted(spec.name) }} is not null
+        {{ 'or ' if not loop.first }}{{ is_undecoded(texts, typed, spec) }}
         {%- endfor %},
         {{ exact_texts(lossy_texts(texts, typed, casts), casts) }},
         cast(map() as map<string, string>)
     )
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Condition: whether a column has a plain text that its type can't hold. -#}
+{% macro is_undecoded(texts, typed, spec) -%}
+    {{ typed }}.{{ quoted(spec.name) }} is null and {{ texts }}.{{ quoted(spec.name) }} is not null
 {%- endmacro %}
 
 

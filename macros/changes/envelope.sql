@@ -104,6 +104,17 @@
 {%- endmacro %}
 
 
+{#- Expression: such a key as JSON text; NULL where a column of it can't be decoded: that names no row. -#}
+{% macro linked_key(link, columns, key) -%}
+    if(
+        {% for spec in columns if spec.name in key -%}
+            {{ 'or ' if not loop.first }}{{ is_undecoded(link ~ '_texts', link ~ '_typed', spec) }}
+        {% endfor -%},
+        null, {{ key_text(link ~ '_typed') }}
+    )
+{%- endmacro %}
+
+
 {#- Expression: a key as JSON text, the form in which rows name the keys of other rows. -#}
 {% macro key_text(key) -%}
     {{ exact_json(key) }}

@@ -409,13 +409,19 @@ def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> St
         record |= {part: record[part].replace('"id"', '"uid"') for part in ("key", "value")}
     renamed.append(renamed[0] | {"key": None, "offset": renamed[1]["offset"] + 1})
     orders.sent += 1
-    orders.land(*without_key, plain, text | {"value": json.dumps(value)}, *renamed)
+    linked = [
+        orders.record("d", {"id": 1}, {"__debezium.newkey": {"id": "x"}}),
+        orders.record("c", {"id": 4, "state": "new"}, {"__debezium.oldkey": {"id": "y"}}),
+    ]
+    orders.land(*without_key, plain, text | {"value": json.dumps(value)}, *renamed, *linked)
     yield
 
-    assert orders.versions("id", "state") == [(1, "new")]
+    assert orders.versions("id", "opened_by", "closed_by", "previous_key", "next_key") == [
+        (1, "insert", "delete", None, None), (4, "insert", None, None, None),
+    ]  # fmt: skip
     log = rows_of(orders.at("changes"), "problem", "offset")
     assert [row["problem"] for row in sorted(log, key=lambda row: row["offset"])] == [
-        None, "key_not_decoded", "key_not_decoded", "key_not_decoded", "row_not_read", *["key_not_told"] * 3,
+        None, *["key_not_decoded"] * 3, "row_not_read", *["key_not_told"] * 3, None, None
     ]  # fmt: skip
 
 
