@@ -64,6 +64,8 @@
         {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)]}) -%}
     {%- endfor -%}
     {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
+    {#- Rows are read otherwise then, and spell texts of JSON otherwise. -#}
+    {%- if not captured.documents and is_case_sensitive(captured.columns) -%}{%- do declared.update({'has_twins': true}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
