@@ -67,17 +67,15 @@ select * from account
       account: the relation of an accounting model, or of anything like it
 -#}
 {% macro account_now(account) -%}
-    {%- for node in (graph.nodes.values() if execute else [])
-        if node.resource_type == 'model' and node.schema == account.schema and node.alias == account.identifier -%}
-        {%- set history = ((node.config.meta or {}).get('tidemark') or {}).get('accounts') -%}
-        {%- set told = (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none -%}
-        {%- if told and told.staged -%}
-            {{ return('parquet.' ~ quoted(told.staged)) }}
-        {%- elif told -%}
-            {%- set added = "from_json(" ~ text_literal(tojson(told.added)) ~ ", 'map<string, bigint>')" -%}
-            {{ return('(' ~ stored_account(history, account_with_added('account', added)) ~ ')') }}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- set node = node_of(account) -%}
+    {%- set history = ((node.config.meta or {}).get('tidemark') or {}).get('accounts') if node else none -%}
+    {%- set told = (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none -%}
+    {%- if told and told.staged -%}
+        {{ return('parquet.' ~ quoted(told.staged)) }}
+    {%- elif told -%}
+        {%- set added = "from_json(" ~ text_literal(tojson(told.added)) ~ ", 'map<string, bigint>')" -%}
+        {{ return('(' ~ stored_account(history, account_with_added('account', added)) ~ ')') }}
+    {%- endif -%}
     {{ return(account) }}
 {%- endmacro %}
 
@@ -427,7 +425,7 @@ account as (
 
 {#- What can become of a change that a fold meets; a change that meets many keys counts as the last of these that it did. -#}
 {% macro outcomes() -%}
-    {{ return(['no_op', 'collapsed', 'closed_only', 'opened']) }}
+    {{ return(['no_op', 'collapsed', 'closed_only', 'found', 'opened']) }}
 {%- endmacro %}
 
 

@@ -116,6 +116,16 @@
 {%- endmacro %}
 
 
+{#- A relation's node in dbt's graph; none where it is no model's. -#}
+{% macro node_of(relation) -%}
+    {%- for node in (graph.nodes.values() if execute else [])
+        if node.resource_type == 'model' and node.schema == relation.schema and node.alias == relation.identifier -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
 {#- A model that this one is built from; under `--empty` dbt's stand-in for it can't be given a name in a query. -#}
 {% macro read(name) -%}
     {%- set upstream = ref(name) -%}

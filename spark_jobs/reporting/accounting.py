@@ -27,7 +27,8 @@ class Account:
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
     table). `changed` is what differs from the run before, by disposition. `versions` are those that its history has,
-    where its changes were counted, `found` those of them that a first change found (R19).
+    where its changes were counted, `found` those of them that a first change found (R19), and `told` how many such
+    its changes have told.
     """
 
     subject: str
@@ -37,6 +38,7 @@ class Account:
     changed: Mapping[str, int] = field(default_factory=dict)
     versions: int | None = None
     found: int = 0
+    told: int = 0
 
     @property
     def difference(self) -> int:
@@ -58,12 +60,13 @@ class Account:
                 " it."
             )
         if self.versions is not None:
-            opened, fewest = self.dispositions["opened"], self.versions - self.found
-            if not fewest <= opened <= self.versions:
-                has = f"{fewest} to {self.versions}" if self.found else self.versions
+            opened, others = self.dispositions.get("opened", 0), self.versions - self.found
+            if (opened, self.told) != (others, self.found):
+                told, found = (f" and {one} found one (R19)" if one else "" for one in (self.told, self.found))
                 return (
-                    f"{self.name}: {opened} changes opened versions, and its history has those of {has}. Was it taken"
-                    f" away, or written by others? `tidemark rebuild{target} {self.name}` makes it anew."
+                    f"{self.name}: {opened} changes opened versions{told}, and its history has those of"
+                    f" {others}{found}. Was it taken away, or written by others?"
+                    f" `tidemark rebuild{target} {self.name}` makes it anew."
                 )
         return None
 
@@ -133,8 +136,9 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     dispositions["quarantined"] += outcome.get("quarantined", 0)
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
-    versions = measured.history or 0 if "opened" in outcome else None
-    return Account("table", table.name, total, dispositions, versions=versions, found=measured.found)
+    versions = measured.history or 0 if {"opened", "found"} & outcome.keys() else None
+    told = sum(row["records"] for row in rows if row["name"] == "found_states")
+    return Account("table", table.name, total, dispositions, versions=versions, found=measured.found, told=told)
 
 
 def _others(landed: Counter[str]) -> dict[str, int]:

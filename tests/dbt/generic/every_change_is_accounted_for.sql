@@ -1,6 +1,6 @@
 {#-
   Law: an account has each change of its log under one disposition (G6), and gold has a version for each change that opened
-  one. A version that a first change found (R19) may stand beside the change's own, or for it.
+  one, and for each state that a first change found (R19).
 -#}
 {% test every_change_is_accounted_for(model, changes, history=none, opened_by='opened_by') %}
 with
@@ -8,10 +8,10 @@ with
 account as (
 
     select
-        coalesce(sum(records), 0) as accounted_for,
-        coalesce(sum(records) filter (where name = 'opened'), 0) as opened
+        coalesce(sum(records) filter (where kind = 'disposition'), 0) as accounted_for,
+        coalesce(sum(records) filter (where kind = 'disposition' and name = 'opened'), 0) as opened,
+        coalesce(sum(records) filter (where kind = 'sign' and name = 'found_states'), 0) as found
     from {{ account_now(model) }} as counted
-    where kind = 'disposition'
 
 ),
 
@@ -47,6 +47,7 @@ select *
 from sums
 where accounted_for != changes
     {%- if history %}
-    or opened not between versions and versions + found_versions
+    or opened != versions
+    or found != found_versions
     {%- endif %}
 {% endtest %}
