@@ -28,6 +28,7 @@ import yaml
 LAYERS = ("silver/changes", "gold/history", "silver/current", "ops")
 # One key, decimals, times and text, deletes and truncates: the other tables are the same macros again.
 MODELS = ("inv__public__customers_*.sql", "inv_transactions.sql")
+TESTED = "inv__public__customers"
 # What the columns of a table are said to be.
 COLUMNS = (("id", "int"), ("is_current", "boolean"))
 # What macros keep for each other in dbt's graph (`read_progress`).
@@ -168,12 +169,12 @@ class Project:
         """The query of a generic test."""
         text = (self._root / f"tests/dbt/generic/{name}.sql").read_text(encoding="utf-8")
         takes = "".join(found[2] for found in _BEGIN.findall(text))
+        history = _Relation(schema="gold", identifier=f"{TESTED}_history")
         beside = {
-            "key": ["id"], "history": _Relation(schema="gold", identifier="compared"),
-            "changes": _Relation(schema="silver", identifier="changes"),
+            "key": ["id"], "history": history, "changes": _Relation(schema="silver", identifier=f"{TESTED}_changes"),
         }  # fmt: skip
         given = {one: value for one, value in beside.items() if one in takes}
-        return str(self._macros_with({})[name](_Relation(schema="gold", identifier="tested"), **given))
+        return str(self._macros_with({})[name](history, **given))
 
     def _macros_with(self, names: dict[str, Any]) -> _Macros:
         return _Macros(self._macros, self._dbt() | names)

@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spark_jobs.errors import UsageError
@@ -28,9 +28,9 @@ class CapturedTable:
 
     `columns` are dicts of `name`, `type`, `field`, `sensitive` and `encoding`, as `macros/changes` reads them;
     `column_names` maps gold's own columns that have another name here; `names_of_own` are such names in any history of
-    the table. `current`, `history` and `accounting` (a view) are None for a table without a key (R18) or whose models
-    were removed, `transactions` where its source is not declared `consistent` (G7). `silent_after_minutes` and
-    `transaction_topic` are what its source declares, or None.
+    the table, and `history_options` all that its history declares. `current`, `history` and `accounting` (a view) are
+    None for a table without a key (R18) or whose models were removed, `transactions` where its source is not declared
+    `consistent` (G7). `silent_after_minutes` and `transaction_topic` are what its source declares, or None.
     """
 
     name: str
@@ -48,6 +48,7 @@ class CapturedTable:
     silent_after_minutes: float | None = None
     transaction_topic: str | None = None
     names_of_own: frozenset[str] = frozenset()
+    history_options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -162,6 +163,7 @@ def declared_tables(places: Places) -> Declared:
                 key=tuple(declared["key"]),
                 columns=tuple(declared["columns"]),
                 column_names=(meta[history.unique_id].get("column_names") or {}) if history else {},
+                history_options=meta[history.unique_id] if history else {},
                 changes=_model(places, node),
                 current=_model(places, current) if current else None,
                 history=_model(places, history) if history else None,

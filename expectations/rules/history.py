@@ -2,7 +2,7 @@
 
 dbt's generic tests guard the same laws of the transformation, and of users' own models: they stop a build. Here the
 laws judge what is stored, whoever wrote it, and the report shows them with the keys. They are judged from gold's own
-columns, as a reader of the table would: the fold's order is not asked.
+columns, as a reader of the table would: the fold's order is not asked. What a version says of its change has one query.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import Frames, breaking, broken_rows, lacks
 from expectations.rules.law import WARNING, Law
+from expectations.rules.shared import query
+from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.names import table_at
+from spark_jobs.scaffolding.tables import OWN_COLUMNS
 
 _OWN = (
     "valid_from", "valid_to", "is_current", "opened_by", "closed_by", "previous_key", "next_key", "unresolved_columns",
@@ -95,9 +99,9 @@ class ExpectVersionIdsToBeUnique(Law):
 
 
 class ExpectVersionsToBeTraceable(Law):
-    """Lineage: topic, partition and offset of the opening change."""
+    """Lineage: a version says what the change says that opened it."""
 
-    description: str = "The change that opened a version is in the changes log, at its topic, partition and offset."
+    description: str = "The change that opened a version is in the changes log, and says what the version says."
 
 
 class ExpectValuesToBeResolved(Law):
@@ -155,8 +159,26 @@ def findings(frames: Frames) -> list[DataFrame]:
         broken_rows(judged, LAWS, key),
         breaking(ExpectVersionIdsToBeUnique, repeated.where("count > 1 or version_id is null"), key),
     ]
-    if frames.changes is not None:
-        known = frames.changes.select("topic", "partition", "offset")
-        lost = versions.join(known, on=known.columns, how="left_anti")
-        found.append(breaking(ExpectVersionsToBeTraceable, lost, key))
+    if frames.changes is not None and frames.table.history is not None:
+        untold = frames.history.sparkSession.sql(
+            _untold(frames.table, frames.table.history, frames.history, frames.changes)
+        )
+        found.append(breaking(ExpectVersionsToBeTraceable, untold, frames.key_text(F.col("key"))))
     return found
+
+
+def _untold(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> str:
+    told = {field.name: field.dataType.simpleString() for field in changes.schema["after"].dataType.fields}
+    return query(
+        "untold_versions",
+        table_at(model.location),
+        table_at(table.changes.location),
+        [{"name": name, "type": kind} for name, kind in history.dtypes if name in table.key or told.get(name) == kind],
+        {name: table.column_names.get(name, name) for name in OWN_COLUMNS},
+        {
+            "source": f"{table.source_name}.{table.source_table}",
+            "key": table.key,
+            "documents": "document" in changes.columns,
+        },
+        table.history_options,
+    )

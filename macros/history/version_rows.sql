@@ -93,7 +93,7 @@
         closed_by as {{ own('closed_by', column_names) }},
         opened_from as {{ own('previous_key', column_names) }},
         closed_into as {{ own('next_key', column_names) }},
-        opened_by not in ('snapshot', 'before') as {{ own('is_start_known', column_names) }},
+        {{ is_start_known('opened_by') }} as {{ own('is_start_known', column_names) }},
         unresolved_columns as {{ own('unresolved_columns', column_names) }},
         exact_values as {{ own('exact_values', column_names) }},
         told_by.position as {{ own('position', column_names) }},
@@ -105,22 +105,34 @@
 {%- endmacro %}
 
 
-{#-
-  Expression: a stable name of a version: a hash of table, key, opening position and opened_by (R3). Where a key has several
-  such, as only events that contradict each other make, what tells the later ones is their delivery.
--#}
+{#- Expression: a stable name of a version, which a carried one has already. -#}
 {% macro version_id(table) -%}
-    {%- set opening -%}
-        'table', {{ text_literal(table.name) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
-    {%- endset -%}
-    {%- set delivery -%}
-        'partition', told_by.`partition`, 'offset', told_by.`offset`, 'topic', told_by.topic
-    {%- endset -%}
     case
         when told_by.change_id like 'version %' then substring(told_by.change_id, 9)
-        when is_again then sha2({{ exact_json('named_struct(' ~ opening ~ ', ' ~ delivery ~ ')') }}, 256)
-        else sha2({{ exact_json('named_struct(' ~ opening ~ ')') }}, 256)
+        when is_again then {{ hash_of_version(table.name, is_again=true) }}
+        else {{ hash_of_version(table.name) }}
     end
+{%- endmacro %}
+
+
+{#-
+  Expression: a hash of table, key, opening position and opened_by (R3). Where a key has several such, as only events that
+  contradict each other make, what tells the later ones is their delivery.
+-#}
+{% macro hash_of_version(source, is_again=false) -%}
+    {%- set opening -%}
+        'table', {{ text_literal(source) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
+    {%- endset -%}
+    {%- set delivery -%}
+        , 'partition', told_by.`partition`, 'offset', told_by.`offset`, 'topic', told_by.topic
+    {%- endset -%}
+    sha2({{ exact_json('named_struct(' ~ opening ~ (delivery if is_again) ~ ')') }}, 256)
+{%- endmacro %}
+
+
+{#- Condition: whether a version began with what opened it (R16, R19). -#}
+{% macro is_start_known(opened_by) -%}
+    {{ opened_by }} not in ('snapshot', 'before')
 {%- endmacro %}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,9 +23,9 @@ from spark_jobs.scaffolding.tables import OWN_COLUMNS
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN_COLUMNS)[10:])
 CHANGE = (
-    "change_id string, op string, key {row}, position string, transaction_id string, changed_at timestamp,"
-    " processed_at timestamp, is_read boolean, after {row}, before {row}, unavailable_columns array<string>,"
-    " log_number int,"
+    "change_id string, op string, key {key}, previous_key string, position string, transaction_id string,"
+    " changed_at timestamp, processed_at timestamp, is_read boolean, after {row}, before {row},"
+    " unavailable_columns array<string>, log_number int,"
     " absent_columns array<string>, source_label string, topic string, `partition` int, `offset` bigint,"
     " batch_id bigint, landed_at timestamp, problem string"
 )
@@ -93,7 +95,7 @@ class Story:
         usual: dict[str, Any] = {
             "change_id": f"{self.name}-{offset}",
             "op": "c",
-            "key": row,
+            "key": row and self._key_of(row),
             "position": f"{offset:020}",
             "transaction_id": str(offset),
             "changed_at": at(offset),
@@ -114,20 +116,24 @@ class Story:
         return offset
 
     def version(self, key: str | None, begin: float | None, end: float | None = None, **own: Any) -> None:
-        """History gets a version, the log its change, current its row where it is open."""
-        traced = own.pop("traced", True)
+        """History gets a version, the log its change, current its row where it is open.
+
+        `told` is what the change says otherwise than the version.
+        """
+        traced, told = own.pop("traced", True), own.pop("told", {})
         in_current = own.pop("in_current", end is None)
-        offset = self.change(key) if traced else 900_000
+        offset = own.get("offset", len(self.changes) if traced else 900_000)
         is_open = end is None
+        opened_by = own.get("opened_by", "insert")
         usual: dict[str, Any] = {
             self.key: key,
             self.value: f"value of {key}",
             "valid_from": at(begin),
             "valid_to": at(end),
             "is_current": is_open,
-            "opened_by": "insert",
+            "opened_by": opened_by,
             "closed_by": None if is_open else "delete",
-            "is_start_known": True,
+            "is_start_known": opened_by not in ("snapshot", "before"),
             "unresolved_columns": [],
             "exact_values": {},
             "position": f"{offset:020}",
@@ -135,12 +141,33 @@ class Story:
             "topic": self.topic,
             "partition": 0,
             "offset": offset,
-            "version_id": f"{self.name}-{key}-{offset}",
         }
         row = usual | own
+        row = {"version_id": self._hash_of(row)} | row
         self.versions.append(row)
+        if traced:
+            after = {name: row[name] for name in (self.key, self.value)}
+            shared = ("position", "transaction_id", "offset", "previous_key")
+            same: dict[str, Any] = {name: row[name] for name in shared if name in row}
+            said = {
+                "key": self._key_of(after),
+                "after": after,
+                "unavailable_columns": row["unresolved_columns"],
+                **same,
+            }
+            self.change(key)
+            self.changes[-1] |= said | {"changed_at": row["valid_from"] or at(0)} | told
         if in_current:
             self.current.append({name: row.get(name) for name in (self.key, self.value, *OF_CURRENT)})
+
+    def _key_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: row[name] for name in (self.key, *([self.value] if self.wide_key else []))}
+
+    def _hash_of(self, row: Mapping[str, Any]) -> str:
+        """R3: of table, key, opening position and `opened_by`."""
+        named = {"table": f"src.{self.name}", "key": self._key_of(row)}
+        named |= {name: row[name] for name in ("position", "opened_by")}
+        return hashlib.sha256(json.dumps(named, separators=(",", ":")).encode()).hexdigest()
 
     def table(self, places: Places) -> CapturedTable:
         """The captured table as the project's models would declare it."""
@@ -172,7 +199,8 @@ class Story:
         source = f"{quoted(self.key)} string, {quoted(self.value)} string, "
         history = source + ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN_COLUMNS.items())
         current = source + ", ".join(f"{quoted(renamed[name])} {OWN_COLUMNS[name]}" for name in OF_CURRENT)
-        changes = CHANGE.format(row=row) + (", document string" if self.documents else "")
+        key = row if self.wide_key else f"struct<{quoted(self.key)}: string>"
+        changes = CHANGE.format(row=row, key=key) + (", document string" if self.documents else "")
         write_table(spark, table.changes, changes, self.changes)
         write_table(spark, table.current, current, [_renamed(one, renamed) for one in self.current])
         write_table(spark, table.history, history, [_renamed(one, renamed) for one in self.versions])

@@ -195,7 +195,7 @@ def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark
     places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
     story = Story("computed")
     table = story.table(places)
-    changes = CHANGE.format(row="struct<id: string, v: string>")
+    changes = CHANGE.format(row="struct<id: string, v: string>", key="struct<id: string>")
 
     def measured() -> Measures:
         write_table(spark, table.changes, changes, story.changes)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from tests.generated.lakehouse import current_is_open
 from tests.projects import (
@@ -104,6 +105,14 @@ def test_the_accounts_of_batches_add_up_to_that_of_all(
     assert grown == accounts_of(built)
 
 
+def test_a_history_has_the_versions_that_its_account_tells(built: list[CapturedTable]) -> None:
+    for table in [table for table in built if table.history is not None and account_of(table)]:
+        assert table.history is not None
+        told = {row["name"]: row["records"] for row in account_of(table)}
+        found = [row["opened_by"] == "before" for row in rows_of(table.history.location, "opened_by")]
+        assert (told.get("opened", 0), told.get("found_states", 0)) == (found.count(False), found.count(True))
+
+
 @pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)
 def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
     assert tape.told(gold[tape.table]) == tape.history
@@ -122,6 +131,22 @@ def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> Non
 
     assert with_state
     assert [table.name for table in with_state if not current_is_open(table)] == []
+
+
+def test_dbt_tests_notice_what_no_change_said(spark: SparkSession, places: Places, built: list[CapturedTable]) -> None:
+    [table] = [table for table in built if table.source_table.endswith("tapes_mariadb_grown")]
+    assert table.history is not None
+    assert table.current is not None
+    laws = {"at_most_one_open_version", "equals_open_versions", "versions_are_traceable"}
+
+    def failed() -> set[str]:
+        said = run_dbt(places, ["--quiet", "--no-write-json", "test", "--select", f"{table.name}_*"])
+        return {law for law in laws for one in said.result if one.status == "fail" and one.node.name.startswith(law)}
+
+    assert failed() == set()
+    spark.sql(f"update {table_at(table.history.location)} set is_current = null, name = 'x' where not is_current")
+    spark.sql(f"update {table_at(table.current.location)} set name = null")
+    assert failed() == laws
 
 
 def test_a_tape_has_no_column_that_nothing_reads() -> None:

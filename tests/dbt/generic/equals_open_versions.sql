@@ -1,20 +1,10 @@
-{#- Law: current state holds the open versions of its history, each once, and nothing else. -#}
+{#- Law: current state holds the open versions of its history, each once and with their values, and nothing else. -#}
 {% test equals_open_versions(model, history, version_id='version_id', is_current='is_current') %}
-with
-
-open_versions as (
-
-    select * from {{ history }} where {{ quoted(is_current) }}
-
-)
-
-select
-    coalesce(now.{{ quoted(version_id) }}, versions.{{ quoted(version_id) }}) as version_id,
-    count(now.{{ quoted(version_id) }}) as in_current,
-    count(versions.{{ quoted(version_id) }}) as in_history
-from {{ model }} as now
-full outer join open_versions as versions
-    on now.{{ quoted(version_id) }} = versions.{{ quoted(version_id) }}
-group by 1
-having in_current != 1 or in_history != 1
+{%- set columns = columns_in(history) | map(attribute='name') | list if execute else [] -%}
+{%- set shared = columns_in(model) | map(attribute='name') | select('in', columns) | list if execute else [] -%}
+select *
+from (
+    {{ current_beside_history(model, history, [version_id], shared, quoted(is_current)) }}
+) as sides
+where in_current > 1 or in_history > 1 or {{ is_not_as_open() }}
 {% endtest %}

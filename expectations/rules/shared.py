@@ -1,0 +1,27 @@
+"""The laws that dbt's tests have too: both take the query of one macro."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+_MACROS = Path(__file__).parents[2] / "macros"
+# What these ask of other macros; what those ask of dbt is asked only where they are called.
+_FILES = (
+    "project/quoting.sql", "changes/envelope.sql", "history/compare.sql", "history/version_rows.sql",
+    "laws/versions.sql",
+)  # fmt: skip
+
+
+def query(name: str, *given: Any) -> str:
+    """The query that a macro of `macros/laws` writes."""
+    return str(getattr(_macros(), name)(*given))
+
+
+@cache
+def _macros() -> Any:
+    environment = jinja2.Environment(extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined)  # noqa: S701 - SQL
+    return environment.from_string("".join((_MACROS / name).read_text(encoding="utf-8") for name in _FILES)).module
