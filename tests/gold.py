@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import time, timedelta
 from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from expectations.rules.findings import Frames
+from expectations.rules.history import ExpectVersionsToBeTraceable, findings
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.names import table_at
 from tests import oracle
 from tests.projects import EPOCH, rows_of
 
@@ -50,3 +57,15 @@ def expected_versions(history: oracle.History, key: list[str]) -> dict[Any, list
         ]
         for version, versions in history.versions.items()
     }
+
+
+def untold(spark: SparkSession, tables: Iterable[CapturedTable]) -> list[str]:
+    """Keys of versions that don't say what the changes say that opened them."""
+    keys = []
+    for table in tables:
+        if table.history is not None:
+            changes, history = (spark.table(table_at(one.location)) for one in (table.changes, table.history))
+            for found in findings(Frames(table, changes=changes, history=history)):
+                broken = found.where(F.col("law") == ExpectVersionsToBeTraceable.expectation_type).limit(5)
+                keys += [f"{table.name}: {row['key']}" for row in broken.collect()]
+    return keys

@@ -375,7 +375,9 @@ def test_columns_that_no_model_declares_are_there(built: Built) -> None:
 
 
 def test_columns_that_spark_takes_for_one_are_told_apart(built: Built) -> None:
-    rows = [by_field(built.tables["alike"], row["after"]) for row in built.rows("alike", "changes") if not row["problem"]]
+    rows = [
+        by_field(built.tables["alike"], row["after"]) for row in built.rows("alike", "changes") if not row["problem"]
+    ]
     assert sorted(rows, key=lambda row: str(row["id"])) == [{name: f"{n} {name}" for name in ALIKE} for n in (1, 2)]
 
 

@@ -23,6 +23,7 @@ from spark_jobs.reporting.check import check
 from spark_jobs.reporting.run import RunSummary
 from spark_jobs.scaffolding.tables import SeenTable
 from tests.captured import CAPTURES, Lakehouse, digest, judged, name_of, ordered, scatter
+from tests.gold import untold
 from tests.judge import KnownFact, load_exceptions
 from tests.projects import forget_tables, rows_of, run_models
 
@@ -145,6 +146,10 @@ def test_a_full_refresh_equals_the_batches(built: Built) -> None:
     run_models(built.lakehouse.places, "--full-refresh", "--select", *models)
 
     assert digests(built.lakehouse) == built.in_order
+
+
+def test_versions_say_what_their_changes_say(spark: SparkSession, built: Built) -> None:
+    assert untold(spark, built.lakehouse.tables) == []
 
 
 # Observed 27

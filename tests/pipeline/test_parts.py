@@ -453,7 +453,9 @@ def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> Story:
     state = {"b": 1, "a": 2.0}
     orders.land(orders.record("c", {"id": 1, "state": state}))
     yield
-    orders.land(orders.record("u", {"id": 1, "state": state, "\u0130D": None}), orders.record("c", {"id": 2, "state": "new"}))
+    orders.land(
+        orders.record("u", {"id": 1, "state": state, "\u0130D": None}), orders.record("c", {"id": 2, "state": "new"})
+    )
     deletes = [orders.record("d", {"id": key}) for key in (1, 2)]
     for record in deletes:
         record["value"] = json.dumps(json.loads(record["value"]) | {"before": None})
