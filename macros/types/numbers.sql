@@ -23,13 +23,13 @@
     {%- if type.startswith('decimal') -%}
         if(startswith({{ text }}, '{'), {{ variable_decimal_digits(text, encoding, type) }}, {{ number_digits(text) }})
     {%- elif type == 'double' -%}
-        if({{ is_whole(text) }}, {{ whole_digits(text, encoding, type) }}, {{ digits_for(named_number(text), type, 17) }})
+        if({{ is_whole(text) }}, {{ whole_digits(text, encoding, type) }}, {{ own_digits(text, type, 17) }})
     {%- elif type == 'float' -%}
         case
             when {{ is_whole(text) }} then {{ whole_digits(text, encoding, type) }}
             when cast(try_cast({{ text }} as float) as double) = try_cast({{ text }} as double)
-                then {{ digits_for(named_number(text), 'double', 17) }}
-            else {{ digits_for(named_number(text), type, 9) }}
+                then {{ own_digits(text, 'double', 17) }}
+            else {{ own_digits(text, type, 9) }}
         end
     {%- else -%}
         {{ boolean_digits(text) }}
@@ -111,24 +111,30 @@
 {%- endmacro %}
 
 
+{#- Digits that a floating type would round are held back. -#}
+{% macro digits_for(digits, type) -%}
+    {%- set held = 'if(' ~ is_rounded('digits', type) ~ ', ' ~ held_back('digits') ~ ', digits)' -%}
+    {{ bound('digits', digits, held) if is_floating(type) else digits }}
+{%- endmacro %}
+
+
+{#- The same of digits that can be the type's own, which are `most` then. -#}
+{% macro own_digits(text, type, most) -%}
+    if({{ is_rounded(text, type, most) }}, {{ held_back(text) }}, {{ named_number(text) }})
+{%- endmacro %}
+
+
 {#-
-  Digits that a floating type would round are held back: of a decimal's it holds any 15, or 6, but for numbers so near to 0
-  that it has fewer digits for them. Of those only its own text is taken, where the digits can be that: `most` are its own.
+  Condition: a floating type would round the digits. Of a decimal's it holds any 15, or 6, but of numbers too near to 0, which
+  it has fewer for: of those it holds its own text. Their texts are long or have a minus: behind an `if`, since Spark computes
+  both sides of an `or`.
 -#}
-{% macro digits_for(digits, type, most=none) -%}
-    {%- if is_floating(type) -%}
-        {%- set is_long -%}
-            length(regexp_replace(digits, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) > {{ most or (15 if type == 'double' else 6) }}
-        {%- endset -%}
-        {%- set is_tiny -%}
-            abs(try_cast(digits as double)) < {{ '2.2250738585072014E-308' if type == 'double' else '1.17549435E-38' }}D
-            {{- " and digits rlike '^[-+0.]*[1-9]'" }}
-            {{- ' and digits != cast(try_cast(digits as ' ~ type ~ ') as string)' if most }}
-        {%- endset -%}
-        {{ bound('digits', digits, 'if(' ~ is_long ~ ' or ' ~ is_tiny ~ ', ' ~ held_back('digits') ~ ', digits)') }}
-    {%- else -%}
-        {{ digits }}
-    {%- endif -%}
+{% macro is_rounded(digits, type, most=none) -%}
+    {%- set least = '2.2250738585072014E-308D' if type == 'double' else '1.17549435E-38D' -%}
+    {%- set other = ' and ' ~ digits ~ ' != cast(try_cast(' ~ digits ~ ' as ' ~ type ~ ') as string)' if most else '' -%}
+    length(regexp_replace({{ digits }}, '^[-+0.]*|[^0-9eE]|0*([eE].*)?$', '')) > {{ most or (15 if type == 'double' else 6) }}
+    {{- ' or if(length(' ~ digits ~ ') > 38 or contains(' ~ digits ~ ", '-')," }}
+    {{- ' abs(try_cast(' ~ digits ~ ' as double)) < ' ~ least ~ ' and ' ~ digits ~ " rlike '^[-+0.]*[1-9]'" ~ other ~ ', false)' }}
 {%- endmacro %}
 
 
@@ -216,14 +222,14 @@
   where it has more than 38, or other bits before the last 128.
 -#}
 {% macro short_digits() -%}
-    case when length(ltrim('0', bits)) <= 32 then cast(
+    case when length(bits) = 32 or length(ltrim('0', bits)) <= 32 then cast(
         try_add(
             try_multiply(
                 try_add(
                     try_multiply(
-                        cast(conv(left(right(bits, 32), 16), 16, 10) as decimal(38, 0)), 18446744073709551616bd
+                        cast(conv(substr(bits, -32, 16), 16, 10) as decimal(38, 0)), 18446744073709551616bd
                     ),
-                    cast(conv(right(bits, 16), 16, 10) as decimal(38, 0))
+                    cast(conv(substr(bits, -16), 16, 10) as decimal(38, 0))
                 ),
                 if(hex >= '8', -1bd, 1bd)
             ),
