@@ -425,7 +425,7 @@ account as (
 
 {#- What can become of a change that a fold meets; a change that meets many keys counts as the last of these that it did. -#}
 {% macro outcomes() -%}
-    {{ return(['no_op', 'collapsed', 'closed_only', 'found', 'opened']) }}
+    {{ return(['no_op', 'collapsed', 'closed_only', 'opened']) }}
 {%- endmacro %}
 
 

@@ -73,7 +73,7 @@
 
 {#-
   Expression list over the last step of a fold: what is to be told of a committed change. A change that found a state
-  (R19) may have opened no other version; a version that was carried was told of before, but for what an ignored column brought since.
+  opened its version (R19); a version that was carried was told of before, but for what an ignored column brought since.
 
   Columns: outcome, NULL where the row is no change of its own; is_carried, where versions can be; collapsed, how many
       changes collapsed into this one;
@@ -99,11 +99,9 @@
             {%- endif %}
             {%- if scope.hazards.whole_before %}
             when op = 'b' then null
+            when has_opened_before then 'opened'
             {%- endif %}
             when is_opening then 'opened'
-            {%- if scope.hazards.whole_before %}
-            when has_opened_before then 'found'
-            {%- endif %}
             when is_boundary then 'closed_only'
             else 'no_op'
         end as outcome,

@@ -27,8 +27,8 @@ class Account:
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
     table). `changed` is what differs from the run before, by disposition. `versions` are those that its history has,
-    where its changes were counted, `found` those of them that a first change found (R19), and `told` how many such
-    its changes have told.
+    where its changes were counted, `openers` the changes that these name as theirs, `found` the versions that a first
+    change found (R19), and `told` how many such its changes have told.
     """
 
     subject: str
@@ -37,6 +37,7 @@ class Account:
     dispositions: Mapping[str, int]
     changed: Mapping[str, int] = field(default_factory=dict)
     versions: int | None = None
+    openers: int = 0
     found: int = 0
     told: int = 0
 
@@ -60,12 +61,12 @@ class Account:
                 " it."
             )
         if self.versions is not None:
-            opened, others = self.dispositions.get("opened", 0), self.versions - self.found
-            if (opened, self.told) != (others, self.found):
-                told, found = (f" and {one} found one (R19)" if one else "" for one in (self.told, self.found))
+            opened = self.dispositions["opened"]
+            if (opened, self.told) != (self.openers, self.found):
+                told, found = (f", {one} of them found (R19)" if one else "" for one in (self.told, self.found))
                 return (
                     f"{self.name}: {opened} changes opened versions{told}, and its history has those of"
-                    f" {others}{found}. Was it taken away, or written by others?"
+                    f" {self.openers}{found}. Was it taken away, or written by others?"
                     f" `tidemark rebuild{target} {self.name}` makes it anew."
                 )
         return None
@@ -136,9 +137,12 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     dispositions["quarantined"] += outcome.get("quarantined", 0)
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
-    versions = measured.history or 0 if {"opened", "found"} & outcome.keys() else None
+    versions = measured.history or 0 if "opened" in outcome else None
     told = sum(row["records"] for row in rows if row["name"] == "found_states")
-    return Account("table", table.name, total, dispositions, versions=versions, found=measured.found, told=told)
+    return Account(
+        "table", table.name, total, dispositions, versions=versions, openers=measured.openers, found=measured.found,
+        told=told,
+    )  # fmt: skip
 
 
 def _others(landed: Counter[str]) -> dict[str, int]:

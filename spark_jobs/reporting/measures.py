@@ -35,13 +35,13 @@ class Lag:
 class Measures:
     """What one captured table's layers say.
 
-    `problems` counts the changes that no history takes (R2), `found` the versions that a first change found (R19),
-    `nulls` NULLs in nullable columns that have a default (by column). `empty_intervals` are versions that begin and end
-    at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns that of snapshot reads and
-    streamed changes only one ever carries, `null_in_stream` those in which reads have values and streamed changes none.
-    `is_before_missing` is whether the newest update by position came without the row before it. `undeclared` are the
-    columns of the log that no model declares, `exact_values` counts versions by the column whose value is in their
-    `exact_values`.
+    `problems` counts the changes that no history takes (R2), `openers` those that opened versions, `found` the versions
+    that a first change found (R19), `nulls` NULLs in nullable columns that have a default (by column).
+    `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
+    `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
+    those in which reads have values and streamed changes none. `is_before_missing` is whether the newest update by
+    position came without the row before it. `undeclared` are the columns of the log that no model declares,
+    `exact_values` counts versions by the column whose value is in their `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
@@ -52,6 +52,7 @@ class Measures:
     problems: int = 0
     current: int | None = None
     history: int | None = None
+    openers: int = 0
     found: int = 0
     empty_intervals: int = 0
     last_batch: int = -1
@@ -141,9 +142,9 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
     if history is not None:
-        begin, end, opened_by, exact_values = (
+        begin, end, opened_by, exact_values, *place = (
             F.col(quoted(table.column_names.get(name, name)))
-            for name in ("valid_from", "valid_to", "opened_by", "exact_values")
+            for name in ("valid_from", "valid_to", "opened_by", "exact_values", "topic", "partition", "offset")
         )
         # A text holds whatever came.
         inexact = [name for name, kind in history.dtypes if name in columns and kind != "string"]
@@ -153,6 +154,7 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
                 "history",
                 history.agg(
                     F.count("*").alias("rows"),
+                    F.count_distinct(*place).alias("openers"),
                     F.count_if(opened_by == "before").alias("found"),
                     F.count_if(begin == end).alias("empty_intervals"),
                     *[F.count_if(exact_values.getItem(name).isNotNull()).alias(f"exact.{name}") for name in inexact],
@@ -236,6 +238,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
         history=history.get("rows"),
+        openers=history.get("openers") or 0,
         found=history.get("found") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
         one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),

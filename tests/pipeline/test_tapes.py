@@ -109,8 +109,9 @@ def test_a_history_has_the_versions_that_its_account_tells(built: list[CapturedT
     for table in [table for table in built if table.history is not None and account_of(table)]:
         assert table.history is not None
         told = {row["name"]: row["records"] for row in account_of(table)}
-        found = [row["opened_by"] == "before" for row in rows_of(table.history.location, "opened_by")]
-        assert (told.get("opened", 0), told.get("found_states", 0)) == (found.count(False), found.count(True))
+        rows = rows_of(table.history.location, "opened_by", "topic", "partition", "offset")
+        assert told.get("opened", 0) == len({(row["topic"], row["partition"], row["offset"]) for row in rows})
+        assert told.get("found_states", 0) == sum(row["opened_by"] == "before" for row in rows)
 
 
 @pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)

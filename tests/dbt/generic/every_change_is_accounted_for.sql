@@ -1,8 +1,9 @@
 {#-
-  Law: an account has each change of its log under one disposition (G6), and gold has a version for each change that opened
-  one, and for each state that a first change found (R19).
+  Law: an account has each change of its log under one disposition (G6), and gold has the versions of each change that opened
+  some, and of each state that a first change found (R19).
 -#}
 {% test every_change_is_accounted_for(model, changes, history=none, opened_by='opened_by') %}
+{%- set names = (node_of(history).config.meta.tidemark.column_names or {}) if history and execute else {} -%}
 with
 
 account as (
@@ -25,7 +26,7 @@ log as (
 gold as (
 
     select
-        count_if({{ quoted(opened_by) }} != 'before') as versions,
+        count(distinct {{ own('topic', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }}) as openers,
         count_if({{ quoted(opened_by) }} = 'before') as found_versions
     from {{ history }}
 
@@ -47,7 +48,7 @@ select *
 from sums
 where accounted_for != changes
     {%- if history %}
-    or opened != versions
+    or opened != openers
     or found != found_versions
     {%- endif %}
 {% endtest %}
