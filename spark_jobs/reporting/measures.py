@@ -18,6 +18,8 @@ from spark_jobs.names import quoted
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import moment
 
+# What tells one change from others: a topic that was made anew has offsets again.
+_PLACE = ("position", "topic", "partition", "offset")
 # Tables are measured side by side: while one is planned on the driver another has the executors.
 _THREADS = 4
 
@@ -144,7 +146,7 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
     if history is not None:
         begin, end, opened_by, exact_values, *place = (
             F.col(quoted(table.column_names.get(name, name)))
-            for name in ("valid_from", "valid_to", "opened_by", "exact_values", "topic", "partition", "offset")
+            for name in ("valid_from", "valid_to", "opened_by", "exact_values", *_PLACE)
         )
         # A text holds whatever came.
         inexact = [name for name, kind in history.dtypes if name in columns and kind != "string"]

@@ -26,7 +26,12 @@ log as (
 gold as (
 
     select
-        count(distinct {{ own('topic', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }}) as openers,
+        {#- A topic that was made anew has offsets again. #}
+        count(distinct
+            {%- for name in ['position', 'topic', 'partition', 'offset'] %}
+            {{ own(name, names) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as openers,
         count_if({{ quoted(opened_by) }} = 'before') as found_versions
     from {{ history }}
 
