@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -66,19 +66,24 @@ def delta_tables(places: Places) -> list[tuple[str, str]]:
     ]
 
 
-def damages(spark: SparkSession, places: Places, *said: str) -> list[Damage]:
-    """The damaged tables of a lakehouse, bronze first.
+def damages(
+    spark: SparkSession, places: Places, *said: str, beside_bronze: Collection[str] | None = None
+) -> list[Damage]:
+    """The damaged tables of a lakehouse, bronze first. The log of each that is looked at is replayed.
 
     Args:
         spark: The session.
         places: Where the lakehouse is.
         said: Texts of errors; a table that one of them blames is damaged, though its files are there.
+        beside_bronze: The locations of the other tables that are looked at; all where nothing is said.
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     named = {table: text for text in said for table in blamed(places, text)}
     there = {name for layer, name in delta_tables(places) if layer == "bronze"}
     found = []
     for layer, name in _tables(places):
+        if layer != "bronze" and beside_bronze is not None and places.table(layer, name) not in beside_bronze:
+            continue
         damage = damage_of(spark, places, layer, name)
         if damage is None and layer == "bronze" and name not in there and "records" in there:
             damage = Damage(layer, name, places.table(layer, name), GONE, has_log=False)

@@ -257,7 +257,9 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
             [near] = get_close_matches(name, [*known, *books], n=1, cutoff=0)
             raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
     chosen = {model.name for name in names if name in known for model in known[name]}
-    found = damages(spark, run.places)
+    asked = [at for at, model in models.items() if model.name in chosen]
+    asked += [run.places.table("ops", name) for name in BOOKS if f"ops.{name}" in names]
+    found = damages(spark, run.places, beside_bronze=asked)
     if lost := [damage for damage in found if damage.layer == "bronze"]:
         raise Fault(" ".join(damage.told for damage in lost))
     unreadable = [

@@ -282,10 +282,11 @@ def test_a_transaction_of_db2_waits_for_tables_that_its_end_names_without_their_
 
 
 def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2: Places) -> None:
-    shutil.rmtree(f"{of_db2.table('ops', 'cut4_transactions')}/_delta_log")
-    [damage] = damages(spark, of_db2)
+    location = of_db2.table("ops", "cut4_transactions")
+    shutil.rmtree(f"{location}/_delta_log")
+    [damage] = damages(spark, of_db2, beside_bronze=[location])
 
     steps.rebuild(steps.Run(of_db2, "rebuild"), spark, [damage.name])
 
     assert "tidemark rebuild cut4_transactions" in damage.told
-    assert damages(spark, of_db2) == []
+    assert damages(spark, of_db2, beside_bronze=[location]) == []
