@@ -14,7 +14,7 @@ from expectations.rules.history import ExpectVersionsToBeTraceable, findings
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import table_at
 from tests import oracle
-from tests.projects import EPOCH, account_of, rows_of
+from tests.projects import EPOCH, rows_of
 
 
 def as_gold(value: Any) -> Any:
@@ -69,17 +69,3 @@ def untold(spark: SparkSession, tables: Iterable[CapturedTable]) -> list[str]:
                 broken = found.where(F.col("law") == ExpectVersionsToBeTraceable.expectation_type).limit(5)
                 keys += [f"{table.name}: {row['key']}" for row in broken.collect()]
     return keys
-
-
-def miscounted(tables: Iterable[CapturedTable]) -> list[str]:
-    """Tables whose history has versions of other changes, or others that were found (R19), than its account tells."""
-    names = []
-    for table in tables:
-        if table.history is not None and (account := account_of(table)):
-            told = {row["name"]: row["records"] for row in account}
-            rows = rows_of(table.history.location, "opened_by", "position", "topic", "partition", "offset")
-            openers = {(row["position"], row["topic"], row["partition"], row["offset"]) for row in rows}
-            found = sum(row["opened_by"] == "before" for row in rows)
-            if (told.get("opened", 0), told.get("found_states", 0)) != (len(openers), found):
-                names.append(table.name)
-    return names

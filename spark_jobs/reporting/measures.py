@@ -18,8 +18,6 @@ from spark_jobs.names import quoted
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import moment
 
-# What tells one change from others: a topic that was made anew has offsets again.
-_PLACE = ("position", "topic", "partition", "offset")
 # Tables are measured side by side: while one is planned on the driver another has the executors.
 _THREADS = 4
 
@@ -37,7 +35,7 @@ class Lag:
 class Measures:
     """What one captured table's layers say.
 
-    `problems` counts the changes that no history takes (R2), `openers` those that opened versions, `found` the versions
+    `problems` counts the changes that no history takes (R2), `found` the versions
     that a first change found (R19), `nulls` NULLs in nullable columns that have a default (by column).
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
     `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
@@ -54,7 +52,6 @@ class Measures:
     problems: int = 0
     current: int | None = None
     history: int | None = None
-    openers: int = 0
     found: int = 0
     empty_intervals: int = 0
     last_batch: int = -1
@@ -144,9 +141,9 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
     if history is not None:
-        begin, end, opened_by, exact_values, *place = (
+        begin, end, opened_by, exact_values = (
             F.col(quoted(table.column_names.get(name, name)))
-            for name in ("valid_from", "valid_to", "opened_by", "exact_values", *_PLACE)
+            for name in ("valid_from", "valid_to", "opened_by", "exact_values")
         )
         # A text holds whatever came.
         inexact = [name for name, kind in history.dtypes if name in columns and kind != "string"]
@@ -156,7 +153,6 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
                 "history",
                 history.agg(
                     F.count("*").alias("rows"),
-                    F.count_distinct(*place).alias("openers"),
                     F.count_if(opened_by == "before").alias("found"),
                     F.count_if(begin == end).alias("empty_intervals"),
                     *[F.count_if(exact_values.getItem(name).isNotNull()).alias(f"exact.{name}") for name in inexact],
@@ -240,7 +236,6 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
         history=history.get("rows"),
-        openers=history.get("openers") or 0,
         found=history.get("found") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
         one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),
