@@ -13,13 +13,13 @@
       declared: {track, ignore, reselected}, as far as the history's model says so
 -#}
 {% macro untold_versions(history, changes, columns, names, table, declared) -%}
-{%- set place = ['position', 'topic', 'partition', 'offset'] -%}
+{%- set told = ['position', 'topic', 'partition', 'offset'] -%}
 {#- What were built apart can have keys of other types. -#}
 {%- set is_of_its_key = key_text('versions.key') ~ ' = ' ~ key_text('changes.key') -%}
+{%- set tracked = declared.get('track') -%}
 {%- set ignored = [] -%}
 {%- set compared = [] -%}
 {%- for column in columns if column.name not in names.values() and column.name not in table.key -%}
-    {%- set tracked = declared.get('track') -%}
     {%- set is_ignored = column.name in (declared.get('ignore') or []) or (tracked is not none and column.name not in tracked) -%}
     {%- do (ignored if is_ignored else compared).append(column) -%}
 {%- endfor -%}
@@ -31,16 +31,15 @@ from (
         *,
         {{ hash_of_version(table.source) }} as usual_id,
         {{ hash_of_version(table.source, is_again=true) }} as id_of_another,
-        lag(valid_to) over (
-            partition by key order by told_by.position, told_by.`partition`, told_by.`offset`, opened_by != 'before'
-        ) as left_at
+        lag(valid_to) over (partition by key order by place) as left_at
     from (
         select
             {{ whole_key(columns | map(attribute='name') | select('in', table.key) | list) }} as key,
-            {%- for name in names if name not in place %}
+            {%- for name in names if name not in told %}
             {{ own(name, names) }} as {{ name }},
             {%- endfor %}
-            struct({% for name in place %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
+            struct({{ place_of_version(names) }}) as place,
+            struct({% for name in told %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
             struct(*) as row
         from {{ history }}
     ) as stored

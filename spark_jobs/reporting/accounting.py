@@ -27,8 +27,8 @@ class Account:
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
     table). `changed` is what differs from the run before, by disposition. `versions` are those that its history has,
-    where its changes were counted, `found` the versions that a first
-    change found (R19), and `told` how many such its changes have told.
+    where its changes were counted, `found` those of them that a first change found (R19), and `told` how many such its
+    changes have told.
     """
 
     subject: str
@@ -139,10 +139,7 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     total = landed["row_records"] + sum(_others(landed).values())
     versions = measured.history or 0 if "opened" in outcome else None
     told = sum(row["records"] for row in rows if row["name"] == "found_states")
-    return Account(
-        "table", table.name, total, dispositions, versions=versions, found=measured.found,
-        told=told,
-    )  # fmt: skip
+    return Account("table", table.name, total, dispositions, versions=versions, found=measured.found, told=told)
 
 
 def _others(landed: Counter[str]) -> dict[str, int]:

@@ -35,13 +35,13 @@ class Lag:
 class Measures:
     """What one captured table's layers say.
 
-    `problems` counts the changes that no history takes (R2), `found` the versions
-    that a first change found (R19), `nulls` NULLs in nullable columns that have a default (by column).
-    `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
-    `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
-    those in which reads have values and streamed changes none. `is_before_missing` is whether the newest update by
-    position came without the row before it. `undeclared` are the columns of the log that no model declares,
-    `exact_values` counts versions by the column whose value is in their `exact_values`.
+    `problems` counts the changes that no history takes (R2), `found` the versions that a first change found (R19),
+    `nulls` NULLs in nullable columns that have a default (by column). `empty_intervals` are versions that begin and end
+    at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns that of snapshot reads and
+    streamed changes only one ever carries, `null_in_stream` those in which reads have values and streamed changes none.
+    `is_before_missing` is whether the newest update by position came without the row before it. `undeclared` are the
+    columns of the log that no model declares, `exact_values` counts versions by the column whose value is in their
+    `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
