@@ -480,6 +480,27 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
 
 
 @tidemark.command()
+@click.argument("table")
+@click.argument("key", nargs=-1, required=True, metavar="COLUMN=VALUE...")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON a change and version; it hides no values.")
+@_common
+def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str, log_format: str) -> None:
+    """Show what became of each change of a key: the versions that it opened, or why it opened none.
+
+    TABLE is a captured table as `tidemark tables` names its models, and COLUMN=VALUE is said of its key: of all its
+    columns, or of some for every key that has them. Values that reports hide are hashes here, too.
+    """
+    from spark_jobs import steps
+    from spark_jobs.query import as_json as to_json
+    from spark_jobs.trace import traced
+
+    run = steps.Run(Places.of(project_dir), "trace")
+    found = traced(run.session(), run.places, table, key)
+    for line in map(to_json, found.rows) if as_json else found.told:
+        click.echo(line)
+
+
+@tidemark.command()
 @_common
 def status(project_dir: str, log_format: str) -> None:
     """Show the tables, their lag, the last run and who holds the lock."""

@@ -38,15 +38,21 @@
       accounts   history → what its build in this run told of its account (`account_for`)
 -#}
 {% macro read_progress() -%}
+    {%- do graph.update({'tidemark': {
+        'progress': progress_so_far(), 'landed': -1, 'fields': {}, 'news': {}, 'waiting': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
+        'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}, 'accounts': {}
+    }}) -%}
+    {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}
+{%- endmacro %}
+
+
+{#- What every model wrote down last: unique id → {batch_id, declared, columns, …}. -#}
+{% macro progress_so_far() -%}
     {%- set found = {} -%}
     {%- for row in run_query('select model, batch_id, state from ' ~ progress_table()) -%}
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
-    {%- do graph.update({'tidemark': {
-        'progress': found, 'landed': -1, 'fields': {}, 'news': {}, 'waiting': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
-        'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}, 'accounts': {}
-    }}) -%}
-    {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}
+    {{ return(found) }}
 {%- endmacro %}
 
 
@@ -68,7 +74,13 @@
     {%- set built = (
         graph.tidemark.said.get(changes_id) or graph.tidemark.progress.get(changes_id) or {'batch_id': -1, 'hazards': {}}
     ) -%}
-    {{ return(dict(built, hazards=dict(built.hazards, absent=true)) if built.get('late') else built) }}
+    {{ return(dict(built, hazards=hazards_of_log(built))) }}
+{%- endmacro %}
+
+
+{#- The hazards of a log, by what its build wrote down. -#}
+{% macro hazards_of_log(built) -%}
+    {{ return(dict(built.hazards, absent=true) if built.get('late') else built.hazards) }}
 {%- endmacro %}
 
 

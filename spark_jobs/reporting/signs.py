@@ -73,7 +73,7 @@ def signs(
         rows = {row["name"]: row for row in counted.get(table.name, ()) if row["kind"] == "sign"}
         for name, meaning in MEANINGS.items():
             if name in rows:
-                keys = tuple(_shown(table, key) for key in rows[name]["sample_keys"]) if sample_rows else ()
+                keys = tuple(shown_key(table, key) for key in rows[name]["sample_keys"]) if sample_rows else ()
                 because = reason_of(name, changed, table.name)
                 if name == "exact_values":
                     because = _by_column(table, measured[table.name].exact_values) + because
@@ -92,7 +92,8 @@ def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
     return f"{'; '.join(told)}. Declare a type that holds them in {table.changes.name}." if told else ""
 
 
-def _shown(table: CapturedTable, key: str) -> str:
+def shown_key(table: CapturedTable, key: str) -> str:
+    """A key as JSON, sensitive values as short hashes."""
     values = json.loads(key)
     shown = {
         name: short_hash(str(value)) if name in table.sensitive and value is not None else value

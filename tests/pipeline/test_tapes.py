@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.trace import traced
 from tests.generated.lakehouse import current_is_open
 from tests.projects import (
     account_of,
@@ -32,6 +33,9 @@ WITHOUT_SIGNS = sorted(
     {f"tape__*__{tape.table}_accounting" for tape in TAPES}
     - {f"tape__*__{tape.table}_accounting" for tape in TAPES if tape.signs}
 )
+# Tables that are traced whole, with signs of many kinds, and a change's weights in their accounts.
+TRACED = ("tape_36", "tapes_mariadb_grown", "tapes_mariadb_logs", "tapes_postgresql_logs")
+WEIGHT = ["no_op", "collapsed", "closed_only", "opened", "held_back", "quarantined"]
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -131,6 +135,30 @@ def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> Non
 
     assert with_state
     assert [table.name for table in with_state if not current_is_open(table)] == []
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
+    spark: SparkSession, places: Places, built: list[CapturedTable], name: str
+) -> None:
+    [table] = [one for one in built if one.source_table.endswith(f"__{name}")]
+    assert table.history is not None
+    told = [row.asDict() for row in traced(spark, places, table.name, []).rows]
+
+    names = ("version_id", "opened_by", "closed_by", "previous_key", "next_key", "valid_from", "valid_to")
+    versions = [[row[name] for name in names[:5]] + [str(row[name]) for name in names[5:]] for row in told]
+    gold = rows_of(table.history.location, *names)
+    assert sorted(map(str, (one for one in versions if one[0] is not None))) == sorted(
+        str([row[name] for name in names[:5]] + [str(row[name]).removesuffix("+00:00") for name in names[5:]])
+        for row in gold
+    )
+
+    # A change that met several keys counts once, as the most that it did; a truncate that met none changed nothing.
+    became = {row["change_id"]: "no_op" for row in rows_of(table.changes.location, "change_id")}
+    for row in told:
+        became[row["change_id"]] = max(became[row["change_id"]], row["became"], key=WEIGHT.index)
+    counted = {row["name"]: row["records"] for row in account_of(table) if row["kind"] == "disposition"}
+    assert Counter(became.values()) == counted
 
 
 def test_dbt_tests_notice_what_no_change_said(spark: SparkSession, places: Places, built: list[CapturedTable]) -> None:

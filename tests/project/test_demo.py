@@ -463,3 +463,45 @@ def test_tables_lists_what_there_is_for_scripts(
             assert built.keys() == {"relation", "location", "rows"}
             assert built["relation"] == f"{layer}.inv__public__{name}_{kind}"
             assert built["rows"] == len(demo.rows(layer, f"inv__public__{name}_{kind}"))
+
+
+def test_trace_tells_what_became_of_the_changes_of_a_key(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", demo.places.lakehouse)
+
+    assert main(["trace", "inv__public__customers", "id=101", "--project-dir", str(demo.places.project)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == 'inv__public__customers {"id": 101}: 8 changes, 6 versions'
+    assert lines[4:7] == [
+        "2026-11-21 01:42:06.028000  update  inv.public.customers[0]@20  transaction 746",
+        "    tier=gold",
+        "    version from 2026-11-21 01:42:06.028000 (update), until 2026-11-21 01:42:06.028000, closed by update",
+    ]
+    assert lines.count("    closed the version before it") == 2
+    assert lines[-1] == "    version from 2026-11-21 01:42:06.030000 (insert), is current"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["inv__public__customer", "id=101"], "there is no such table. Did you mean inv__public__customers?"),
+        (["inv__public__notes", "id=101"], "it has no history, so that no change became a version (R18)."),
+        (["inv__public__customers", "name=Ann"], "it takes COLUMN=VALUE, of the key's columns: id."),
+        (["inv__public__customers", "id=Ann"], "id is int, and that is none."),
+        (["inv__public__customers", "id=999"], "its changes have no such key."),
+    ],
+)
+def test_trace_says_what_it_takes(
+    demo: Demo,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    asked: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", demo.places.lakehouse)
+
+    assert main(["trace", *asked, "--project-dir", str(demo.places.project)]) == 2
+
+    assert capsys.readouterr().err.strip().endswith(told)

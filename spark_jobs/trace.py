@@ -1,0 +1,186 @@
+"""`tidemark trace`: what became of each change that a key has met, and which versions it opened."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import groupby
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, run_dbt
+from spark_jobs.delta import table_if_made
+from spark_jobs.errors import Fault, UsageError
+from spark_jobs.names import exact_json, quoted, table_at
+from spark_jobs.places import Places
+from spark_jobs.quarantine import PROBLEMS
+from spark_jobs.query import rows_of
+from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.signs import MEANINGS, shown_key
+from spark_jobs.texts import literal, on_one_line
+
+_OPS = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
+# What became of a change that opened no version, in words; `quarantined` says why by its problem.
+_BECAME = {
+    "closed_only": "closed the version before it",
+    "collapsed": "was followed by another in its transaction, so that nobody else saw it (R11)",
+    "held_back": "waits until all of its transaction has arrived (G7)",
+    "waiting": "landed behind the last build of the history: run `tidemark build`",
+}
+# The changes of a key, each with a row per version that it opened.
+_ORDER = "key, position, `partition`, `offset`, topic, opened_by is not null and opened_by != 'before'"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What some keys of a captured table have met: rows of the macro `traced`, in the order of keys and positions."""
+
+    table: CapturedTable
+    rows: Sequence[Row]
+
+    @property
+    def told(self) -> Iterator[str]:
+        """The rows as lines for people, without the values of sensitive columns."""
+        for key, of_key in groupby(self.rows, key=lambda row: row["key"]):
+            changes = [list(rows) for _, rows in groupby(of_key, key=lambda row: row["change_id"])]
+            versions = sum(row["version_id"] is not None for rows in changes for row in rows)
+            told = f"{_count(len(changes), 'change')}, {_count(versions, 'version')}"
+            yield f"{self.table.name} {self._key(key)}: {told}"
+            for rows in changes:
+                yield from self._change(rows)
+
+    def _change(self, rows: Sequence[Row]) -> Iterator[str]:
+        change = rows[0]
+        transaction = f"  transaction {change['transaction_id']}" if change["transaction_id"] is not None else ""
+        yield on_one_line(
+            f"{change['changed_at']}  {_OPS[change['op']]}  {change['topic']}[{change['partition']}]@{change['offset']}"
+            f"{transaction}"
+        )
+        values = [f"{one['name']}={self._value(one)}" for one in change["columns"]]
+        if values:
+            yield on_one_line(f"    {', '.join(values)}")
+        for row in rows:
+            yield on_one_line(f"    {self._became(row)}")
+        for sign in sorted({sign for row in rows for sign in row["signs"]}):
+            yield f"    sign: {sign}: {MEANINGS[sign]}"
+
+    def _became(self, row: Row) -> str:
+        if row["became"] == "quarantined":
+            return f"is in the quarantine, and no part of the history: {row['problem']}: {PROBLEMS[row['problem']]}"
+        if row["became"] == "no_op":
+            return "ended no version (R9, R14)" if row["op"] in ("d", "t") else "equals the version before it (R12)"
+        if row["version_id"] is None:
+            return _BECAME[row["became"]]
+        what = "found a state that no event had told (R19)" if row["opened_by"] == "before" else row["opened_by"]
+        until = "is current" if row["valid_to"] is None else f"until {row['valid_to']}, closed by {row['closed_by']}"
+        came = f" from {self._key(row['previous_key'])}" if row["previous_key"] else ""
+        went = f" into {self._key(row['next_key'])}" if row["next_key"] else ""
+        lacks = f"; unresolved: {', '.join(row['unresolved_columns'])} (R7)" if row["unresolved_columns"] else ""
+        return f"version from {row['valid_from']} ({what}{came}), {until}{went}{lacks}"
+
+    def _key(self, key: str) -> str:
+        return on_one_line(shown_key(self.table, key))
+
+    def _value(self, column: Row) -> str:
+        if column["value"] is None:
+            return "NULL"
+        is_declared = column["name"] in self.table.row
+        is_hidden = not is_declared or column["name"] in self.table.sensitive
+        return short_hash(column["value"]) if is_hidden else str(column["value"])
+
+
+def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str]) -> Trace:
+    """What became of each change of the keys that have these values.
+
+    Args:
+        spark: A session; it needs no catalog.
+        places: Where the project's tables are.
+        name: A captured table, or a model of it.
+        pairs: `COLUMN=VALUE` for columns of its key, values as Spark casts them from text, bytes in hexadecimal; of
+            all keys without any.
+
+    Raises:
+        UsageError: There is no such table, history, column, value or key.
+        Fault: dbt can't write the query.
+    """
+    table = _table(captured_tables(places), name)
+    if table.history is None:
+        raise UsageError(f"trace {name}: it has no history, so that no change became a version (R18).")
+    log = table_if_made(spark, table.changes.location)
+    if log is None or table_if_made(spark, table.history.location) is None:
+        raise UsageError(f"trace {name}: it is not built yet: run `tidemark build`.")
+    has_values = _has_values(spark, log, table, pairs)
+    asked = log.where("key is not null").where(has_values).select(exact_json(F.col("key")).alias("key")).distinct()
+    if asked.isEmpty():
+        raise UsageError(f"trace {name} {' '.join(pairs)}: its changes have no such key.")
+    asked.createOrReplaceTempView("tidemark_asked_keys")
+    _with_linked(asked, log).createOrReplaceTempView("tidemark_traced_keys")
+    query = _query(places, table.history, table.changes, "tidemark_traced_keys")
+    rows = rows_of(
+        spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by {_ORDER}"
+    )
+    return Trace(table, rows)
+
+
+def _table(tables: Sequence[CapturedTable], name: str) -> CapturedTable:
+    known = {
+        one: table
+        for table in tables
+        for one in (table.name, *(model.name for model in (table.changes, table.current, table.history) if model))
+    }
+    if name not in known:
+        near = get_close_matches(name, known, n=1, cutoff=0)
+        raise UsageError(f"trace {name}: there is no such table." + (f" Did you mean {near[0]}?" if near else ""))
+    return known[name]
+
+
+def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs: Sequence[str]) -> Column:
+    """Condition: whether a change's key has these values."""
+    types = {field.name: field.dataType.simpleString() for field in log.schema["key"].dataType.fields}
+    condition = F.lit(True)
+    for pair in pairs:
+        column = max((one for one in table.key if pair.startswith(f"{one}=")), key=len, default=None)
+        if column is None:
+            raise UsageError(f"trace {pair}: it takes COLUMN=VALUE, of the key's columns: {', '.join(table.key)}.")
+        text = F.lit(pair.removeprefix(f"{column}="))
+        kind = types[column]
+        value = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(kind)
+        if spark.range(1).where(value.isNull()).count():
+            raise UsageError(f"trace {pair}: {column} is {kind}, and that is none.")
+        condition = condition & F.col(f"key.{quoted(column)}").eqNullSafe(value)
+    return condition
+
+
+def _with_linked(keys: DataFrame, log: DataFrame) -> DataFrame:
+    """Keys as JSON texts, and all that changes of key link with them: what is left out comes from there (R7)."""
+    moves = log.where("previous_key is not null").select(exact_json(F.col("key")).alias("key"), "previous_key")
+    links = moves.union(moves.select("previous_key", "key")).distinct().cache()
+    known, count = keys.cache(), keys.count()
+    while True:
+        known = known.union(links.join(known.withColumnRenamed("key", "previous_key"), "previous_key").select("key"))
+        known = known.distinct().cache()
+        if known.count() == count:
+            return known
+        count = known.count()
+
+
+def _query(places: Places, history: Model, log: Model, keys: str) -> str:
+    """The query of the macro `traced`, as dbt writes it."""
+    given = ", ".join(map(literal, (history.name, table_at(log.location), keys)))
+    with redirect_stdout(io.StringIO()) as said:
+        result = run_dbt(
+            places, ["--quiet", "--no-populate-cache", "compile", "--inline", f"{{{{ traced({given}) }}}}"]
+        )
+    if not result.success:
+        raise Fault(
+            f"trace {history.name}: dbt can't write the query: {beginning_of(result.exception or said.getvalue())}"
+        )
+    return str(result.result.results[0].node.compiled_code)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
