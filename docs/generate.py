@@ -35,6 +35,7 @@ _SCOPES = {
 }
 _KINDS = {
     "text": "a text", "name": "a name", "names": "a list of names", "mapping": "a mapping",
+    "renaming": "a mapping of names to names",
     "boolean": "`true` or `false`", "number": "a number above 0", "connector": "the name of a connector",
     "encoding": "one of the encodings below", "placeholder": "a text, or `hex:` and two digits for each byte",
     "places": "a list of {`topic`, `partition`, `offset`, `label`}",

@@ -52,6 +52,21 @@
 {%- endmacro %}
 
 
+{#- Stop where a key is declared of what is no column of the table, of one twice, or of one that has no order. -#}
+{% macro check_key(key, columns) -%}
+    {%- do check_columns('key', key, columns | map(attribute='name') | list) -%}
+    {%- if key | unique(case_sensitive=true) | list | length < key | length -%}
+        {{ exceptions.raise_compiler_error(model.name ~ ': key names a column twice: ' ~ key | join(', ') ~ '.') }}
+    {%- endif -%}
+    {%- for spec in columns if spec.name in key and ('map<' in spec.type or 'variant' in spec.type) -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': key: ' ~ spec.name ~ ' is ' ~ spec.type ~ ', of which Spark compares no two. Declare it as string,'
+            ~ ' or another key.'
+        ) }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
@@ -61,10 +76,12 @@
 {% macro captured_table(source_name, table, declared) -%}
     {%- set of_source = source_options(source_name) -%}
     {%- set feed = feed_of(source_name, table) -%}
+    {%- set columns = document_columns(declared.columns, declared.key) if declared.documents else columns_of(feed, declared.columns) -%}
+    {%- do check_key(declared.key, columns) -%}
     {{ return({
         'records': source(source_name, table),
         'feed': feed,
-        'columns': document_columns(declared.columns, declared.key) if declared.documents else columns_of(feed, declared.columns),
+        'columns': columns,
         'key': declared.key,
         'documents': declared.documents,
         'full_updates': of_source.full_updates,

@@ -4,9 +4,28 @@
 -#}
 {% macro column_specs(columns) -%}
     {%- set specs = [] -%}
+    {%- set known = {} -%}
     {%- for name, declared in columns.items() -%}
         {%- set spec = {'type': declared} if declared is string else declared -%}
+        {%- if spec is not mapping -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ': columns: ' ~ name ~ ' is ' ~ tojson(spec) ~ '; it takes a type, or options: '
+                ~ known_options('column') | join(', ') ~ '.'
+            ) }}
+        {%- endif -%}
         {%- do check_options('column', spec, 'columns: ' ~ name) -%}
+        {%- set fault = type_fault(canonical_type(spec.type)) -%}
+        {%- if fault -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ': columns: ' ~ name ~ ": the declared type '" ~ spec.type ~ "' " ~ fault ~ '.'
+            ) }}
+        {%- elif folded(name) in known -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ": columns: Spark takes '" ~ known[folded(name)] ~ "' and '" ~ name ~ "' for one. Give one of"
+                ~ " them another name, and say `field: '" ~ name ~ "'`."
+            ) }}
+        {%- endif -%}
+        {%- do known.update({folded(name): name}) -%}
         {%- do specs.append({
             'name': name, 'type': canonical_type(spec.type), 'field': spec.get('field', name),
             'sensitive': spec.get('sensitive', false), 'encoding': spec.get('encoding') or '',

@@ -157,14 +157,3 @@ select * from final
     {%- endfor -%}
     {{ return(tracked) }}
 {%- endmacro %}
-
-
-{#- Stop where an option names a column that the table has not; only a build knows those that no model declares. -#}
-{% macro check_columns(option, names, known) -%}
-    {%- for name in names if is_building() and name not in known -%}
-        {{ exceptions.raise_compiler_error(
-            model.name ~ ': ' ~ option ~ " names '" ~ name ~ "', and the table has no such column. Did you mean '"
-            ~ nearest_name(name, known) ~ "'? It has: " ~ known | join(', ') ~ '.'
-        ) }}
-    {%- endfor -%}
-{%- endmacro %}

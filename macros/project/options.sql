@@ -94,7 +94,7 @@
                     ~ ' `unresolved_columns`.',
             },
             'column_names': {
-                'takes': 'mapping', 'default': {},
+                'takes': 'renaming', 'default': {},
                 'about': "Tidemark's own column → another name for it, where the source has a column of that name.",
             },
             'rewritten_rows': {
@@ -205,7 +205,7 @@
     {%- set what = what or scope -%}
     {%- do only_known_options(what, given, known_options(scope)) -%}
     {%- for name, option in option_schema()[scope].items() -%}
-        {%- if name not in given and 'default' not in option -%}
+        {%- if given.get(name) is undefined or (name not in given and 'default' not in option) -%}
             {{ exceptions.raise_compiler_error(
                 model.name ~ ': ' ~ what ~ " needs '" ~ name ~ "': " ~ takes_in_words(option.takes) ~ '. ' ~ option.about
             ) }}
@@ -225,7 +225,7 @@
 -#}
 {% macro source_options(source_name) -%}
     {%- set what = 'vars: tidemark: sources' -%}
-    {%- set sources = var('sources', none) or {} -%}
+    {%- set sources = declared_sources() -%}
     {%- if execute -%}
         {%- set known = graph.sources.values() | map(attribute='source_name') | unique | list -%}
         {%- for name in sources if name not in known -%}
@@ -252,12 +252,35 @@
 {%- endmacro %}
 
 
+{#- What dbt_project.yml says there: source → its options. -#}
+{% macro declared_sources() -%}
+    {%- set sources = var('sources', none) or {} -%}
+    {%- if sources is not mapping -%}
+        {{ exceptions.raise_compiler_error(
+            'vars: tidemark: sources is ' ~ tojson(sources) ~ '; it takes a mapping, of the name of each source to its options.'
+        ) }}
+    {%- endif -%}
+    {{ return(sources) }}
+{%- endmacro %}
+
+
 {#- Stop with the nearest known name where an option is not one of those known. -#}
 {% macro only_known_options(what, given, known) -%}
     {%- for name in given if name not in known -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': ' ~ what ~ " has no option '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, known)
             ~ "'? Known: " ~ known | join(', ') ~ '.'
+        ) }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#- Stop where an option names a column that the table has not; only a build knows those that no model declares. -#}
+{% macro check_columns(option, names, known) -%}
+    {%- for name in names if is_building() and name not in known -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': ' ~ option ~ " names '" ~ name ~ "', and the table has no such column. Did you mean '"
+            ~ nearest_name(name, known) ~ "'? It has: " ~ known | join(', ') ~ '.'
         ) }}
     {%- endfor -%}
 {%- endmacro %}
@@ -285,6 +308,8 @@
             and value | reject('string') | list | length == 0) }}
     {%- elif takes == 'mapping' -%}
         {{ return(value is mapping) }}
+    {%- elif takes == 'renaming' -%}
+        {{ return(value is mapping and value.values() | reject('string') | list == []) }}
     {%- elif takes == 'places' -%}
         {%- for place in (value if value is sequence and value is not string and value is not mapping else [none])
             if place is not mapping or place | reject('equalto', 'label') | sort != ['offset', 'partition', 'topic']
@@ -311,7 +336,8 @@
 
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
-        'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping', 'boolean': 'true or false', 'number': 'a number above 0',
+        'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping',
+        'renaming': 'a mapping of names to names', 'boolean': 'true or false', 'number': 'a number above 0',
         'placeholder': 'a text, or hex: and two digits for each byte', 'connector': connector_names() | join(' or '),
         'places': 'a list of {topic, partition, offset}, each with a label or without',
         'encoding': declarable_encodings() | join(' or ')

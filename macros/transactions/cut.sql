@@ -19,7 +19,7 @@
 {#- Of the sources that have options the one that the name of a changes model begins with: the longest. -#}
 {% macro source_named_in(changes) -%}
     {%- set named = namespace(source='') -%}
-    {%- for name, options in (var('sources', none) or {}).items()
+    {%- for name, options in declared_sources().items()
         if options is mapping and changes.startswith(name ~ '__') and name | length > named.source | length -%}
         {%- set named.source = name -%}
     {%- endfor -%}

@@ -111,12 +111,6 @@
         {{ decode_nested(text, type) }}
     {%- elif type.startswith('map') or type.startswith('struct') -%}
         {{ read_json(text, type) }}
-    {%- else -%}
-        {{ exceptions.raise_compiler_error(
-            model.name ~ ": the declared type '" ~ type ~ "' is none that Tidemark decodes. Declare one of string,"
-            ~ " boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), date, timestamp,"
-            ~ " timestamp_ntz, binary, array<…>, map<…> or struct<…>."
-        ) }}
     {%- endif -%}
 {%- endmacro %}
 

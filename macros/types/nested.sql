@@ -70,6 +70,48 @@
 {%- endmacro %}
 
 
+{#-
+  What is wrong with a declared type, in words that follow it; nothing where `decode` knows it, or Spark's reader does as a part
+  of a struct or a map.
+-#}
+{% macro type_fault(type, is_part=false) -%}
+    {%- set of_spark = '(variant|void|interval [a-z ]+|timestamp_ltz|(var)?char[(] *[0-9]+ *[)])$' -%}
+    {%- set rest = namespace(text=modules.re.sub('`(?:[^`]|``)*`', 'name', type)) -%}
+    {%- for _ in range(type.count('<')) -%}
+        {%- set rest.text = modules.re.sub('<[^<>]*>', '<>', modules.re.sub('<>(?!$)', '', rest.text)) -%}
+    {%- endfor -%}
+    {%- if rest.text in ('array<>', 'map<>', 'struct<>') -%}
+        {%- set fields = fields_of_type(type) -%}
+        {%- set names = [] -%}
+        {%- for field in fields if field.name is not none -%}{%- do names.append(folded(field.name)) -%}{%- endfor -%}
+        {%- if names | unique | list | length < names | length -%}
+            {{ return('has two fields that Spark takes for one') }}
+        {%- elif is_array(type) and fields | length != 1 or type.startswith('map') and fields | length != 2 -%}
+            {{ return('has not the parts that an array<…> or a map<string,…> has') }}
+        {%- elif type.startswith('map') and fields[0].type != 'string' -%}
+            {{ return('has keys that no JSON has: declare a map<string,…>') }}
+        {%- endif -%}
+        {%- for field in fields -%}
+            {%- set fault = type_fault(field.type, is_part or not is_array(type)) -%}
+            {%- if fault -%}{{ return(fault) }}{%- endif -%}
+        {%- endfor -%}
+        {{ return('') }}
+    {%- elif type.startswith('decimal') -%}
+        {%- set size = modules.re.findall('^decimal(?:[(] *([0-9]+) *(?:, *([0-9]+) *)?[)])?$', type) -%}
+        {%- if size and (size[0][1] or 0) | int <= (size[0][0] or 10) | int <= 38 and (size[0][0] or 10) | int > 0 -%}
+            {{ return('') }}
+        {%- endif -%}
+        {{ return('is no decimal(p,s) of p digits, 38 at most, of which s, p at most, are behind the point') }}
+    {%- elif '<' not in type and is_decodable(type) or (is_part and modules.re.match(of_spark, type)) -%}
+        {{ return('') }}
+    {%- endif -%}
+    {{ return(
+        'is none that Tidemark decodes. Declare one of string, boolean, tinyint, smallint, int, bigint, float, double,'
+        ~ ' decimal(p,s), date, timestamp, timestamp_ntz, binary, array<…>, map<string,…> or struct<…>'
+    ) }}
+{%- endmacro %}
+
+
 {#- The fields of a struct type as {name, type}; key and value of a map, and an array's element, without names. -#}
 {% macro fields_of_type(type) -%}
     {%- set found = [] -%}

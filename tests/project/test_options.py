@@ -72,6 +72,26 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
             "{}",
             'encoding is "uuencode"; it takes org.apache.kafka.connect.data.Decimal:<scale> or ',
         ),
+        (CHANGES.replace("'string'", "5"), "{}", "columns: state is 5; it takes a type, or options: type, field,"),
+        *(
+            (CHANGES.replace("'string'", f"'{kind}'"), "{}", f"columns: state: the declared type '{kind}' {fault}")
+            for kind, fault in [
+                ("strng", "is none that Tidemark decodes. Declare one of string,"),
+                ("array<variant>", "is none that Tidemark decodes."),
+                ("decimal(50,2)", "is no decimal(p,s) of p digits, 38 at most"),
+                ("map<string,decimal(5,9)>", "is no decimal(p,s) of p digits, 38 at most"),
+                ("decimal(5,2), x int", "is no decimal(p,s) of p digits, 38 at most"),
+                ("struct<x int", "is none that Tidemark decodes."),
+                ("struct<x:int>>", "is none that Tidemark decodes."),
+                ("array<int,int>", "has not the parts that an array<…> or a map<string,…> has."),
+                ("map<int,string>", "has keys that no JSON has: declare a map<string,…>."),
+                ("array<struct<x:double,X:double>>", "has two fields that Spark takes for one."),
+            ]
+        ),
+        (CHANGES.replace("'state'", "'ID'"), "{}", "columns: Spark takes 'id' and 'ID' for one. Give one of them"),
+        (CHECKED.replace("$", "column_names={'position': 5}"), "{}", '{"position": 5}; it takes a mapping of names'),
+        (CHECKED.replace("'log'", "nothing").replace("$", ""), "{}", "history needs 'changes': a text."),
+        (OPTIONS_OF_SOURCE, "[shop]", 'vars: tidemark: sources is ["shop"]; it takes a mapping, of the name of each'),
         (CHECKED.replace("$", "granularity='row'"), "{}", 'granularity is "row"; it takes transaction or event.'),
         (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of names.'),
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
@@ -86,6 +106,17 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
 )  # fmt: skip
 def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sources: str, says: str) -> None:
     assert says in parsed(project, model, sources)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "DECIMAL( 38 , 38 )", "decimal", "decimal(7)", "array<array<decimal(3,1)>>", "map<string, bigint>",
+        "struct<`a,>b`: struct<c int, d:array<string>>, B: variant, e: interval year to month, f: map<string,char(3)>>",
+    ],
+)  # fmt: skip
+def test_types_that_spark_has_are_taken(project: Path, kind: str) -> None:
+    assert parsed(project, CHANGES.replace("'string'", f"'{kind}'"))["tidemark"]["columns"][1]["name"] == "state"
 
 
 def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None:
