@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import ascii_lowercase, ascii_uppercase
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -47,6 +48,14 @@ def feed(*parts: Column) -> Column:
     Args:
         parts: The columns that name the feed, NULL where a part doesn't apply; compared by exact text.
     """
-    readable = F.regexp_replace(F.lower(F.concat_ws("__", *parts)), "[^a-z0-9_]", "_")
+    readable = F.regexp_replace(_lower(F.concat_ws("__", *parts)), "[^a-z0-9_]", "_")
     exact = F.to_json(F.array(*parts))
     return F.concat_ws("_", F.substring(readable, 1, _LONGEST), F.substring(F.md5(exact), 1, 8))
+
+
+def _lower(text: Column) -> Column:
+    """A text with its Latin letters in lower case, as English has them: Spark's own function asks Java's locale."""
+    # In English two letters beyond ASCII have one of ASCII as their small one: İ and the sign of kelvin.
+    return F.translate(
+        F.replace(text, F.lit("\u0130"), F.lit("i\u0307")), f"{ascii_uppercase}\u212a", f"{ascii_lowercase}k"
+    )

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs import logs
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import land
 from spark_jobs.landing.land import Landing, in_even_parts, land_files, record_files
 from spark_jobs.lock import layout_of, open_lakehouse, writing
+from spark_jobs.names import feed
 from spark_jobs.places import Places, profile
 from spark_jobs.scaffolding.write import write
 from tests.projects import PROJECT
@@ -173,3 +175,22 @@ def test_all_cores_have_as_many_parts_of_a_large_file_as_any_other(spark: SparkS
         assert spark.conf.get(name) == str(largest)
     finally:
         spark.conf.set(name, before)
+
+
+def test_a_feed_has_one_name_in_every_locale(spark: SparkSession) -> None:
+    names = ["Orders", "ÜRETIM", "SİPARİŞ", "KIŞ", "4\u212a", "ΟΔΟΣ"]
+    feeds = spark.createDataFrame([(name,) for name in names], "name string").select(feed(F.lit("inv"), F.col("name")))
+    locale = spark._jvm.java.util.Locale
+    usual = locale.getDefault()
+    assert usual.toString() == "en_US"
+
+    found = []
+    for tag in ("en-US", "tr-TR"):
+        locale.setDefault(locale.forLanguageTag(tag))
+        try:
+            found.append([row[0][:-9] for row in feeds.collect()])
+        finally:
+            locale.setDefault(usual)
+
+    assert found[0] == found[1]
+    assert found[0] == ["inv__orders", "inv___retim", "inv__si_pari__", "inv__ki_", "inv__4k", "inv______"]
