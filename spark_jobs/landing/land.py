@@ -5,6 +5,7 @@ Record files are read here, topics by `kafka.py`; both go the same way behind th
 
 from __future__ import annotations
 
+import bz2
 import glob
 import gzip
 import json
@@ -45,6 +46,13 @@ _MOST_RANGES = 500
 _LARGE = 50_000
 # How the names of files and folders begin that writers put there for a while, Spark's own among them.
 _ASIDE = (".", "_")
+# How files are packed, by the ending of their names: a name for it, what unpacks it here, and how it begins.
+_PACKED: dict[str, tuple[str, Callable[[str], gzip.GzipFile | bz2.BZ2File], bytes]] = {
+    ".gz": ("gzip", gzip.GzipFile, b"\x1f\x8b"),
+    ".bz2": ("bzip2", bz2.BZ2File, b"BZh"),
+}
+# Of what others pack, Hadoop's readers take some for empty, and need libraries for the rest.
+_NOT_UNPACKED = (".deflate", ".lz4", ".snappy", ".zst")
 _PLAIN = ("plain_key", "plain_value", "plain_schema")
 _NAMED = ("connector", "source_name", "db", "schema", "table")
 
@@ -104,7 +112,7 @@ def record_files(arguments: Sequence[str], *, may_be_gone: bool = False) -> list
         try:
             wanted = _files_of(argument)
             for file in wanted:
-                file.open("rb").close()
+                _require_unpacked_by_hadoop(file)
                 os.fspath(file).encode()
         except OSError as error:
             raise UsageError(
@@ -120,6 +128,28 @@ def record_files(arguments: Sequence[str], *, may_be_gone: bool = False) -> list
             raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
         files += wanted
     return list(dict.fromkeys(str(file.resolve()) for file in files))
+
+
+def _require_unpacked_by_hadoop(file: Path) -> None:
+    """Raise UsageError for a file that Hadoop's readers would take for empty, and OSError where it can't be read.
+
+    They unpack by the ending of a file's name, in whichever letters.
+    """
+    with file.open("rb") as content:
+        begins = content.read(4)
+    ending = file.suffix.lower()
+    if begins and ending in _NOT_UNPACKED:
+        raise UsageError(
+            f"{file}: files whose names end with {ending} aren't unpacked here. Nothing was landed; give it plain,"
+            " packed by gzip (.gz) or by bzip2 (.bz2), or leave it out."
+        )
+    if begins and ending in _PACKED:
+        name, _, beginning = _PACKED[ending]
+        if not begins.startswith(beginning):
+            raise UsageError(
+                f"{file}: not a whole {name} file (it doesn't begin like one). Nothing was landed; give it the name of"
+                " what it is, or leave it out."
+            )
 
 
 def _is_place(argument: str) -> bool:
@@ -525,16 +555,17 @@ def _rekeyed(spark: SparkSession, places: Places, batch_id: int) -> list[Rekeyed
 
 
 def _refuse_damaged_files(files: Sequence[str]) -> None:
-    """Raise UsageError for a gzip file that can't be unpacked; looked for only after Spark has failed on one."""
+    """Raise UsageError for a file that can't be unpacked; looked for only after Spark has failed on one."""
     for file in files:
-        if file.endswith(".gz"):
+        if (ending := Path(file).suffix.lower()) in _PACKED:
+            name, unpack, _ = _PACKED[ending]
             try:
-                with gzip.open(file) as content:
+                with unpack(file) as content:
                     while content.read(1 << 20):
                         pass
             except (OSError, EOFError, zlib.error) as error:
                 raise UsageError(
-                    f"{file}: not a whole gzip file ({str(error).split(' (')[0]}). Nothing was landed; copy it again,"
+                    f"{file}: not a whole {name} file ({str(error).split(' (')[0]}). Nothing was landed; copy it again,"
                     " or leave it out."
                 ) from error
 
