@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.delta import clear, has_files, is_table
+from spark_jobs.delta import clear, empty_commit, has_files, is_table
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing.record_files import HEADERS, text_of
 from spark_jobs.names import table_at
@@ -134,6 +134,8 @@ def _is_made(spark: SparkSession, places: Places, name: str) -> bool:
         if has_files(spark, location):
             raise Fault(f"bronze.{name} is damaged: it has files and no log. {remedy(location)}")
         return False
+    if (commit := empty_commit(spark, location)) is not None:
+        raise Fault(f"bronze.{name} is damaged: its newest commit, {commit}, is empty. {remedy(location)}")
     # A build before the first landing gives the catalog a table that has no columns yet.
     return bool(spark.table(table_at(location)).columns)
 

@@ -52,8 +52,14 @@ def _take_target(context: Any, parameter: Any, value: str | None) -> None:
         os.environ["TIDEMARK_TARGET"] = value
 
 
+# What Spark says of a statement that it can't read: it is no SQL, or names a column or a function that is not there.
+_OF_A_STATEMENT = re.compile("SQLSTATE: (42601|42702|42703|42883|42K09)")
+
+
 def _name_damage(project_dir: str, error: Exception) -> None:
     """Raise the Fault that an error of the engine comes from, where that is a damaged table."""
+    if isinstance(error, UsageError) and _OF_A_STATEMENT.search(str(error.__cause__)):
+        return
     engines = {type(one).__module__.partition(".")[0] for one in (error, error.__cause__) if one is not None}
     if engines & {"pyspark", "py4j"}:
         from pyspark.sql import SparkSession
@@ -155,7 +161,7 @@ def land(
     patience: float | None, continuous: bool, every: float | None, source_label: str, project_dir: str,
     log_format: str, wait: float,
 ) -> int:  # fmt: skip
-    """Land records in bronze: of FILES (files, folders or patterns, plain or gzip), or of topics with --kafka.
+    """Land records in bronze: of FILES (files, folders or patterns; plain, gzip or bzip2), or of topics with --kafka.
 
     Each line of a file is a record as JSON (topic, partition, offset, timestamp, key, value, headers), or what
     `kcat -J` prints. The same records again add nothing, wherever they are read from.
@@ -263,7 +269,7 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
     """Make the tables of captured TABLEs anew from bronze, damaged or not; readers see the old ones until then.
 
     A table whose log can't be read is moved aside first. Tidemark's own books (`ops.progress`, `accounting`,
-    `kafka_offsets`, `kafka_gaps`) begin empty.
+    `kafka_offsets`, `kafka_gaps`) begin empty where they are damaged.
     """
     from spark_jobs import steps
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.bronze import BOOKS, GONE, TABLES, remedy
 from spark_jobs.declarations import CapturedTable, Declared, Model, declared_tables
-from spark_jobs.delta import files_at, is_of_log, is_table
+from spark_jobs.delta import empty_commit, files_at, has_files, is_of_log, is_table, progress
 from spark_jobs.engine import ENGINE_ERRORS
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
@@ -111,6 +111,8 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
         if next(files.below("", ".parquet"), None) is None:
             return None
         return Damage(layer, name, location, "it has files and no log", has_log=False)
+    if (commit := empty_commit(spark, location)) is not None:
+        return Damage(layer, name, location, f"its newest commit, {commit}, is empty", has_log=False)
     try:
         listed = spark.table(table_at(location)).inputFiles()
     except ENGINE_ERRORS as error:
@@ -127,16 +129,35 @@ def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault |
     if spark is None:
         return None
     try:
-        found = damages(spark, places, *said)
+        models = models_by_place(declared_tables(places))
+    except UsageError:
+        models = {}
+    try:
+        found = damages(spark, places, *said) or _gone(spark, places, [model for _, model in models.values()])
     except ENGINE_ERRORS:
         return None
     if not found:
         return None
-    try:
-        subjects = {at: subject for at, (subject, _) in models_by_place(declared_tables(places)).items()}
-    except UsageError:
-        subjects = {}
+    subjects = {at: subject for at, (subject, _) in models.items()}
     return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).told for one in found))
+
+
+def _gone(spark: SparkSession, places: Places, models: Sequence[Model]) -> list[Damage]:
+    """The tables of models that were built, and of which nothing is there."""
+    if (told := progress(spark, places)) is None:
+        return []
+    # A model that has another alias since is not built where it will be.
+    built = {
+        (row["name"], row["identifier"])
+        for row in told.selectExpr("name", "get_json_object(state, '$.identifier') as identifier").collect()
+    }
+    found = []
+    for model in models:
+        schema, name = model.location.removeprefix(f"{places.lakehouse}/").split("/")
+        if (model.name, name) in built and not (is_table(spark, model.location) or has_files(spark, model.location)):
+            layer = schema.removeprefix(places.prefix)
+            found.append(Damage(layer, name, model.location, "it is gone", has_log=False))
+    return found
 
 
 def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+
+_COMMIT = re.compile(r"[0-9]{20}\.json")
 
 
 def is_table(spark: SparkSession, location: str) -> bool:
@@ -28,15 +31,32 @@ def is_of_log(name: str) -> bool:
     return not name.startswith(".")
 
 
+def empty_commit(spark: SparkSession, location: str) -> str | None:
+    """The newest commit of a Delta table where its file is empty, as a power cut leaves one: Delta tells nothing."""
+    files, log = files_at(spark, f"{location}/_delta_log")
+    if not files.exists(log):
+        return None
+    commits = [one for one in files.listStatus(log) if _COMMIT.fullmatch(one.getPath().getName())]
+    newest = max(commits, key=lambda one: one.getPath().getName(), default=None)
+    return newest.getPath().getName() if newest is not None and newest.getLen() == 0 else None
+
+
 def table_if_made(spark: SparkSession, location: str) -> DataFrame | None:
     """The Delta table at the location; None where there is none."""
     return spark.table(table_at(location)) if is_table(spark, location) else None
 
 
 def progress(spark: SparkSession, places: Places) -> DataFrame | None:
-    """What builds write down of each model, with its name alone in `name`; None before the first build."""
+    """What builds write down of each model, with its name alone in `name`; None before the first build.
+
+    Where the project was renamed, its models are there under both names: the newest counts.
+    """
     there = table_if_made(spark, places.table("ops", "progress"))
-    return None if there is None else there.withColumn("name", F.substring_index("model", ".", -1))
+    if there is None:
+        return None
+    named = there.withColumn("name", F.substring_index("model", ".", -1))
+    newest = Window.partitionBy("name").orderBy(F.col("recorded_at").desc(), "model")
+    return named.withColumn("nth", F.row_number().over(newest)).where("nth = 1").drop("nth")
 
 
 def clear(spark: SparkSession, location: str) -> None:

@@ -11,6 +11,8 @@ from pyspark.errors import PySparkException
 ENGINE_ERRORS = (PySparkException, Py4JError)
 _SHOWN = 500
 _THROWN = re.compile(r".*\b((?:\w+\.)+\w*(?:Exception|Error): .+)")
+# The line in which dbt says where an error was, in front of it.
+_OF_DBT = re.compile(r"\s*\w+ Error in \w+ ")
 # From a quotation mark that is no apostrophe, or that of a literal (X'00'), to the next that nothing escapes; where
 # there is none, to the next cause or to the end.
 _QUOTED = re.compile(
@@ -32,5 +34,7 @@ def first_cause(message: str) -> str:
     lines = [
         line for line in redacted(message).splitlines() if line.strip() and not line.lstrip().startswith("at ")
     ] or [""]
+    if len(lines) > 1 and _OF_DBT.match(lines[0]):
+        del lines[0]
     thrown = [found[1] for line in lines if (found := _THROWN.match(line))]
     return (thrown or lines[:1])[-1].strip()[:_SHOWN].rstrip(".")

@@ -211,11 +211,11 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     if not result.success:
         broken = [one for one in result.result or [] if one.status == "error"]
         said = [str(one.message) for one in broken]
+        if any("Compilation Error" in one for one in said):
+            raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
         fault = explained(SparkSession.getActiveSession(), run.places, *said) if said else None
         if fault is not None:
             raise fault
-        if any("Compilation Error" in one.message for one in broken):
-            raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
         if broken:
             left = next((one.node.name for one in broken if _IS_THERE in one.message), None)
             if left is not None:
@@ -269,6 +269,10 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
         if f"{damage.layer}.{damage.name}" in names
         or (model is not None and model.name in chosen and not damage.has_log)
     ]
+    if not chosen and not unreadable:
+        raise UsageError(
+            f"rebuild {' '.join(names)}: it can be read, and is left as it is. Only a damaged one begins anew."
+        )
     forget_progress(spark, run.places, [model.name for _, model in unreadable if model is not None])
     aside = [set_aside(spark, run.places, run.run_id, damage, model) for damage, model in unreadable]
     if chosen:

@@ -151,7 +151,8 @@ def size(count: int) -> str:
 def _keep_up(
     spark: SparkSession, places: Places, layer: str, name: str, wanted: Wanted, say: Callable[[str], None]
 ) -> Upkept | None:
-    location, told, folder = places.table(layer, name), f"{layer}.{name}", f"{places.schema(layer)}/{name}"
+    location, schema = places.table(layer, name), places.schema(layer)
+    told, folder = f"{schema}.{name}", f"{schema}/{name}"
     before = time.time() - wanted.keep
     layout = _layout(spark, location, wanted.few or FEW, before)
     after = layout.files

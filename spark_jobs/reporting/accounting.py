@@ -53,6 +53,12 @@ class Account:
                 f" records of it. Was bronze replaced? `tidemark build{target} --full-refresh` makes the tables anew"
                 " from it."
             )
+        if self.difference < 0:
+            return (
+                f"{self.name}: of {self.records} records {self.records - self.difference} are accounted for (G6): its"
+                " changes log lacks some that a build has counted. Was it restored, or written by others?"
+                f" `tidemark rebuild{target} {self.name}` makes it anew."
+            )
         if self.difference:
             return (
                 f"{self.name}: of {self.records} records {self.records - self.difference} are accounted for (G6)."

@@ -31,7 +31,7 @@ CHANGE = (
 )
 
 PROGRESS = (
-    "model string, batch_id bigint, state string,"
+    "model string, batch_id bigint, state string, recorded_at timestamp,"
     " account array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>"
 )
 
@@ -249,7 +249,7 @@ def write_account(
     if is_table(spark, location):
         spark.sql(f"delete from delta.`{location}` where model = '{model}'")
     rows = [tuple(one.get(name) for name in ("kind", "name", "records", "sample_keys")) for one in account]
-    frame = spark.createDataFrame([(model, 1, "{}", rows)], PROGRESS)
+    frame = spark.createDataFrame([(model, 1, "{}", at(0), rows)], PROGRESS)
     frame.coalesce(1).write.format("delta").mode("append").save(location)
 
 

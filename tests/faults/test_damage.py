@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -104,6 +105,13 @@ def commit_torn(folder: Path) -> None:
         path.unlink()
 
 
+def commit_emptied(folder: Path) -> None:
+    last = sorted((folder / "_delta_log").glob("*.json"))[-1]
+    last.write_text("")
+    for path in (folder / "_delta_log").glob(".*.crc"):
+        path.unlink()
+
+
 def log_lost(folder: Path) -> None:
     shutil.rmtree(folder / "_delta_log")
 
@@ -151,6 +159,43 @@ def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command
     assert damages(harmed.spark, harmed.places) == []
 
 
+def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Harmed) -> None:
+    right = harmed.told()
+    run_models(harmed.places, accounting=True)  # so that the catalog knows them
+    shutil.rmtree(harmed.folder(MODELS[1]))
+    land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
+
+    with pytest.raises(Fault, match=rf"gold.{ALIAS} is damaged: it is gone. .*`tidemark rebuild {NAME}`"):
+        steps.build(harmed.run, ["--quiet"])
+    steps.rebuild(harmed.run, harmed.spark, [NAME])
+
+    assert all(len(rows) >= len(right[table]) for table, rows in harmed.told().items())
+
+
+def test_an_emptied_commit_is_found_where_damage_is_looked_for(harmed: Harmed) -> None:
+    commit_emptied(harmed.folder(MODELS[1]))
+
+    [damage] = damages(harmed.spark, harmed.places)
+
+    assert damage.name == ALIAS
+    assert damage.what.endswith(".json, is empty")
+
+
+def test_a_project_that_was_renamed_is_built_anew_and_accounted_for_once(harmed: Harmed) -> None:
+    settings = harmed.places.project / "dbt_project.yml"
+    told = settings.read_text()
+    settings.unlink()
+    told = told.replace("name: tidemark", "name: acme")
+    settings.write_text(re.sub(r"(models|data_tests):\n  tidemark:", r"\1:\n  acme:", told))
+    run_models(harmed.places, accounting=True)
+    land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
+    run_models(harmed.places, accounting=True)
+
+    outcome = steps.check_and_report(harmed.run, harmed.spark)
+
+    assert [sentence for sentence in outcome.failures if "accounted" in sentence] == []
+
+
 def test_of_several_errors_each_tells_of_its_own_table(harmed: Harmed) -> None:
     locked, torn = (f"{harmed.places.lakehouse}/{table}/part-0.parquet" for table in MODELS[:2])
     said = [f"{torn} is not a Parquet file", f"java.io.FileNotFoundException: {locked} (Permission denied)"]
@@ -168,6 +213,7 @@ def test_of_several_errors_each_tells_of_its_own_table(harmed: Harmed) -> None:
     [
         ("records", files_lost),
         ("records", commit_torn),
+        ("records", commit_emptied),
         ("records", log_lost),
         ("shapes", shutil.rmtree),
         ("quarantine", shutil.rmtree),
@@ -352,6 +398,11 @@ def test_a_file_that_something_was_in_the_way_of_damages_no_table(tmp_path: Path
     found = blamed(places, f"java.io.FileNotFoundException: {file} {what}")
 
     assert found == ({("gold", NAME)} if is_damage else set())
+
+
+def test_books_that_can_be_read_are_left_as_they_are(harmed: Harmed) -> None:
+    with pytest.raises(UsageError, match=r"rebuild ops.progress: it can be read, and is left as it is"):
+        steps.rebuild(harmed.run, harmed.spark, ["ops.progress"])
 
 
 def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:

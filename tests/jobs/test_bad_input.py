@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import fcntl
 import gzip
 import json
@@ -118,6 +119,30 @@ def test_a_damaged_gzip_file_is_named_and_nothing_landed(tidemark: CommandLine) 
         tidemark("land", tidemark.write("fine.jsonl", GOOD[0]), str(half)), 2, str(half), "not a whole gzip"
     )
     assert tidemark("sql", "select * from records").status == 2, "nothing is there"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("half.jsonl.BZ2", bz2.compress(b"x" * 5000)[:20], "not a whole bzip2 file"),
+        ("plain.jsonl.bz2", b"{}", "not a whole bzip2 file (it doesn't begin like one)"),
+        ("plain.jsonl.gz", b"{}", "not a whole gzip file (it doesn't begin like one)"),
+        ("frame.jsonl.lz4", b"\x04\x22\x4d\x18\x64", "files whose names end with .lz4 aren't unpacked here"),
+        ("plain.jsonl.Snappy", b"{}", "files whose names end with .snappy aren't unpacked here"),
+    ],
+)
+def test_a_file_that_spark_would_take_for_empty(tidemark: CommandLine, name: str, content: bytes, says: str) -> None:
+    file = tidemark.home / name
+    file.write_bytes(content)
+
+    is_one_sentence(tidemark("land", str(file)), 2, str(file), says)
+
+
+def test_a_file_packed_by_bzip2_is_read(tidemark: CommandLine) -> None:
+    file = tidemark.home / "one.jsonl.bz2"
+    file.write_bytes(bz2.compress(GOOD[0].encode()))
+
+    assert "1 records read" in tidemark("land", str(file)).out
 
 
 def test_a_file_that_is_not_records(tidemark: CommandLine) -> None:
@@ -339,6 +364,29 @@ def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
             is_one_sentence(said, 2, "models/broken_changes.sql", "changes has no option 'keys'. Did you mean 'key'?")
     finally:
         model.unlink()
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("['idd']", "key names 'idd', and the table has no such column. Did you mean 'id'?"),
+        ("['id', 'id']", "key names a column twice: id, id."),
+        ("['tags']", "key: tags is map<string,string>, of which Spark compares no two."),
+    ],
+)
+def test_a_key_that_the_table_cannot_have(tidemark: CommandLine, landed: int, key: str, says: str) -> None:
+    model = tidemark.project / "models/bad__people_changes.sql"
+    columns = "{'id': 'int', 'tags': 'map<string,string>'}"
+    model.write_text(f"{{{{ changes('bad', 'people', key={key}, columns={columns}) }}}}")
+    tables = "[{name: people, identifier: records, config: {meta: {feed: bad__people}}}]"
+    (tidemark.project / "models/bad.yml").write_text(f"sources: [{{name: bad, schema: bronze, tables: {tables}}}]")
+    try:
+        said = tidemark("build")
+        assert said.status == 2
+        assert says in " ".join((said.out + said.err).split())
+    finally:
+        model.unlink()
+        (tidemark.project / "models/bad.yml").unlink()
 
 
 def test_a_file_of_models_that_is_no_yaml(tidemark: CommandLine, landed: int) -> None:
