@@ -15,6 +15,7 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.trace import traced
 from tests.generated.lakehouse import current_is_open
+from tests.gold import untold
 from tests.projects import (
     account_of,
     accounts_of,
@@ -120,6 +121,10 @@ def test_an_account_tells_of_the_states_that_first_changes_found(built: list[Cap
 @pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)
 def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
     assert tape.told(gold[tape.table]) == tape.history
+
+
+def test_versions_say_what_their_changes_say(spark: SparkSession, places: Places, built: list[CapturedTable]) -> None:
+    assert untold(spark, places, built) == []
 
 
 def test_a_truncate_that_came_twice_is_one_change(built: list[CapturedTable]) -> None:
