@@ -81,6 +81,6 @@ def untold(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
             changes, history = (spark.table(table_at(one.location)) for one in (table.changes, table.history))
             assert table.name in known
             frames = Frames(table, changes=changes, history=history, shown=known[table.name])
-            broken = reduce(DataFrame.unionByName, findings(frames)).where(F.col("law").isin(_TOLD)).limit(5)
+            broken = reduce(DataFrame.unionByName, findings(frames)).where(F.col("law").isin(_TOLD)).limit(20)
             keys += [f"{table.name}: {row['law']}: {row['key']}" for row in broken.collect()]
     return keys

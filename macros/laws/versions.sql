@@ -98,11 +98,12 @@ left anti join {{ changes }} as changes
 -#}
 {% macro untold_ends(history, changes, columns, names, table, declared, shown=none) -%}
 {%- set is_change = is_change_of_key({'problems': true}) -%}
+{%- set key = columns | map(attribute='name') | select('in', table.key) | list -%}
 {%- set is_shown -%}
     {%- if shown is none -%}
     false
     {%- else -%}
-    batch_id <= {{ shown.batch_id }}{{ ' and position < ' ~ text_literal(shown.cut) if shown.cut is not none }}
+    batch_id <= {{ shown.batch_id }}{{ ' and position < ' ~ text_literal(shown.cut) if shown.get('cut') is not none }}
     {%- endif -%}
 {%- endset -%}
 select
@@ -144,7 +145,7 @@ from (
         select
             *,
             last_value(version_here, true) over (
-                partition by key_as_text order by place, is_version desc rows between unbounded preceding and current row
+                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
             ) as version,
             lead(version_here) ignore nulls over by_place as next_version,
             lead(place) over by_place is null as is_last,
@@ -182,7 +183,7 @@ from (
             where {{ is_change }}
             union all
             select
-                previous_key,
+                {{ key_text(whole_key(key, 'before')) }},
                 {{ place('changes') }},
                 false,
                 true,
@@ -194,9 +195,9 @@ from (
                 {{ is_shown }},
                 null
             from {{ changes }} as changes
-            where op = 'u' and previous_key != {{ key_text('key') }} and {{ is_change }}
+            where op = 'u' and is_before_whole and previous_key != {{ key_text('key') }} and {{ is_change }}
         ) as met
-        window by_place as (partition by key_as_text order by place, is_version desc)
+        window by_place as (partition by key_as_text order by place asc, is_version desc)
     ) as followed
     cross join (
         select

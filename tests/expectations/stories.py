@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.expectations.lakehouses import Story, at
 
 SCRIPT = "<script>alert(1)</script>"
@@ -38,15 +40,13 @@ def good_story() -> Story:
     story.version("deleted and inserted", 6)
     story.change("deleted and inserted", op="d", transaction_id="x")
     story.change("deleted and inserted", transaction_id="x")
+    moved = '{"Odd `Name`":"moved","a.b":"value of moved"}'
     moved_on = '{"Odd `Name`":"moved on","a.b":"value of moved on"}'
     story.version("moved", 6, 7, closed_by="key_change", next_key=moved_on, ended=None)
     story.version(
-        "moved on",
-        7,
-        opened_by="key_change",
-        previous_key='{"Odd `Name`":"moved","a.b":"value of moved"}',
-        told={"op": "u"},
-    )
+        "moved on", 7, opened_by="key_change", previous_key=moved,
+        told={"op": "u", "before": json.loads(moved), "is_before_whole": True},
+    )  # fmt: skip
     story.version("left by the row before", 6, 7, closed_by="key_change", next_key='{"id":"else"}', ended=None)
     story.version("left by the row before", 7, opened_by="key_change", previous_key='{"id":"b"}', transaction_id="y")
     story.change("left by the row before", op="d", transaction_id="y", next_key='{"id":"else"}', changed_at=at(7))

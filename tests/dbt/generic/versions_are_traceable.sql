@@ -23,7 +23,7 @@
     {%- set there = [] -%}
     {%- for column in columns -%}{%- do there.append(folded(column.name)) -%}{%- endfor -%}
     {%- set lacking = [] -%}
-    {%- for column in (shown.columns if shown else []) if folded(column[0]) not in there -%}
+    {%- for column in (shown.get('columns') or [] if shown else []) if folded(column[0]) not in there -%}
         {%- do lacking.append(column[0]) -%}
     {%- endfor -%}
     select version_id as broken
