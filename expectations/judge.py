@@ -18,6 +18,7 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
 from spark_jobs.places import Places
+from spark_jobs.shown import Shown, shown
 
 # Tables are judged side by side: while one is planned on the driver another has the executors.
 _THREADS = 4
@@ -55,18 +56,20 @@ def judge(
     arrived = {table.feed: topics[table.feed] for table in tables if table.feed in topics}
     with ThreadPoolExecutor(_THREADS) as pool:
         in_bronze = pool.submit(_judge_bronze, spark, places, arrived, samples)
-        judged = list(pool.map(lambda table: _judge_built(spark, table, samples), tables))
+        known = shown(spark, places, tables)
+        judged = list(pool.map(lambda table: _judge_built(spark, table, known.get(table.name), samples), tables))
     return {one.table.name: _with_bronze(spark, places, one, arrived, in_bronze.result()) for one in judged}
 
 
-def _judge_built(spark: SparkSession, table: CapturedTable, samples: int) -> Judged:
+def _judge_built(spark: SparkSession, table: CapturedTable, known: Shown | None, samples: int) -> Judged:
     built = [name for name in LAYERS if name != BRONZE]
     frames = {
         layer: there
         for layer, model in zip(built, (table.changes, table.current, table.history), strict=True)
         if model is not None and (there := table_if_made(spark, model.location)) is not None
     }
-    looked_at = Frames(table, *[frames.get(layer) for layer in built])
+    changes, current, history = (frames.get(layer) for layer in built)
+    looked_at = Frames(table, changes, current, history, known)
     found = [rows for layer in built for rows in LAYERS[layer].findings(looked_at)]
     findings = [row.asDict() for row in summary(found, samples).collect()] if found else []
     return Judged(table, frames, pd.DataFrame(findings, columns=_FINDING))

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import time, timedelta
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.rules.findings import Frames
-from expectations.rules.history import ExpectVersionsToBeTraceable, findings
+from expectations.rules.history import (
+    ExpectColumnsToBeThere,
+    ExpectVersionsToBeTraceable,
+    ExpectVersionsToEndAsChangesSay,
+    findings,
+)
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import table_at
+from spark_jobs.places import Places
+from spark_jobs.shown import shown
 from tests import oracle
 from tests.projects import EPOCH, rows_of
+
+_TOLD = [
+    law.expectation_type
+    for law in (ExpectVersionsToBeTraceable, ExpectVersionsToEndAsChangesSay, ExpectColumnsToBeThere)
+]
 
 
 def as_gold(value: Any) -> Any:
@@ -59,13 +72,15 @@ def expected_versions(history: oracle.History, key: list[str]) -> dict[Any, list
     }
 
 
-def untold(spark: SparkSession, tables: Iterable[CapturedTable]) -> list[str]:
-    """Keys of versions that don't say what the changes say that opened them."""
+def untold(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> list[str]:
+    """Keys of versions that don't say what the changes say that opened and ended them, and columns that gold lacks."""
     keys = []
+    known = shown(spark, places, tables)
     for table in tables:
         if table.history is not None:
             changes, history = (spark.table(table_at(one.location)) for one in (table.changes, table.history))
-            for found in findings(Frames(table, changes=changes, history=history)):
-                broken = found.where(F.col("law") == ExpectVersionsToBeTraceable.expectation_type).limit(5)
-                keys += [f"{table.name}: {row['key']}" for row in broken.collect()]
+            assert table.name in known
+            frames = Frames(table, changes=changes, history=history, shown=known[table.name])
+            broken = reduce(DataFrame.unionByName, findings(frames)).where(F.col("law").isin(_TOLD)).limit(20)
+            keys += [f"{table.name}: {row['law']}: {row['key']}" for row in broken.collect()]
     return keys

@@ -13,18 +13,23 @@ from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import exact_json, quoted
 from spark_jobs.reporting.masking import hashed
+from spark_jobs.shown import Shown
 
 SAMPLES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The silver and gold frames of one captured table that laws look at; None where the table isn't there."""
+    """The silver and gold frames of one captured table that laws look at; None where the table isn't there.
+
+    `shown` is what the history shows of the log, or None where that isn't known.
+    """
 
     table: CapturedTable
     changes: DataFrame | None = None
     current: DataFrame | None = None
     history: DataFrame | None = None
+    shown: Shown | None = None
 
     def own(self, name: str) -> Column:
         """One of gold's own columns, under the name that it has in this table, as `name`."""

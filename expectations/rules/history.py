@@ -7,15 +7,18 @@ columns, as a reader of the table would: the fold's order is not asked. What a v
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from expectations.rules.findings import Frames, breaking, broken_rows, lacks
+from expectations.rules.findings import Frames, as_json, breaking, broken_rows, lacks
 from expectations.rules.law import WARNING, Law
 from expectations.rules.shared import query
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.names import table_at
 from spark_jobs.scaffolding.tables import OWN_COLUMNS
+from spark_jobs.texts import folded
 
 _OWN = (
     "valid_from", "valid_to", "is_current", "opened_by", "closed_by", "previous_key", "next_key", "unresolved_columns",
@@ -104,6 +107,20 @@ class ExpectVersionsToBeTraceable(Law):
     description: str = "The change that opened a version is in the changes log, and says what the version says."
 
 
+class ExpectVersionsToEndAsChangesSay(Law):
+    """R9, R10, R14, R15, R16: what closed a version, and when; and that nothing closed an open one."""
+
+    description: str = (
+        "A change ended each closed version, as closed_by, valid_to and next_key say, and none ended an open one."
+    )
+
+
+class ExpectColumnsToBeThere(Law):
+    """R8: a dropped column stays."""
+
+    description: str = "A history has the source's columns that it was built with (R8)."
+
+
 class ExpectValuesToBeResolved(Law):
     """R7: no earlier state had the value."""
 
@@ -132,6 +149,8 @@ LAWS = (
     ExpectKeyChangesToNameTheOtherKey,
     ExpectVersionIdsToBeUnique,
     ExpectVersionsToBeTraceable,
+    ExpectVersionsToEndAsChangesSay,
+    ExpectColumnsToBeThere,
     ExpectValuesToBeResolved,
     ExpectValuesToFitTheirTypes,
 )
@@ -159,18 +178,27 @@ def findings(frames: Frames) -> list[DataFrame]:
         broken_rows(judged, LAWS, key),
         breaking(ExpectVersionIdsToBeUnique, repeated.where("count > 1 or version_id is null"), key),
     ]
+    spark = frames.history.sparkSession
     if frames.changes is not None and frames.table.history is not None:
-        untold = frames.history.sparkSession.sql(
-            _untold(frames.table, frames.table.history, frames.history, frames.changes)
-        )
-        found.append(breaking(ExpectVersionsToBeTraceable, untold, frames.key_text(F.col("key"))))
+        asked = _asked(frames.table, frames.table.history, frames.history, frames.changes)
+        shown = frames.shown and frames.shown.as_dict()
+        for law, text in (
+            (ExpectVersionsToBeTraceable, query("untold_versions", *asked)),
+            (ExpectVersionsToEndAsChangesSay, query("untold_ends", *asked, shown)),
+        ):
+            found.append(breaking(law, spark.sql(text), frames.key_text(F.col("key"))))
+    there = {folded(name) for name in frames.history.columns}
+    lacking = [name for name in (frames.shown.columns if frames.shown else ()) if folded(name) not in there]
+    if lacking:
+        names = spark.createDataFrame([(name,) for name in lacking], "name string")
+        found.append(breaking(ExpectColumnsToBeThere, names, as_json({"column": F.col("name")})))
     return found
 
 
-def _untold(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> str:
+def _asked(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> tuple[Any, ...]:
+    """What the queries of versions against their changes take."""
     told = {field.name: field.dataType.simpleString() for field in changes.schema["after"].dataType.fields}
-    return query(
-        "untold_versions",
+    return (
         table_at(model.location),
         table_at(table.changes.location),
         [{"name": name, "type": kind} for name, kind in history.dtypes if name in table.key or told.get(name) == kind],

@@ -174,9 +174,9 @@
 {%- endmacro %}
 
 
-{#- The run that made a log anew: it may say otherwise of changes that histories have read. -#}
+{#- The run that made a log anew: it may say otherwise of changes that histories have read. A run asks once. -#}
 {% macro log_made_in(log) -%}
-    {%- set known = graph.tidemark.made_in -%}
+    {%- set known = (graph.get('tidemark') or {}).get('made_in', {}) -%}
     {%- if log | string not in known -%}
         {%- set made_in = namespace(run='') -%}
         {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.made_in' -%}

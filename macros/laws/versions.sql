@@ -13,7 +13,6 @@
       declared: {track, ignore, reselected}, as far as the history's model says so
 -#}
 {% macro untold_versions(history, changes, columns, names, table, declared) -%}
-{%- set told = ['position', 'topic', 'partition', 'offset'] -%}
 {#- What were built apart can have keys of other types. -#}
 {%- set is_of_its_key = key_text('versions.key') ~ ' = ' ~ key_text('changes.key') -%}
 {%- set tracked = declared.get('track') -%}
@@ -33,15 +32,7 @@ from (
         {{ hash_of_version(table.source, is_again=true) }} as id_of_another,
         lag(valid_to) over (partition by key order by place) as left_at
     from (
-        select
-            {{ whole_key(columns | map(attribute='name') | select('in', table.key) | list) }} as key,
-            {%- for name in names if name not in told %}
-            {{ own(name, names) }} as {{ name }},
-            {%- endfor %}
-            struct({{ place_of_version(names) }}) as place,
-            struct({% for name in told %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
-            struct(*) as row
-        from {{ history }}
+        {{ stored_versions(history, columns, names, table) }}
     ) as stored
 ) as versions
 left anti join {{ changes }} as changes
@@ -80,6 +71,166 @@ left anti join {{ changes }} as changes
         {%- endfor %}
         {%- endif %}
     )
+{%- endmacro %}
+
+
+{#-
+  Query: the versions that no change ended as they say, and the open ones that a change ended, as {key, version_id}. It asks
+  nothing of dbt either.
+
+  What ends a version stands behind its opening, and no later than that of the key's next version: a change of the key, the
+  half of one `u` that tells of two keys (R14), or a truncate. It ends it at its time, or at the version's start where that is
+  later (R10). A read ends a version by opening the next. Where a change may be told too weakly rather than wrongly, it is:
+
+  - any such change will do, though the last of its transaction (R11) or the first of several is the one;
+  - a row can arrive at a key before the row that has it leaves (`handed_over`): a version that a row's arrival follows may
+    have left by a change behind that, and a change of key directly behind an arrival in its transaction leaves nothing closed;
+  - the end of a complete snapshot, where those close (R16), is any read of the table behind the version;
+  - when an update ends a version is asked of the version that follows, by other laws, as is what runs back in time.
+
+  A version is open in vain where the last of all that the log has of its key is such an end, and the history shows that: what
+  landed behind the history's last build, and what its cut hides (G7), is no part of it.
+
+  Args:
+      columns, names, table, declared: as `untold_versions` takes them, `declared` with `snapshot_deletes`
+      shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then open versions
+          are not asked
+-#}
+{% macro untold_ends(history, changes, columns, names, table, declared, shown=none) -%}
+{%- set is_change = is_change_of_key({'problems': true}) -%}
+{%- set key = columns | map(attribute='name') | select('in', table.key) | list -%}
+{%- set is_shown -%}
+    {%- if shown is none -%}
+    false
+    {%- else -%}
+    batch_id <= {{ shown.batch_id }}{{ ' and position < ' ~ text_literal(shown.cut) if shown.get('cut') is not none }}
+    {%- endif -%}
+{%- endset -%}
+select
+    key,
+    version_id
+from (
+    select
+        version.key,
+        version.version_id,
+        case
+            when version.valid_to < version.valid_from then true
+            when is_version then case version.closed_by
+                when 'update' then coalesce(next_version.opened_by, '') != 'snapshot'
+                when 'snapshot' then coalesce(next_version.opened_by = 'snapshot' and next_version.valid_from = version.valid_to, false)
+                    {%- if declared.get('snapshot_deletes') == 'close' %}
+                    or coalesce(place < (
+                        select max({{ place('changes') }})
+                        from {{ changes }} as changes
+                        where op = 'r' and snapshot != 'incremental' and position is not null
+                    ), false)
+                    {%- endif %}
+                when 'truncate' then exists(
+                    truncates,
+                    ending -> ending.place > place and {{ ends_at('ending.changed_at') }}
+                )
+                when 'key_change' then coalesce(next_version.opened_by = 'key_change', false)
+                when 'delete' then false
+                else true
+            end
+            else is_end
+                and version.closed_by = if(next_key is null, 'delete', 'key_change')
+                and (next_key is null or next_key = version.next_key)
+                and {{ ends_at('changed_at') }}
+        end as tells,
+        version.closed_by is null and is_last and coalesce(
+            (is_end and not is_left and is_shown) or last_shown > place, false
+        ) as ends_what_is_open
+    from (
+        select
+            *,
+            last_value(version_here, true) over (
+                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
+            ) as version,
+            lead(version_here) ignore nulls over by_place as next_version,
+            lead(place) over by_place is null as is_last,
+            coalesce(lag({{ arrives_in() }}) over by_place = {{ leaves_in() }}, false) as is_left
+        from (
+            select
+                {{ key_text('key') }} as key_as_text,
+                {{ place('told_by', "if(opened_by = 'before', 0, 1)") }} as place,
+                true as is_version,
+                false as is_end,
+                false as is_state,
+                cast(null as string) as previous_key,
+                cast(null as string) as next_key,
+                cast(null as string) as transaction_id,
+                cast(null as timestamp) as changed_at,
+                false as is_shown,
+                struct(key, version_id, opened_by, valid_from, valid_to, closed_by, next_key) as version_here
+            from (
+                {{ stored_versions(history, columns, names, table) }}
+            ) as stored
+            union all
+            select
+                {{ key_text('key') }},
+                {{ place('changes') }},
+                false,
+                op = 'd',
+                op in ('c', 'u', 'r'),
+                if(previous_key = {{ key_text('key') }}, null, previous_key),
+                next_key,
+                transaction_id,
+                changed_at,
+                {{ is_shown }},
+                null
+            from {{ changes }} as changes
+            where {{ is_change }}
+            union all
+            select
+                {{ key_text(whole_key(key, 'before')) }},
+                {{ place('changes') }},
+                false,
+                true,
+                false,
+                null,
+                {{ key_text('key') }},
+                transaction_id,
+                changed_at,
+                {{ is_shown }},
+                null
+            from {{ changes }} as changes
+            where op = 'u' and is_before_whole and previous_key != {{ key_text('key') }} and {{ is_change }}
+        ) as met
+        window by_place as (partition by key_as_text order by place asc, is_version desc)
+    ) as followed
+    cross join (
+        select
+            collect_list(struct({{ place('changes') }} as place, changed_at)) as truncates,
+            max({{ place('changes') }}) filter (where {{ is_shown }}) as last_shown
+        from {{ changes }} as changes
+        where op = 't' and problem is null
+    ) as of_all_keys
+    where version is not null and (is_version or is_end or is_last)
+) as judged
+group by key, version_id
+having not bool_or(tells) or bool_or(ends_what_is_open)
+{%- endmacro %}
+
+
+{#- Condition: whether a version ends when a change ends it that bears a time (R10). -#}
+{% macro ends_at(changed_at) -%}
+    greatest({{ changed_at }}, version.valid_from) <=> version.valid_to
+{%- endmacro %}
+
+
+{#- Query: what a history says of its versions, under the names of its own columns; what told of them apart, and the row. -#}
+{% macro stored_versions(history, columns, names, table) -%}
+        {%- set told = ['position', 'topic', 'partition', 'offset'] -%}
+        select
+            {{ whole_key(columns | map(attribute='name') | select('in', table.key) | list) }} as key,
+            {%- for name in names if name not in told %}
+            {{ own(name, names) }} as {{ name }},
+            {%- endfor %}
+            struct({{ place_of_version(names) }}) as place,
+            struct({% for name in told %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
+            struct(*) as row
+        from {{ history }}
 {%- endmacro %}
 
 

@@ -46,10 +46,13 @@
 {%- endmacro %}
 
 
-{#- What every model wrote down last: unique id → {batch_id, declared, columns, …}. -#}
-{% macro progress_so_far() -%}
+{#- What every model, or one, wrote down last: unique id → {batch_id, declared, columns, …}. -#}
+{% macro progress_so_far(model_id=none) -%}
     {%- set found = {} -%}
-    {%- for row in run_query('select model, batch_id, state from ' ~ progress_table()) -%}
+    {%- for row in run_query(
+        'select model, batch_id, state from ' ~ progress_table()
+        ~ (' where model = ' ~ text_literal(model_id) if model_id is not none else '')
+    ) -%}
         {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
     {{ return(found) }}
@@ -63,6 +66,24 @@
         {%- do found.update({id: graph.tidemark.progress[id]}) -%}
     {%- endfor -%}
     {{ return(found) }}
+{%- endmacro %}
+
+
+{#-
+  What a history shows of its log, as its last build wrote it down: {batch_id, cut, columns, …}; none where it was never built,
+  or of another log than there is. Within a run that builds it, that build counts.
+-#}
+{% macro shown_in(history, changes) -%}
+    {%- set id = node_of(history).unique_id -%}
+    {%- set kept = graph.get('tidemark') -%}
+    {%- set known = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
+    {%- set shown = dict(known, **(kept.said.get(id) or {} if kept else {})) -%}
+    {#- A build that had nothing to do read no further. -#}
+    {%- set batch_id = shown.get('batch_id') if shown.get('batch_id') is not none else known.get('batch_id') -%}
+    {%- if batch_id is none or shown.get('log_made_in', '') != log_made_in(changes) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(dict(shown, batch_id=batch_id)) }}
 {%- endmacro %}
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,9 +24,9 @@ from spark_jobs.scaffolding.tables import OWN_COLUMNS
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN_COLUMNS)[10:])
 CHANGE = (
-    "change_id string, op string, key {key}, previous_key string, position string, transaction_id string,"
-    " changed_at timestamp, processed_at timestamp, is_read boolean, after {row}, before {row},"
-    " unavailable_columns array<string>, log_number int,"
+    "change_id string, op string, key {key}, previous_key string, next_key string, position string,"
+    " transaction_id string, changed_at timestamp, processed_at timestamp, is_read boolean, after {row}, before {row},"
+    " is_before_whole boolean, unavailable_columns array<string>, log_number int,"
     " absent_columns array<string>, source_label string, topic string, `partition` int, `offset` bigint,"
     " batch_id bigint, landed_at timestamp, problem string"
 )
@@ -34,6 +35,9 @@ PROGRESS = (
     "model string, batch_id bigint, state string, recorded_at timestamp,"
     " account array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>"
 )
+
+# Stories are written side by side.
+_PROGRESS = Lock()
 
 
 def at(minute: float | None) -> datetime | None:
@@ -45,7 +49,8 @@ def at(minute: float | None) -> datetime | None:
 class Story:
     """What one captured table holds, layer by layer: columns `key` and `value`, both text, under the names given.
 
-    The key of a `wide_key` has both of them; the log of `documents` says so by its column `document`.
+    The key of a `wide_key` has both of them; the log of `documents` says so by its column `document`. A history whose
+    `outcomes` are known was built up to the first landing, with the columns `built_with`.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Story:
     versions: list[dict[str, Any]] = field(default_factory=list)
     current: list[dict[str, Any]] = field(default_factory=list)
     outcomes: Mapping[str, int] | None = None
+    built_with: Sequence[str] = ()
     signs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -118,12 +124,15 @@ class Story:
     def version(self, key: str | None, begin: float | None, end: float | None = None, **own: Any) -> None:
         """History gets a version, the log its change, current its row where it is open.
 
-        `told` is what the change says otherwise than the version.
+        `told` is what the change says otherwise than the version, `ended` what the one says otherwise that ended it,
+        None where none did.
         """
         traced, told = own.pop("traced", True), own.pop("told", {})
         in_current = own.pop("in_current", end is None)
         offset = own.get("offset", len(self.changes) if traced else 900_000)
         is_open = end is None
+        by_change = not is_open and own.get("closed_by", "delete") in ("delete", "key_change")
+        ended = own.pop("ended", {} if by_change else None)
         opened_by = own.get("opened_by", "insert")
         usual: dict[str, Any] = {
             self.key: key,
@@ -159,6 +168,9 @@ class Story:
             self.changes[-1] |= said | {"changed_at": row["valid_from"] or at(0)} | told
         if in_current:
             self.current.append({name: row.get(name) for name in (self.key, self.value, *OF_CURRENT)})
+        if ended is not None:
+            last = self.change(key, op="d", after=None, next_key=row.get("next_key"), changed_at=row["valid_to"])
+            self.changes[last] |= {"key": self._key_of(row)} | ended
 
     def _key_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {name: row[name] for name in (self.key, *([self.value] if self.wide_key else []))}
@@ -208,7 +220,7 @@ class Story:
             {"kind": "disposition", "name": name, "records": count, "sample_keys": []}
             for name, count in (self.outcomes or {}).items()
         ]
-        write_account(spark, places, table, [*outcomes, *self.signs])
+        write_account(spark, places, table, [*outcomes, *self.signs], self.built_with)
         suites = places.project / "expectations" / "suites"
         suites.mkdir(parents=True, exist_ok=True)
         (suites / f"{self.name}.py").write_text(suite_source(table), encoding="utf-8")
@@ -239,18 +251,24 @@ def write_table(spark: SparkSession, model: Model | None, columns: str, rows: Se
 
 
 def write_account(
-    spark: SparkSession, places: Places, table: CapturedTable, account: Sequence[Mapping[str, Any]]
+    spark: SparkSession,
+    places: Places,
+    table: CapturedTable,
+    account: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] = (),
 ) -> None:
     """Write down what builds have counted of a table's changes; nothing where the story has no accounting."""
     if table.accounting is None or table.history is None:
         return
     location = places.table("ops", "progress")
     model = f"model.tidemark.{table.history.name}"
-    if is_table(spark, location):
-        spark.sql(f"delete from delta.`{location}` where model = '{model}'")
     rows = [tuple(one.get(name) for name in ("kind", "name", "records", "sample_keys")) for one in account]
-    frame = spark.createDataFrame([(model, 1, "{}", at(0), rows)], PROGRESS)
-    frame.coalesce(1).write.format("delta").mode("append").save(location)
+    state = json.dumps({"columns": [[name, "string", name] for name in columns]})
+    frame = spark.createDataFrame([(model, 1, state, at(0), rows)], PROGRESS)
+    with _PROGRESS:
+        if is_table(spark, location):
+            spark.sql(f"delete from delta.`{location}` where model = '{model}'")
+        frame.coalesce(1).write.format("delta").mode("append").save(location)
 
 
 def _write(spark: SparkSession, location: str, columns: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.expectations.lakehouses import Story, at
 
 SCRIPT = "<script>alert(1)</script>"
@@ -15,23 +17,42 @@ def good_story() -> Story:
     """
     story = Story(
         "good", key="Odd `Name`", value="a.b", names={"valid_from": "began", "position": "log position"},
-        wide_key=True, documents=True,
+        wide_key=True, documents=True, outcomes={}, built_with=("odd `name`", "a.b"),
     )  # fmt: skip
+    story.version("truncated", 6, 9, closed_by="truncate")
+    story.change(None, op="t", after=None, changed_at=at(9))
     story.version("one", 0, 5, closed_by="update")
     story.version("one", 5, 5, opened_by="update")
     story.version("one", 7)
     story.version("two", 0, 3, closed_by="key_change", next_key='{"id":"three"}')
     story.version("three", 3, opened_by="key_change", previous_key='{"id":"two"}')
     story.version("four", 4, 4, opened_by="before", closed_by="update")
-    story.version("four", 4, opened_by="update", position=f"{5:020}", offset=5, traced=False)
+    found = len(story.changes) - 1
+    story.version("four", 4, opened_by="update", position=f"{found:020}", offset=found, traced=False)
     story.version("of an old key", 6, **{"a.b": None})
     story.change("of an old key", op="u")
     story.changes[-1]["key"] = {"Odd `Name`": "of an old key", "a.b": None}
     story.version("read late", 6, opened_by="snapshot", transaction_id=None, told={"op": "r", "changed_at": at(8)})
     story.version("held back", 6, 8)
-    story.version("held back", 8, told={"changed_at": at(7)})
+    story.version("held back", 8, 8, told={"changed_at": at(7)}, ended={"changed_at": at(7)})
+    story.version("read otherwise", 6, 9, closed_by="snapshot")
+    story.version("read otherwise", 9, opened_by="snapshot", transaction_id=None, told={"op": "r"})
+    story.version("deleted and inserted", 6)
+    story.change("deleted and inserted", op="d", transaction_id="x")
+    story.change("deleted and inserted", transaction_id="x")
+    moved = '{"Odd `Name`":"moved","a.b":"value of moved"}'
+    moved_on = '{"Odd `Name`":"moved on","a.b":"value of moved on"}'
+    story.version("moved", 6, 7, closed_by="key_change", next_key=moved_on, ended=None)
+    story.version(
+        "moved on", 7, opened_by="key_change", previous_key=moved,
+        told={"op": "u", "before": json.loads(moved), "is_before_whole": True},
+    )  # fmt: skip
+    story.version("left by the row before", 6, 7, closed_by="key_change", next_key='{"id":"else"}', ended=None)
+    story.version("left by the row before", 7, opened_by="key_change", previous_key='{"id":"b"}', transaction_id="y")
+    story.change("left by the row before", op="d", transaction_id="y", next_key='{"id":"else"}', changed_at=at(7))
     story.change("of a document", op="u", transaction_id=None, unavailable_columns=["a.b"])
-    story.change(None, op="t", after=None)
+    story.change("ended behind the build", op="d", after=None, batch_id=2)
+    story.change(None, op="t", after=None, batch_id=2)
     story.change("five", op="r", transaction_id=None)
     story.change("six", op="c", after=None, problem="row_not_read")
     for offset in (0, 1, 3):
@@ -43,7 +64,9 @@ def good_story() -> Story:
 
 def bad_story() -> Story:
     """One fault per key."""
-    story = Story("bad")
+    story = Story("bad", outcomes={}, built_with=("id", "v", "lost"))
+    story.version("truncated and open", 0)
+    story.change(None, op="t", after=None)
     story.version("no start", None)
     story.version("ends early", 10, 5)
     story.version("overlaps", 0, 10)
@@ -73,6 +96,20 @@ def bad_story() -> Story:
     story.version("infinite", 0, exact_values={"v": "infinity"})
     story.version("twice in current", 0)
     story.current.append(story.current[-1])
+    story.version("ended by nothing", 0, 5, ended=None)
+    story.version("ended by a change with a problem", 0, 5, ended={"problem": "row_not_read"})
+    story.version("ended before", 0, 5, ended={"position": f"{0:020}"})
+    story.version("ended at another time", 0, 5, ended={"changed_at": at(4)})
+    story.version("ended by a delete", 0, 5, closed_by="truncate", ended={"next_key": None})
+    story.version("ended by no read", 0, 5, closed_by="snapshot")
+    story.version("ended by no read", 5, opened_by="update")
+    story.version("ended by a read", 0, 5, closed_by="update")
+    story.version("ended by a read", 5, opened_by="snapshot", transaction_id=None, told={"op": "r"})
+    story.version("gone to another key", 0, 5, closed_by="key_change", next_key="1", ended={"next_key": "2"})
+    story.version("ended and open", 0)
+    story.change("ended and open", op="d", after=None)
+    story.version("gone and open", 0)
+    story.change("gone and open", op="d", after=None, next_key="1")
     story.version("other value", 0)
     story.current[-1] = story.current[-1] | {"v": "another"}
     story.version("not in current", 0, in_current=False)

@@ -47,6 +47,11 @@ UNTOLD = (
     "begins late", "from nowhere", "id of another", "key of another", "opened by no read", "position of another",
     "previous key of another", "start unknown", "transaction of another", "value of another",
 )  # fmt: skip
+UNENDED = (
+    "ended and open", "ended at another time", "ended before", "ended by a change with a problem", "ended by a delete",
+    "ended by a read", "ended by no read", "ended by nothing", "gone and open", "gone to another key",
+    "truncated and open",
+)  # fmt: skip
 # A value that no earlier state tells is one that a change left out.
 TOGETHER = {"expect_values_to_be_available", "expect_values_to_be_resolved"}
 FAULTS = [
@@ -76,6 +81,8 @@ FAULTS = [
     ("expect_key_changes_to_name_the_other_key", [_id("no previous key")]),
     ("expect_version_ids_to_be_unique", [_id("same id twice")]),
     ("expect_versions_to_be_traceable", [_id(key) for key in UNTOLD]),
+    ("expect_versions_to_end_as_changes_say", [_id(key) for key in UNENDED]),
+    ("expect_columns_to_be_there", [json.dumps({"column": "lost"}, separators=(",", ":"))]),
     ("expect_values_to_be_resolved", [_id(SCRIPT)]),
     ("expect_values_to_fit_their_types", [_id("infinite")]),
 ]

@@ -96,11 +96,11 @@ def differences(spark: SparkSession, home: Path, tables: Sequence[TapedTable]) -
         found = list(_compared(places, tables, records, f"batch {batch}"))
         if found:
             return found
-    assert untold(spark, captured_tables(places)) == []
+    assert untold(spark, places, captured_tables(places)) == []
     grown = accounts_of(captured_tables(places))
     run_models(places, "--full-refresh", accounting=True)
     assert all(map(current_is_open, captured_tables(places)))
-    assert untold(spark, captured_tables(places)) == []
+    assert untold(spark, places, captured_tables(places)) == []
     assert grown == accounts_of(captured_tables(places))
     return list(_compared(places, tables, records, "a full refresh"))
 

@@ -149,7 +149,7 @@ def test_a_full_refresh_equals_the_batches(built: Built) -> None:
 
 
 def test_versions_say_what_their_changes_say(spark: SparkSession, built: Built) -> None:
-    assert untold(spark, built.lakehouse.tables) == []
+    assert untold(spark, built.lakehouse.places, built.lakehouse.tables) == []
 
 
 # Observed 27

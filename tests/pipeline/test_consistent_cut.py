@@ -20,6 +20,7 @@ from spark_jobs.damage import damages
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
 from tests.generated.lakehouse import current_is_open
+from tests.gold import untold
 from tests.projects import account_of, accounts_of, empty_project, forget_tables, land, renamed, rows_of, run_models
 from tests.source import Column, Source, Table
 
@@ -98,6 +99,7 @@ def landings(spark: SparkSession, places: Places) -> list[Landing]:
                     new += lines[first:end]
             land(spark, places, f"cut-{batch}", "".join(new), SOURCES)
         run_models(places, accounting=True)
+        assert untold(spark, places, captured_tables(places)) == []
         one = Landing()
         for name, by_topic in topics.items():
             whole = [json.loads(line) for lines in by_topic.values() for line in lines]

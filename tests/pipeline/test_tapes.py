@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
-from spark_jobs.names import table_at
+from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.trace import traced
 from tests.generated.lakehouse import current_is_open
+from tests.gold import untold
 from tests.projects import (
     account_of,
     accounts_of,
@@ -122,6 +123,10 @@ def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
     assert tape.told(gold[tape.table]) == tape.history
 
 
+def test_versions_say_what_their_changes_say(spark: SparkSession, places: Places, built: list[CapturedTable]) -> None:
+    assert untold(spark, places, built) == []
+
+
 def test_a_truncate_that_came_twice_is_one_change(built: list[CapturedTable]) -> None:
     """Its event bears the row number that the last row before it has left behind."""
     [tape] = [tape for tape in TAPES if any(line["op"] == "t" and line.get("row") for line in tape.changes)]
@@ -175,6 +180,42 @@ def test_dbt_tests_notice_what_no_change_said(spark: SparkSession, places: Place
     spark.sql(f"update {table_at(table.history.location)} set is_current = null, name = 'x' where not is_current")
     spark.sql(f"update {table_at(table.current.location)} set name = null")
     assert failed() == laws
+
+
+def test_dbt_tests_notice_ends_that_no_change_told_and_lost_columns(
+    spark: SparkSession, places: Places, built: list[CapturedTable]
+) -> None:
+    [table] = [table for table in built if table.source_table.endswith("__tapes_postgresql")]
+    assert table.history is not None
+    assert table.current is not None
+    history, current = (table_at(one.location) for one in (table.history, table.current))
+    rows = rows_of(table.history.location)
+    living = {row["id"] for row in rows if row["is_current"]}
+    gone = [row["version_id"] for row in rows if row["closed_by"] == "delete" and row["id"] not in living]
+    first = {row["closed_by"]: row["version_id"] for row in reversed(rows) if row["version_id"] not in gone}
+
+    def plant(version: str, *faults: str) -> None:
+        spark.sql(f"update {history} set {', '.join(faults)} where version_id = '{version}'")
+
+    def failures() -> dict[str, int]:
+        said = run_dbt(places, ["--quiet", "--no-write-json", "test", "--select", f"{table.name}_*"])
+        return {one.node.test_metadata.name: one.failures for one in said.result if one.status == "fail"}
+
+    plant(first[None], "is_current = false", "valid_to = valid_from", "closed_by = 'delete'")
+    spark.sql(f"delete from {current} where version_id = '{first[None]}'")
+    plant(gone[0], "is_current = true", "valid_to = null", "closed_by = null")
+    shown = ", ".join(map(quoted, spark.table(current).columns))
+    spark.sql(f"insert into {current} by name select {shown} from {history} where version_id = '{gone[0]}'")
+    plant(gone[1], "valid_to = valid_to + interval 1 day")
+    plant(gone[2], "closed_by = 'truncate'")
+    plant(first["update"], "closed_by = 'snapshot'")
+    plant(first["key_change"], "next_key = '{}'")
+    assert failures() == {"versions_are_traceable": 6}
+    assert len(untold(spark, places, [table])) == 6
+
+    spark.sql(f"create or replace table {history} using delta as select * except (note) from {history}")
+    assert failures() == {"versions_are_traceable": 7}
+    assert len(untold(spark, places, [table])) == 7
 
 
 def test_a_tape_has_no_column_that_nothing_reads() -> None:

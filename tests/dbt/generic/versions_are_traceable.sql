@@ -1,10 +1,13 @@
 {#-
-  Law: every version leads back to the change that opened it, and says what that says. A log can move a change to an earlier
+  Law: every version leads back to the change that opened it, and says what that says; a change has ended it as it says, and
+  none has ended an open one; and a history has the columns that it was built with. A log can move a change to an earlier
   delivery of it (R3), and its history follows when it is built.
+
+  Columns: broken, the id of a version or the name of a column
 -#}
 {% test versions_are_traceable(model, key, changes, column_names={}) %}
 {%- if not execute or are_built_apart(model, changes) -%}
-    select null as version_id where false
+    select null as broken where false
 {%- else -%}
     {%- set names = {} -%}
     {%- for name in own_columns() -%}{%- do names.update({name: column_names.get(name, name)}) -%}{%- endfor -%}
@@ -15,6 +18,26 @@
     {%- for column in columns_in(model) -%}
         {%- do columns.append(dict(column, type=types.get(column.name, column.type))) -%}
     {%- endfor -%}
-    {{ untold_versions(model, changes, columns, names, table, node_of(model).config.meta.tidemark) }}
+    {%- set declared = node_of(model).config.meta.tidemark -%}
+    {%- set shown = shown_in(model, changes) -%}
+    {%- set there = [] -%}
+    {%- for column in columns -%}{%- do there.append(folded(column.name)) -%}{%- endfor -%}
+    {%- set lacking = [] -%}
+    {%- for column in (shown.get('columns') or [] if shown else []) if folded(column[0]) not in there -%}
+        {%- do lacking.append(column[0]) -%}
+    {%- endfor -%}
+    select version_id as broken
+    from (
+        {{ untold_versions(model, changes, columns, names, table, declared) }}
+    ) as untold
+    union all
+    select version_id
+    from (
+        {{ untold_ends(model, changes, columns, names, table, declared, shown) }}
+    ) as ended
+    {%- if lacking %}
+    union all
+    select explode({{ text_array(lacking) }})
+    {%- endif %}
 {%- endif -%}
 {% endtest %}
