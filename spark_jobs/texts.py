@@ -11,8 +11,11 @@ def literal(value: str, mark: str = '"') -> str:
 
 
 def folded(name: str) -> str:
-    """What two names share that Spark takes for one: letters alike in upper case (`ı` and `i`) or in lower."""
-    return name.upper().lower()
+    """What two names share that Spark takes for one, as the macro of this name has it.
+
+    They have letters that are alike in upper case (`ı` and `i`) or in lower (`İ` and `i`).
+    """
+    return name.replace("\u0130", "i").upper().lower()
 
 
 def visible(value: object, kept: str = "\n\t") -> str:

@@ -20,6 +20,8 @@ from tests.generated.script import BATCHES, LEAST_CHANGES, LEAST_KEYS, Step
 
 TAPES = int(os.environ.get("TIDEMARK_TAPES") or 2000)
 WHOLE_TABLES = TAPES // 20
+# How many tapes meet every hazard.
+ENOUGH = 500
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
 HAZARDS = (
     "insert", "update", "large", "delete", "move", "move in letter case", "swap", "silent", "truncate",
@@ -42,7 +44,8 @@ def test_gold_tells_every_generated_tape(
     )
 
     assert len(players) >= TAPES
-    assert [name for name in HAZARDS if not met[name]] == []
+    # Of few tapes none may have met the rarest.
+    assert TAPES < ENOUGH or [name for name in HAZARDS if not met[name]] == []
     assert min(player.changes for player in players) >= LEAST_CHANGES
     assert min(len({batch for batch, _ in player.deliveries}) for player in players) >= BATCHES
     assert min(len(keys_of(table, tape)) for table in tables for tape in range(len(table.players))) >= LEAST_KEYS

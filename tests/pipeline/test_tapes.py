@@ -35,7 +35,7 @@ WITHOUT_SIGNS = sorted(
     - {f"tape__*__{tape.table}_accounting" for tape in TAPES if tape.signs}
 )
 # Tables that are traced whole, with signs of many kinds, and a change's weights in their accounts.
-TRACED = ("tape_36", "tapes_mariadb_grown", "tapes_mariadb_logs", "tapes_postgresql_logs")
+TRACED = ("tapes_mariadb_grown", "tapes_mariadb_logs", "tapes_postgresql_logs")
 WEIGHT = ["no_op", "collapsed", "closed_only", "opened", "held_back", "quarantined"]
 Rows = dict[str, list[dict[str, Any]]]
 

@@ -13,6 +13,7 @@ from jinja2 import nodes
 from docs.generate import GENERATED, PLACES, PROJECT, option_schema
 from spark_jobs.declarations import run_dbt
 from spark_jobs.places import Places
+from spark_jobs.texts import folded
 from tests.projects import empty_project
 
 ENTRY_POINTS = {
@@ -180,3 +181,13 @@ def test_every_place_is_documented() -> None:
     ]
 
     assert {name for file in files for name in re.findall(r"TIDEMARK_[A-Z0-9_]+", file.read_text())} == set(PLACES)
+
+
+def test_names_are_folded_alike_by_macros_and_in_python() -> None:
+    told = (PROJECT / "macros/changes/columns.sql").read_text()
+    [expression] = re.findall(r"macro folded\(name\) -%}\s*{{ return\((.+)\) }}", told)
+    macro = jinja2.Environment(autoescape=False).compile_expression(expression)  # noqa: S701 - no page
+
+    for name in ("ID", "İD", "ıd", "Straße", "ΟΔΟΣ", "4\u212a"):
+        assert macro(name=name) == folded(name)
+    assert len({folded(name) for name in ("ID", "id", "İD", "ıd")}) == 1
