@@ -12,6 +12,7 @@ from itertools import groupby
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.damage import models_of
 from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, run_dbt
 from spark_jobs.delta import table_if_made
 from spark_jobs.errors import Fault, UsageError
@@ -127,11 +128,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
 
 
 def _table(tables: Sequence[CapturedTable], name: str) -> CapturedTable:
-    known = {
-        one: table
-        for table in tables
-        for one in (table.name, *(model.name for model in (table.changes, table.current, table.history) if model))
-    }
+    known = {one: table for table in tables for one in (table.name, *(model.name for model in models_of(table)))}
     if name not in known:
         near = get_close_matches(name, known, n=1, cutoff=0)
         raise UsageError(f"trace {name}: there is no such table." + (f" Did you mean {near[0]}?" if near else ""))
@@ -163,9 +160,9 @@ def _with_linked(keys: DataFrame, log: DataFrame) -> DataFrame:
     while True:
         known = known.union(links.join(known.withColumnRenamed("key", "previous_key"), "previous_key").select("key"))
         known = known.distinct().cache()
-        if known.count() == count:
+        before, count = count, known.count()
+        if count == before:
             return known
-        count = known.count()
 
 
 def _query(places: Places, history: Model, log: Model, keys: str) -> str:
