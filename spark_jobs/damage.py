@@ -111,12 +111,13 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
         if next(files.below("", ".parquet"), None) is None:
             return None
         return Damage(layer, name, location, "it has files and no log", has_log=False)
-    if (commit := empty_commit(spark, location)) is not None:
-        return Damage(layer, name, location, f"its newest commit, {commit}, is empty", has_log=False)
     try:
         listed = spark.table(table_at(location)).inputFiles()
+        commit = empty_commit(spark, location)
     except ENGINE_ERRORS as error:
         return Damage(layer, name, location, f"its log can't be read, {_first_line(str(error))}", has_log=False)
+    if commit is not None:
+        return Damage(layer, name, location, f"its newest commit, {commit}, is empty", has_log=False)
     wanted = (unquote(path).removeprefix("file:").replace("///", "/") for path in listed)
     missing = sorted({path.removeprefix(f"{location}/") for path in wanted} - set(files.below("", ".parquet")))
     if not missing:

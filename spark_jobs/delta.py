@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -10,8 +9,6 @@ from pyspark.sql import functions as F
 
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
-
-_COMMIT = re.compile(r"[0-9]{20}\.json")
 
 
 def is_table(spark: SparkSession, location: str) -> bool:
@@ -33,12 +30,11 @@ def is_of_log(name: str) -> bool:
 
 def empty_commit(spark: SparkSession, location: str) -> str | None:
     """The newest commit of a Delta table where its file is empty, as a power cut leaves one: Delta tells nothing."""
-    files, log = files_at(spark, f"{location}/_delta_log")
-    if not files.exists(log):
-        return None
-    commits = [one for one in files.listStatus(log) if _COMMIT.fullmatch(one.getPath().getName())]
-    newest = max(commits, key=lambda one: one.getPath().getName(), default=None)
-    return newest.getPath().getName() if newest is not None and newest.getLen() == 0 else None
+    # A log can have very many commits: Delta knows the newest without a look at all of them.
+    found = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, location)
+    newest = f"{found._2().version():020}.json"
+    files, commit = files_at(spark, f"{location}/_delta_log/{newest}")
+    return newest if files.exists(commit) and files.getFileStatus(commit).getLen() == 0 else None
 
 
 def table_if_made(spark: SparkSession, location: str) -> DataFrame | None:
