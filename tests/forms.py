@@ -271,17 +271,24 @@ WANTED = {
 }
 
 
-def added(payload: Mapping[str, Any]) -> Row:
-    """What `add.fields` with every field that history needs makes of an envelope."""
+def added(payload: Mapping[str, Any], *, is_qualified: bool = True) -> Row:
+    """What `add.fields` with every field that history needs makes of an envelope; times have qualified names always."""
     source = payload["source"]
     named = ("connector", "name", "db", "table", "ts_ms", "ts_us", "ts_ns", "snapshot", *WANTED[source["connector"]])
     return {"__op": payload["op"], "__ts_ms": payload["ts_ms"]} | {
-        f"__source_{name}": source[name] for name in named if name in source
+        f"__source_{name}" if is_qualified or name.startswith("ts_") else f"__{name}": source[name]
+        for name in named
+        if name in source
     }
 
 
 def flattened(
-    record: Record, *, deletes: str = "rewrite", with_schema: bool = True, without: tuple[str, ...] = ()
+    record: Record,
+    *,
+    deletes: str = "rewrite",
+    with_schema: bool = True,
+    without: tuple[str, ...] = (),
+    is_qualified: bool = True,
 ) -> Record | None:
     """A record by ExtractNewRecordState; None where it drops it.
 
@@ -291,12 +298,13 @@ def flattened(
             headers, or `tombstone`, with what history needs as headers too: its null value keeps its schema.
         with_schema: Whether JsonConverter embeds schemas.
         without: Fields that are not added.
+        is_qualified: Whether names of added fields say that they are of the source.
     """
     schema, payload = parts_of(record["value"])
     if payload is None:
         marked = record | {"headers": [*record["headers"], {"key": "__op", "value": "d"}]}
         return marked if deletes == "rewrite-with-tombstone" else None
-    beside = {name: value for name, value in added(payload).items() if name not in without}
+    beside = {name: value for name, value in added(payload, is_qualified=is_qualified).items() if name not in without}
     key = record["key"] if with_schema else record["key"] and json.dumps(parts_of(record["key"])[1])
     made = record | {"key": key}
     if deletes == "tombstone":
@@ -313,7 +321,7 @@ def flattened(
         return made | {"value": json.dumps(row)}
     fields = list(next(one["fields"] for one in schema["fields"] if one["field"] == "after"))
     for name in row:
-        if name.startswith("__"):
+        if name in beside or name == "__deleted":
             number = isinstance(beside.get(name), int) or name.endswith(("ts_ms", "ts_us", "ts_ns", "lsn", "txId"))
             fields.append({"field": name, "type": "int64" if number else "string", "optional": True})
     return made | {"value": json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": row})}

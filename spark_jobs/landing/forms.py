@@ -52,7 +52,11 @@ _REMEDY = (
 # What ExtractNewRecordState adds to a row under its own prefix: fields of the envelope, its source and transaction.
 _BESIDE = ("op", "deleted", "transaction_id", "transaction_total_order", "id", "total_order",
            "data_collection_order", "transaction_data_collection_order")  # fmt: skip
-METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_BLOCK, *(f"source_{name}" for name in _BLOCK)))
+_METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_BLOCK, *(f"source_{name}" for name in _BLOCK)))
+# Where it was asked for all that is needed by qualified names, these are columns of the table's own: what is needed it
+# adds once, and nobody here reads the others.
+_OWN = ("id", "total_order", "data_collection_order", "version", "thread", "user_name", "collection")
+_OWN_IF_QUALIFIED = tuple(f"__{name}" for name in (*_OWN, *_ALL_NEEDED) if name not in ("op", "ts_ms"))
 # One of these shows that the transform was there at all.
 _SIGNS = (
     "op",
@@ -153,8 +157,8 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     is_told = _has_header("__op") & _has_header(*_MORE_SIGNS)
     form = (
         F.when(_is_outbox(), "outbox")
-        .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
         .when(~is_envelope & has_sign, "flattened")
+        .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
         .when(is_empty & is_told, "flattened")
         .otherwise("envelope")
     )
@@ -217,18 +221,17 @@ def exact_field(text: Column, name: str, read: Column) -> Column:
 
 def _with_flattened(rows: DataFrame) -> DataFrame:
     """Add the envelope of flattened rows: `flat_text`, `flat_schema`, `flat_code` and `flat_missing`."""
-    fields = F.from_json("payload", ", ".join(f"`{name}` string" for name in METADATA), JSON_LIMITS)
+    fields = F.from_json("payload", ", ".join(f"`{name}` string" for name in _METADATA), JSON_LIMITS)
     rows = (
         rows.withColumn("names", F.coalesce(F.json_object_keys("payload"), _texts([])))
         .withColumn("flat", F.when(F.col("form") == "flattened", fields))
         .withColumn("told", F.when(F.col("form") == "flattened", _header_texts()))
         .withColumn("told_names", F.coalesce(F.map_keys("told"), _texts([])))
+        .withColumn("is_qualified", _is_qualified())
     )
 
     def value(*names: str) -> Column:
-        return F.coalesce(
-            *[F.col("flat")[f"__{name}"] for name in names], *[F.col("told")[f"__{name}"] for name in names]
-        )
+        return F.coalesce(*[_added(f"__{name}") for name in names], *[F.col("told")[f"__{name}"] for name in names])
 
     def is_told(*names: str) -> Column:
         wanted = _texts([f"__{name}" for name in names])
@@ -258,7 +261,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
             F.when(no_deletes, "__deleted"),
         )
     )
-    is_document = (connector == "mongodb") | is_told("collection", "source_collection", "rs", "source_rs")
+    is_document = F.coalesce(connector == "mongodb", is_told("collection", "source_collection", "rs", "source_rs"))
     source = F.to_json(F.struct(*[value(*of_source(name)).alias(name) for name in _BLOCK]))
     transaction = F.struct(value("transaction_id").alias("id"), value("transaction_total_order").alias("total_order"))
     # The row with what was added to it: no column is declared or seen under those names.
@@ -266,8 +269,16 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     before = F.when(op == "d", F.col("payload"))
     nothing = F.lit("null")
     told_fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
-    described = F.concat(F.lit('{"flattened":true,"fields":[{"field":"after","fields":'), told_fields, F.lit("}]}"))
-    named = F.to_json(F.array_sort(F.array_except(F.array_distinct("names"), _texts(METADATA))))
+    described = F.concat(
+        F.lit('{"flattened":true'),
+        F.when(F.col("is_qualified"), ',"qualified":true').otherwise(""),
+        F.lit(',"fields":[{"field":"after","fields":'),
+        told_fields,
+        F.lit("}]}"),
+    )
+    named = F.to_json(
+        F.array_sort(F.filter(F.array_distinct("names"), lambda one: ~is_added(one, F.col("is_qualified"))))
+    )
     is_flattened = F.col("form") == "flattened"
     rows = rows.withColumn("missing", F.when(is_flattened, missing)).withColumn(
         "flat_code",
@@ -290,8 +301,30 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
             ),
         )
         .withColumn("flat_schema", F.when(F.col("payload").isNotNull(), F.coalesce(described, named)))
-        .drop("names", "flat", "told", "told_names", "missing")
+        .drop("names", "flat", "told", "told_names", "is_qualified", "missing")
     )
+
+
+def _is_qualified() -> Column:
+    """Whether a flattened row was given all that it needs of its source by qualified names (`source.lsn`)."""
+    name = "__source_connector"
+    wanted = literal_map(
+        {
+            connector: _texts([f"__source_{one}" for one in (*_NEEDED, *more) if one not in ("op", "ts_ms")])
+            for connector, more in _PLACES.items()
+        }
+    )[F.coalesce(F.col("flat")[name], F.col("told")[name])]
+    return F.coalesce(F.size(F.array_except(wanted, F.concat("names", "told_names"))) == 0, F.lit(False))
+
+
+def _added(name: str) -> Column:
+    """A field of a flattened row as text, where it is none of its own columns."""
+    return F.when(is_added(F.lit(name), F.col("is_qualified")), F.col("flat")[name])
+
+
+def is_added(name: Column, is_qualified: Column) -> Column:
+    """Whether a field of a flattened row is none of its columns: the transform adds what has such a name."""
+    return name.isin(*_METADATA) & ~(is_qualified & name.isin(*_OWN_IF_QUALIFIED))
 
 
 def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.landing.forms import METADATA
+from spark_jobs.landing.forms import is_added
 from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.names import literal_map
 
@@ -28,7 +28,10 @@ _OF_ANY_SCALE = f"decimal({_DIGITS},18)"
 
 _TYPE = "type: string, name: string, parameters: map<string,string>"
 _COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>"
-_VALUE_SCHEMA = f"struct<flattened: boolean, fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
+_VALUE_SCHEMA = (
+    "struct<flattened: boolean, qualified: boolean,"
+    f" fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
+)
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 # MySQL's, where the record's schema has the source's own types: its values from 2^63 come as negative ones. Those of a
@@ -105,6 +108,7 @@ LITERAL_TYPES = {
 def fields_of(shape: Column) -> Column:
     """The fields of a shape: from an embedded schema, or by name alone, as text, where there is none."""
     schema = F.from_json(shape, _VALUE_SCHEMA, JSON_LIMITS)
+    is_flattened, is_qualified = (F.coalesce(schema[name], F.lit(False)) for name in ("flattened", "qualified"))
     image = F.get(F.filter(schema["fields"], lambda part: part["field"].isin("after")), F.lit(0))["fields"]
     # Of a name that a schema has twice the last counts, as in the row itself; a field without a name is none.
     described = F.transform(
@@ -113,7 +117,7 @@ def fields_of(shape: Column) -> Column:
             lambda c, i: (
                 c["field"].isNotNull()
                 # What a flattened row was given beside its columns is none of them.
-                & ~(F.coalesce(schema["flattened"], F.lit(False)) & c["field"].isin(*METADATA))
+                & ~(is_flattened & is_added(c["field"], is_qualified))
                 & ~F.exists(F.slice(image, i + 2, F.size(image)), lambda later: later["field"] == c["field"])
             ),
         ),

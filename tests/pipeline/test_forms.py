@@ -165,6 +165,7 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
         "fm_flat": flattened,
         "fm_flat_both": lambda one: flattened(one, deletes="rewrite-with-tombstone"),
         "fm_flat_bare": lambda one: flattened(one, with_schema=False),
+        "fm_flat_short": lambda one: flattened(one, is_qualified=False),
         "fm_flat_headers": lambda one: flattened(one, deletes="tombstone"),
         "fm_flat_null": lambda one: flattened(one, deletes="tombstone", with_schema=False),
         "fm_rerouted": rerouted,
@@ -516,6 +517,30 @@ def test_a_flattened_row_is_one_whatever_its_columns_are_called_and_wherever_its
 
     assert (told.landed, told.quarantined) == (1, 0)
     assert (stored["kind"], stored["op"], stored["table"]) == ("change", "c", "events")
+
+
+def test_columns_that_are_called_as_what_a_transform_adds_are_the_table_s_own(
+    built: Built, spark: SparkSession
+) -> None:
+    row = {"__version": "1", "__name": "own", "__table": None, "__row": "2", "__collection": "stamps", "__lsn": "none",
+           "specversion": "1", "data": "d"}  # fmt: skip
+    made = {
+        prefix: flattened(inserted(prefix, "odd", row), with_schema=with_schema, is_qualified=is_qualified)
+        for prefix, with_schema, is_qualified in (
+            ("fm_own", True, True),
+            ("fm_own_bare", False, True),
+            ("fm_own_short", True, False),
+        )
+    }
+    told = landed(spark, built.places, "own", [one for one in made.values() if one])
+    stored = bronze.read(spark, built.places, "records").where("source_name like 'fm\\_own%'")
+    columns = {table.source: {column.name for column in table.columns} for table in seen_tables(spark, built.places)}
+
+    assert (told.landed, told.quarantined) == (3, 0)
+    assert {(one["op"], one["table"]) for one in stored.collect()} == {("c", "odd")}
+    assert columns["fm_own"] == columns["fm_own_bare"] == {"id", *row}
+    # Nothing tells these from the transform's.
+    assert columns["fm_own_short"] == {"id", "specversion", "data"}
 
 
 def test_types_come_out_of_avro_as_out_of_json(built: Built, spark: SparkSession) -> None:
