@@ -71,15 +71,16 @@
 
 
 {#-
-  Query: the fields of feeds: feed, name, the types that schemas give and the encodings, as JSON lists, the number of shapes
-  that have it, and the landing of the first; with a NULL for a name, of all shapes.
+  Query: the fields of feeds: feed, name, the types that schemas give as a JSON list, the encodings, each with a landing that
+  brought it, as JSON rows, the number of shapes that have it, and the landing of the first; with a NULL for a name, of all
+  shapes.
 -#}
 {% macro fields_of(feeds) -%}
     select
         feed,
         field.name,
         to_json(collect_set(if(field.encoding is null, null, field.spark_type))),
-        to_json(collect_set(coalesce(field.encoding, ''))),
+        to_json(collect_set(struct(coalesce(field.encoding, '') as encoding, batch_id))),
         count(distinct shape_id),
         min(batch_id)
     from (

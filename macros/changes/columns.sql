@@ -51,17 +51,21 @@
   The columns of a table: the declared ones, and behind them those that bronze has seen and no model declares, with the
   type that holds what their schemas give. Owns R8.
 
-  Returns: [{name, type, field, sensitive, encoding, encodings, is_always_there, first_batch}]; `encodings` are those that
-  its records came in, '' for records without a schema, and `first_batch` the landing of the first of them; none and false
-  where bronze wasn't asked.
+  Returns: [{name, type, field, sensitive, encoding, encodings, since, is_always_there, first_batch}]; `encodings` are those
+  that its records came in, '' for records without a schema, `since` the first landing of each, and `first_batch` that of the
+  first of them; none and false where bronze wasn't asked.
 -#}
 {% macro columns_of(feed, declared) -%}
     {%- set found = [] -%}
     {%- set seen = {} -%}
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
         {%- for row in fields_seen(feed) -%}
+            {%- set since = {} -%}
+            {%- for one in fromjson(row[3]) | sort(attribute='batch_id', reverse=true) -%}
+                {%- do since.update({one.encoding: one.batch_id}) -%}
+            {%- endfor -%}
             {%- do seen.update({row[1]: {
-                'types': fromjson(row[2]), 'encodings': fromjson(row[3]) | sort, 'shapes': row[4], 'first_batch': row[5]
+                'types': fromjson(row[2]), 'encodings': since | sort, 'since': since, 'shapes': row[4], 'first_batch': row[5]
             }}) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -69,7 +73,7 @@
     {%- for spec in declared -%}
         {%- set told = seen.get(spec.field, {}) -%}
         {%- do found.append(dict(
-            spec, encodings=told.get('encodings'), is_always_there=told.get('shapes') == shapes,
+            spec, encodings=told.get('encodings'), since=told.get('since'), is_always_there=told.get('shapes') == shapes,
             first_batch=told.get('first_batch')
         )) -%}
     {%- endfor -%}
@@ -82,7 +86,7 @@
         {%- do taken.append(folded(name)) -%}
         {%- do found.append({
             'name': name, 'type': common_type(told.types), 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
-            'is_always_there': told.shapes == shapes, 'first_batch': told.first_batch
+            'since': told.since, 'is_always_there': told.shapes == shapes, 'first_batch': told.first_batch
         }) -%}
     {%- endfor -%}
     {{ return(found) }}
@@ -141,7 +145,7 @@
 
 {#- Whether records of the table differ in the columns that they carry, or in how a column is encoded. -#}
 {% macro shapes_differ(columns) -%}
-    {%- for spec in columns if not spec.is_always_there or spec.encodings | length != 1 -%}
+    {%- for spec in columns if not spec.is_always_there or not has_one_encoding(spec) -%}
         {{ return(true) }}
     {%- endfor -%}
     {{ return(false) }}
@@ -309,14 +313,19 @@
 {%- endmacro %}
 
 
-{#- Expression: how a record encodes a column, '' without a schema; a literal where every record does so alike. -#}
+{#-
+  Expression: how a record encodes a column, '' where nothing tells; a literal where every record does so alike. Of records
+  without a shape, which are deletes without a schema, the others tell.
+-#}
 {% macro encoding_of(spec, columns) -%}
-    {%- if spec.encodings and spec.encodings | length == 1 -%}
+    {%- if has_one_encoding(spec) -%}
         {{ text_literal(spec.encodings[0]) }}
-    {%- elif is_case_sensitive(columns) -%}
-        coalesce(shapes.encodings[{{ text_literal(spec.field) }}], '')
     {%- else -%}
-        coalesce(shapes.encodings.{{ quoted(spec.field) }}, '')
+        {%- set shapeless = shapeless_encoding(spec, spec.encodings or []) -%}
+        coalesce(
+            {{- 'shapes.encodings[' ~ text_literal(spec.field) ~ ']' if is_case_sensitive(columns)
+                else 'shapes.encodings.' ~ quoted(spec.field) -}}
+            {{- ', if(shapes.encodings is null, ' ~ text_literal(shapeless) ~ ', null)' if shapeless }}, '')
     {%- endif -%}
 {%- endmacro %}
 

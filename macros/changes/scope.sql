@@ -73,7 +73,7 @@
         borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
         follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}
-    {%- if scope.case == 'increment' and were_told(captured, scope) -%}
+    {%- if scope.case == 'increment' and (were_told(captured, scope) or are_read_otherwise(captured, scope)) -%}
         {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
     {%- endif -%}
     {%- if scope.case != 'increment' -%}
@@ -132,6 +132,27 @@
         {{ return(true) }}
     {%- endfor -%}
     {{ return(false) }}
+{%- endmacro %}
+
+
+{#-
+  Whether deletes without a schema, of which the log has some, are read otherwise for what has landed since: by the one
+  encoding that schemas tell of a column, as long as it is one (G1).
+-#}
+{% macro are_read_otherwise(captured, scope) -%}
+    {%- set turned = [] -%}
+    {%- for spec in captured.columns if spec.since -%}
+        {%- set before = [] -%}
+        {%- for one, since in spec.since.items() if since <= scope.after -%}{%- do before.append(one) -%}{%- endfor -%}
+        {%- if shapeless_encoding(spec, before) != shapeless_encoding(spec, spec.encodings) -%}
+            {%- do turned.append(spec.name) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(turned and run_query(
+        'select 1 from ' ~ captured.records ~ ' as record left anti join ' ~ lakehouse_table('bronze', 'shapes')
+        ~ ' as shape on record.feed = shape.feed and record.shape_id = shape.shape_id where record.feed = '
+        ~ text_literal(captured.feed) ~ " and op = 'd' and record.batch_id <= " ~ scope.after ~ ' limit 1'
+    ) | length > 0) }}
 {%- endmacro %}
 
 

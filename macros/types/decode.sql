@@ -21,7 +21,7 @@
     {%- set encodings_of = {} -%}
     {%- set met = spec.encodings or [''] -%}
     {#- No shape tells of a delete without a schema. -#}
-    {%- for seen in (met if met | length == 1 else met + ['']) | unique(case_sensitive=true) | sort(reverse=true) -%}
+    {%- for seen in (met if has_one_encoding(spec) else met + ['']) | unique(case_sensitive=true) | sort(reverse=true) -%}
         {%- set plain = never_lost(text, plain_of(text, json, seen, spec), spec) -%}
         {%- do encodings_of.setdefault(plain, []).append(text_literal(seen)) -%}
     {%- endfor -%}

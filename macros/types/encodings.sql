@@ -168,6 +168,27 @@
 {%- endmacro %}
 
 
+{#-
+  What records that have no shape are read as: the one encoding that schemas have told of the column, where they have told one
+  alone and none is declared for records that don't tell; else ''.
+
+  Args:
+      encodings: those that the column's records came in
+-#}
+{% macro shapeless_encoding(spec, encodings) -%}
+    {%- set told = [] -%}
+    {%- for one in encodings if not is_untold(one, kind_of(spec.type)) -%}{%- do told.append(one) -%}{%- endfor -%}
+    {{ return(told[0] if told | length == 1 and not spec.encoding else '') }}
+{%- endmacro %}
+
+
+{#- Whether all records of a column are read alike, those too that have no shape. -#}
+{% macro has_one_encoding(spec) -%}
+    {%- set encodings = spec.encodings or [] -%}
+    {{ return(encodings | length == 1 and (not spec.encoding or is_untold(encodings[0], kind_of(spec.type)))) }}
+{%- endmacro %}
+
+
 {#- Whether an encoding counts units of time: text of a column that is declared so, such as ISO 8601, tells itself. -#}
 {% macro counts_time(encoding) -%}
     {%- set packages = '(io.debezium.time|org.apache.kafka.connect.data)' -%}

@@ -290,6 +290,32 @@ def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orde
 
 
 @beside_others
+def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(orders: Orders) -> Story:
+    def rebuilt() -> list[tuple[Any, ...]]:
+        orders.build("--full-refresh")
+        return orders.versions("id", "closed_by")
+
+    cents, mills = {"id": _decimal(10, 2)}, {"id": _decimal(10, 3)}
+    orders.land(
+        orders.described("c", {"id": "AeJA"}, cents),
+        orders.described("c", {"id": "AQ=="}, cents),
+        orders.record("d", {"id": "AeJA"}),
+    )
+    yield
+    # That its converter writes no schemas from now on says nothing else of the delete.
+    orders.send(("u", {"id": "AQ==", "state": "paid"}, {}))
+    yield
+    told = [(Decimal("1234.56"), "delete"), (Decimal("0.01"), None)]
+    assert (orders.versions("id", "closed_by"), rebuilt()) == (told, told)
+
+    orders.land(orders.described("c", {"id": "A+g="}, mills))
+    yield
+    # Two schemas: nothing tells which of them the delete was written by.
+    told = [(Decimal("1234.56"), None), (Decimal("0.01"), None), (Decimal(1), None)]
+    assert (orders.versions("id", "closed_by"), rebuilt()) == (told, told)
+
+
+@beside_others
 def test_news_without_effect_write_neither_history_nor_current_state(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
