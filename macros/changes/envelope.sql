@@ -152,10 +152,10 @@
     {%- endif -%}
     {%- set base64 = 'base64(' ~ bytes ~ ')' -%}
     {%- set digits = 'lower(hex(' ~ bytes ~ '))' -%}
-    {%- set pair = "concat('{\"', " ~ text ~ ", '\":\"', " ~ text ~ ", '\"}')" -%}
+    {%- set pair = 'to_json(map(' ~ text ~ ', ' ~ text ~ '))' -%}
     {%- set texts = [text, base64, 'translate(' ~ base64 ~ ", '+/', '-_')", digits] -%}
     {%- set lists = [] -%}
-    {%- for one in texts + [uuid_of_name(bytes)] -%}{%- do lists.append("concat('[\"', " ~ one ~ ", '\"]')") -%}{%- endfor -%}
+    {%- for one in texts + [uuid_of_name(bytes)] -%}{%- do lists.append('to_json(array(' ~ one ~ '))') -%}{%- endfor -%}
     {{ return(texts + lists + [text_literal('[' ~ codes | join(',') ~ ']'), pair]) }}
 {%- endmacro %}
 

@@ -303,11 +303,15 @@ def test_news_without_effect_write_neither_history_nor_current_state(orders: Ord
 
 @beside_others
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> Story:
-    orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "n/a"}, {}))
+    text = '<"n\\a">'
+    spelled = [[text], {text: text}, text]
+    orders.send(("c", {"id": 1, "state": "new"}, {}), *[("u", {"id": 1, "state": one}, {}) for one in spelled])
     yield
-    assert orders.versions("state") == [("new",), ("n/a",)]
+    assert orders.versions("state")[1:] == [
+        *[(json.dumps(one, separators=(",", ":")),) for one in spelled[:2]], (text,)
+    ]  # fmt: skip
 
-    orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: n/a}}}}", "dbt_project.yml")
+    orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: '{text}'}}}}", "dbt_project.yml")
     yield
     assert orders.versions("state") == [("new",)]
     assert orders.living() == {1: "new"}
