@@ -214,7 +214,7 @@ envelopes as (
     select
         * except (parsed_value, parsed_key),
         if(parsed_value.payload is null, {{ without_payload('parsed_value', captured.documents) }}, parsed_value.payload) as envelope,
-        if(parsed_key.payload is null, {{ struct_of('parsed_key', columns_of_key, key) }}, parsed_key.payload) as raw_key
+        {{ key_row('parsed_key', 'record_key', columns_of_key, key) }} as raw_key
         {%- for link in links %},
         {{ linked_row(link ~ '_key_text', columns, key) }} as {{ link }}_row
         {%- endfor %}

@@ -457,7 +457,7 @@
     and key_text.{{ quoted(name) }} is null
     {%- endfor %}
     and (not has_after and not has_before or size(array_except({{ text_array(key) }}, absent_columns)) = 0)
-    and not coalesce(arrays_overlap(json_object_keys({{ without_schema_beside('record_key') }}), {{ text_array(fields) }}), false)
+    and not coalesce(arrays_overlap({{ key_names('record_key') }}, {{ text_array(fields) }}), false)
 {%- endmacro %}
 
 

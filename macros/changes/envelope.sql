@@ -56,17 +56,28 @@
 {%- endmacro %}
 
 
-{#- Expression: the key of a record without a schema beside it. -#}
-{% macro struct_of(row, columns, key) -%}
-    {%- if is_case_sensitive(columns) -%}
+{#-
+  Expression: the row that a key is, the record's own or one that a header names: without the schema that JsonConverter puts
+  beside an object.
+
+  Args:
+      told: an expression of it, read as `key_ddl` says
+      text: the same as text
+-#}
+{% macro key_row(told, text, columns, key) -%}
+    if({{ told }}.payload is null, {{ struct_of(told, text, columns, key) }}, {{ told }}.payload)
+{%- endmacro %}
+
+
+{#- Expression: a key without a schema beside it. -#}
+{% macro struct_of(told, text, columns, key) -%}
+    {%- if is_case_sensitive(columns) or has_payload(columns, key) -%}
         {#- No type has both a payload and all names that there can be: it is read again. -#}
-        {{ read_row('record_key', row_ddl(columns), columns) }}
-    {%- elif has_payload(columns, key) -%}
-        cast(null as {{ row_ddl(columns, key) }})
+        {{ read_row(text, row_ddl(columns, key), columns) }}
     {%- elif key -%}
         named_struct(
             {%- for spec in columns if spec.name in key -%}
-                {{ text_literal(spec.field) }}, {{ row }}.{{ quoted(spec.field) }}{{ ', ' if not loop.last }}
+                {{ text_literal(spec.field) }}, {{ told }}.{{ quoted(spec.field) }}{{ ', ' if not loop.last }}
             {%- endfor -%}
         )
     {%- else -%}
@@ -75,16 +86,16 @@
 {%- endmacro %}
 
 
-{#- Expression: what a header holds, as text; connectors write it with and without a schema around it. -#}
+{#- Expression: what a header holds, as text. -#}
 {% macro header_text(name) -%}
     {%- set value = "get(filter(headers, header -> header.key = '" ~ name ~ "'), 0).value" -%}
-    {%- set text = 'try_validate_utf8(cast(' ~ value ~ ' as string))' -%}
-    {{ without_schema_beside(text) }}
+    try_validate_utf8(cast({{ value }} as string))
 {%- endmacro %}
 
 
-{% macro without_schema_beside(key) -%}
-    coalesce(get_json_object({{ key }}, '$.payload'), {{ key }})
+{#- Expression: the names of a key's fields, as `key_row` has them. -#}
+{% macro key_names(text) -%}
+    coalesce(map_keys({{ read_json(text, 'struct<payload: map<string, string>>') }}.payload), json_object_keys({{ text }}))
 {%- endmacro %}
 
 
@@ -93,12 +104,10 @@
   then it links to no key (R14).
 -#}
 {% macro linked_row(text, columns, key) -%}
+    {%- set fields = columns | selectattr('name', 'in', key) | map(attribute='field') | list -%}
     if(
-        forall(
-            array({% for spec in columns if spec.name in key %}{{ text_literal(spec.field) }}{{ ', ' if not loop.last }}{% endfor %}),
-            field -> array_contains(json_object_keys({{ text }}), field)
-        ),
-        {{ read_row(text, row_ddl(columns, key), columns) }},
+        size(array_except({{ text_array(fields) }}, {{ key_names(text) }})) = 0,
+        {{ bound('told', read_row(text, key_ddl(columns, key), columns), key_row('told', text, columns, key)) }},
         null
     )
 {%- endmacro %}
@@ -143,10 +152,10 @@
     {%- endif -%}
     {%- set base64 = 'base64(' ~ bytes ~ ')' -%}
     {%- set digits = 'lower(hex(' ~ bytes ~ '))' -%}
-    {%- set pair = "concat('{\"', " ~ text ~ ", '\":\"', " ~ text ~ ", '\"}')" -%}
+    {%- set pair = 'to_json(map(' ~ text ~ ', ' ~ text ~ '))' -%}
     {%- set texts = [text, base64, 'translate(' ~ base64 ~ ", '+/', '-_')", digits] -%}
     {%- set lists = [] -%}
-    {%- for one in texts + [uuid_of_name(bytes)] -%}{%- do lists.append("concat('[\"', " ~ one ~ ", '\"]')") -%}{%- endfor -%}
+    {%- for one in texts + [uuid_of_name(bytes)] -%}{%- do lists.append('to_json(array(' ~ one ~ '))') -%}{%- endfor -%}
     {{ return(texts + lists + [text_literal('[' ~ codes | join(',') ~ ']'), pair]) }}
 {%- endmacro %}
 

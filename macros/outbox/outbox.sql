@@ -41,9 +41,9 @@ told as (
 
     select
         *,
-        {{ json_string(header_text('id')) }} as event_id,
+        {{ json_string(without_schema(header_text('id'))) }} as event_id,
         {{ json_string(without_schema(valid_text('key'))) }} as aggregate_id,
-        {{ json_string(header_text('type')) }} as event_type,
+        {{ json_string(without_schema(header_text('type'))) }} as event_type,
         {{ json_string('nullif(' ~ valid_text('value') ~ ", 'null')") }} as payload
     from {{ lakehouse_table('bronze', 'records') }}
     where {{ is_outbox_event(topics) }}

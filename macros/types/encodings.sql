@@ -62,6 +62,7 @@
             'string': date_of_text, '': date_at_midnight,
         },
         'binary': {
+            'bytes': itself, 'io.debezium.data.Bits': itself,
             'base64': itself, 'base64-url-safe': base64_of_url_safe, 'hex': base64_of_hex,
             'string': base64_of_any, '': base64_of_any,
         },
@@ -71,7 +72,8 @@
 
 {#-
   The macro that brings a value of a kind out of an encoding: the encoding's own, else that of records without a schema
-  where the encoding says no more than JSON, else `itself`; what counts something else is no day and no moment.
+  where the encoding says no more than JSON, else `itself`; what counts something else is no day and no moment, and what a
+  schema calls no bytes is none.
 -#}
 {% macro reading(kind, encoding) -%}
     {%- set known = readings(kind) -%}
@@ -81,6 +83,9 @@
     {%- endif -%}
     {%- if '' in known and is_untold(encoding, kind) -%}
         {{ return(known['']) }}
+    {%- endif -%}
+    {%- if kind == 'binary' and not encoding.endswith(':bytes') -%}
+        {{ return(no_bytes) }}
     {%- endif -%}
     {{ return(no_time if kind in ('moment', 'date') else itself) }}
 {%- endmacro %}
@@ -121,16 +126,17 @@
 
 {#-
   Whether a record's schema says no more of a value than JSON does: it names a literal type, or a semantic one that nobody
-  here knows. Bytes are always base64. BIGINT UNSIGNED says which number it is, and not what that counts.
+  here knows. Bytes are always base64, and no number or BOOLEAN is. BIGINT UNSIGNED says which number it is, and not what
+  that counts.
 -#}
 {% macro is_untold(encoding, kind) -%}
     {%- set name = encoding.split(':')[0] -%}
-    {%- if name in (
-        '', 'string', 'boolean', 'int8', 'int16', 'int32', 'int64', 'float', 'float32', 'double', 'float64'
-    ) -%}
+    {%- if name in ('', 'string') -%}
         {{ return(true) }}
+    {%- elif name in ('boolean', 'int8', 'int16', 'int32', 'int64', 'float', 'float32', 'double', 'float64') -%}
+        {{ return(kind != 'binary') }}
     {%- elif name == 'bigint unsigned' -%}
-        {{ return(kind not in ('number', 'text')) }}
+        {{ return(kind not in ('number', 'text', 'binary')) }}
     {%- endif -%}
     {%- for one in ['number', 'text', 'moment', 'date', 'binary'] if name in readings(one) -%}
         {{ return(false) }}

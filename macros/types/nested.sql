@@ -3,6 +3,12 @@
   keeps the whole from its type.
 -#}
 
+{#- Expression: text of one JSON value, NULL of any other: Spark's readers end behind the first. -#}
+{% macro whole_json(text) -%}
+    if(json_array_length(concat('[', {{ text }}, ',0]')) = 2, {{ text }}, null)
+{%- endmacro %}
+
+
 {% macro is_array(type) -%}
     {{ return(type.startswith('array<')) }}
 {%- endmacro %}

@@ -113,7 +113,7 @@
 
 
 {% macro iso_of_milliseconds(text, encoding=none, type=none) -%}
-    {{ iso_of_microseconds(microseconds_of_milliseconds(text)) }}
+    coalesce({{ iso_of_microseconds(thousandfold(text)) }}, {{ text }})
 {%- endmacro %}
 
 
@@ -144,7 +144,13 @@
 
 
 {% macro microseconds_of_milliseconds(text, encoding=none, type=none) -%}
-    concat({{ text }}, '000')
+    coalesce({{ thousandfold(text) }}, {{ held_back(text) }})
+{%- endmacro %}
+
+
+{#- NULL beyond a bigint. -#}
+{% macro thousandfold(text) -%}
+    cast(try_multiply(try_cast({{ text }} as bigint), 1000) as string)
 {%- endmacro %}
 
 

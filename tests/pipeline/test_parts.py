@@ -329,11 +329,15 @@ def test_news_without_effect_write_neither_history_nor_current_state(orders: Ord
 
 @beside_others
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> Story:
-    orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "n/a"}, {}))
+    text = '<"n\\a">'
+    spelled = [[text], {text: text}, text]
+    orders.send(("c", {"id": 1, "state": "new"}, {}), *[("u", {"id": 1, "state": one}, {}) for one in spelled])
     yield
-    assert orders.versions("state") == [("new",), ("n/a",)]
+    assert orders.versions("state")[1:] == [
+        *[(json.dumps(one, separators=(",", ":")),) for one in spelled[:2]], (text,)
+    ]  # fmt: skip
 
-    orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: n/a}}}}", "dbt_project.yml")
+    orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: '{text}'}}}}", "dbt_project.yml")
     yield
     assert orders.versions("state") == [("new",)]
     assert orders.living() == {1: "new"}
@@ -453,15 +457,21 @@ def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> St
 
 def key_named(orders: Orders, name: str) -> Story:
     """Tell of changes whose key column has a name."""
-    records = [orders.record(op, {"id": key, "state": "new"}) for key, op in ((1, "c"), (2, "c"), (1, "d"))]
+    changes = [("c", 1, {}), ("c", 2, {}), ("d", 1, {}), ("d", 2, {"newkey": 3}), ("c", 3, {"oldkey": 2})]
+    records = [
+        orders.record(op, {"id": key, "state": "new"}, {f"__debezium.{link}": {name: of} for link, of in links.items()})
+        for op, key, links in changes
+    ]
     for record in records:
         value, key = (json.loads(record[part].replace('"id"', f'"{name}"')) for part in ("value", "key"))
         schema = {"type": "struct", "fields": [{"field": name, "type": "int64", "optional": False}]}
-        told = {"schema": schema, "payload": key} if name == "payload" else key
+        told = {"schema": schema, "payload": key} if name == "payload" and not record["headers"] else key
         record |= {"value": json.dumps(value), "key": json.dumps(told)}
     orders.land(*records)
     yield
-    assert orders.versions(name, "closed_by") == [(1, "delete"), (2, None)]
+    assert orders.versions(name, "closed_by", "previous_key", "next_key") == [
+        (1, "delete", None, None), (2, "key_change", None, f'{{"{name}":3}}'), (3, None, f'{{"{name}":2}}', None),
+    ]  # fmt: skip
 
 
 @beside_others
@@ -472,6 +482,26 @@ def test_a_key_can_be_named_as_what_stands_beside_a_schema(orders: Orders) -> St
 @beside_others
 def test_a_key_can_be_named_so_in_other_letters(orders: Orders) -> Story:
     yield from key_named(orders, "Payload")
+
+
+@beside_others
+def test_a_change_of_key_names_both_digit_by_digit(orders: Orders) -> Story:
+    orders.land(orders.record("c", {"id": 1, "state": "new"}))
+    orders.declare("'id': 'bigint'", "'id': 'decimal(19,2)'")
+    keys = ["12345678901234567.89", "12345678901234567.88"]
+    links = [{"schema": {"type": "struct"}, "payload": {"id": f"@{number}"}} for number in (0, 1)]
+    told = [
+        orders.record("c", {"id": "@0", "state": "new"}),
+        orders.record("d", {"id": "@0"}, {"__debezium.newkey": links[1]}),
+        orders.record("c", {"id": "@1", "state": "new"}, {"__debezium.oldkey": links[0]}),
+    ]
+    for number, key in enumerate(keys):
+        for part in [*told, *(header for record in told for header in record["headers"])]:
+            part |= {name: text.replace(f'"@{number}"', key) for name, text in part.items() if isinstance(text, str)}
+    orders.land(*told)
+    yield
+    one, other = ([Decimal(key), f'{{"id":{key}}}'] for key in keys)
+    assert orders.versions("id", "previous_key", "next_key")[1:] == [(one[0], None, other[1]), (other[0], one[1], None)]
 
 
 @beside_others
