@@ -77,6 +77,10 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
     )(_common(command))
 
 
+# The signals that end a command: what people call them, and its exit status.
+_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
+
+
 class _Commands(click.Group):
     """Commands that are named back where they are misspelled."""
 
@@ -678,24 +682,28 @@ def _unforeseen(error: Exception) -> int:
 
 
 @contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Have SIGTERM end Spark before this process: nothing of it writes once the lock is free."""
+def _ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C end Spark before this process: nothing of it writes once the lock is free."""
 
-    def end(*_: Any) -> None:
+    def end(number: int, _: Any) -> None:
+        # Where another signal comes meanwhile, this is entered again.
         getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
-        os.write(2, b"tidemark: stopped by SIGTERM; run again.\n")
-        os._exit(TERMINATED)
+        by, status = _ENDING[number]
+        os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
+        os._exit(status)
 
+    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C.
     is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, end) if is_main else None
+    heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, end) for one in heard}
     try:
         yield
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
-@_ended_by_sigterm()
+@_ended_by_signals()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     target = os.environ.get("TIDEMARK_TARGET", "")
@@ -704,9 +712,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="tidemark"
         )
         return status if isinstance(status, int) else 0
-    except click.exceptions.Abort:
-        click.echo("stopped", err=True)
-        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return UsageError.status

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,12 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
 
 
 def end_java() -> None:
-    """End this process's Spark at once, and wait until it is gone."""
+    """End this process's Spark at once, and wait until it is gone. A signal's handler may call it within itself."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.kill()
-        process.wait()
+        with suppress(ChildProcessError):  # it was gone already
+            os.waitpid(process.pid, 0)  # `process.wait` would wait for a lock that who was interrupted holds
 
 
 def require_thrift_server(places: Places) -> None:

@@ -197,8 +197,6 @@ def build(run: Run, arguments: Sequence[str]) -> None:
             bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
-    if isinstance(result.exception, KeyboardInterrupt):
-        raise result.exception  # dbt takes it for an error of its own
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         of_users = (CompilationError, DbtConfigError, DbtUsageException, ParsingError)
