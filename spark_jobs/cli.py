@@ -52,20 +52,17 @@ def _take_target(context: Any, parameter: Any, value: str | None) -> None:
         os.environ["TIDEMARK_TARGET"] = value
 
 
-# What Spark says of a statement that it can't read: it is no SQL, or names a column or a function that is not there.
-_OF_A_STATEMENT = re.compile("SQLSTATE: (42601|42702|42703|42883|42K09)")
-
-
 def _name_damage(project_dir: str, error: Exception) -> None:
     """Raise the Fault that an error of the engine comes from, where that is a damaged table."""
-    if isinstance(error, UsageError) and _OF_A_STATEMENT.search(str(error.__cause__)):
-        return
     engines = {type(one).__module__.partition(".")[0] for one in (error, error.__cause__) if one is not None}
     if engines & {"pyspark", "py4j"}:
         from pyspark.sql import SparkSession
 
         from spark_jobs.damage import explained
+        from spark_jobs.engine import OF_A_STATEMENT
 
+        if isinstance(error, UsageError) and OF_A_STATEMENT.search(str(error.__cause__)):
+            return
         fault = explained(SparkSession.getActiveSession(), Places.of(project_dir), str(error.__cause__ or error))
         if fault is not None:
             raise fault from error
