@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import json
 import os
@@ -68,36 +67,6 @@ def _name_damage(project_dir: str, error: Exception) -> None:
             raise fault from error
 
 
-def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--wait", type=float, default=0, metavar="SECONDS", help="Wait so long for another writer to end."
-    )(_common(command))
-
-
-# The signals that end a command: what people call them, and its exit status.
-_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
-
-
-class _Commands(click.Group):
-    """Commands that are named back where they are misspelled."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=0.5)
-            error.message += (
-                f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(self.commands))}."
-            )
-            raise
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message="tidemark %(version)s")
-def tidemark() -> None:
-    """Turn a database's change stream into history that analysts can trust."""
-
-
 class _Duration(click.ParamType):
     """A time such as 30s, 5m, 1h or 7d, in seconds; a number alone is seconds. 0 is one where `or_nothing` says so."""
 
@@ -114,6 +83,38 @@ class _Duration(click.ParamType):
         return float(found[1]) * self._units[found[2]]
 
 
+def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--wait",
+        type=_Duration(or_nothing=True),
+        default=0,
+        metavar="SECONDS",
+        help="Wait so long for another writer to end.",
+    )(_common(command))
+
+
+# The signals that end a command: what people call them, and its exit status.
+_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
+
+
+class _Commands(click.Group):
+    """Commands that are named back where they are misspelled."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if not getattr(error, "possibilities", None):  # else Click names them
+                error.message += f" There are {', '.join(sorted(self.commands))}."
+            raise
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="tidemark %(version)s")
+def tidemark() -> None:
+    """Turn a database's change stream into history that analysts can trust."""
+
+
 def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. Who asks it"
@@ -127,6 +128,18 @@ def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
     )):  # fmt: skip
         command = option(command)
     return command
+
+
+def _label(context: Any, parameter: Any, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("it takes a name, and this one is empty.", context, parameter)
+    return value
+
+
+_labelled = click.option(
+    "--source-label", default="default", metavar="NAME", callback=_label,
+    help="Name of the cluster that delivered them (R1).",
+)  # fmt: skip
 
 
 def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **told: Any) -> Any:
@@ -155,7 +168,7 @@ def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **
 @_from_kafka
 @click.option("--continuous", is_flag=True, help="Go on landing topics until stopped (SIGTERM, Ctrl-C).")
 @click.option("--every", type=_Duration(), metavar="TIME", help="With --continuous: from a batch to the next; 10s.")
-@click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
+@_labelled
 @_writer
 def land(
     files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
@@ -401,7 +414,7 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
 @click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
 @click.option("--on-failure", metavar="COMMAND", help="Start it where a run fails, with the summary on its input.")
-@click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
+@_labelled
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
 def run(
