@@ -87,7 +87,7 @@ def units_command(runs: Runs) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    one = Runs(tmp_path_factory.mktemp("schedule"))
+    one = Runs(tmp_path_factory.mktemp("schedüle"))
     empty_project(one.home / "project")
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
@@ -357,9 +357,9 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
 
 @contextmanager
 def process(runs: Runs, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own that runs in the project, with what it says; ended whatever comes."""
+    """A process of its own that runs in the project, as cron starts one, with what it says; ended whatever comes."""
     places = Places.of(runs.home / "project")
-    ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog")}
+    ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog"), "LC_ALL": "C"}
     program = str(Path(sys.executable).with_name("tidemark"))
     command = [program, "run", *arguments, "--project-dir", str(places.project)]
     with subprocess.Popen(command, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as one:
@@ -390,9 +390,11 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
 
     with process(runs, str(runs.home / "records"), "--every", "1s", "--summary", str(summary)) as every:
         until_it_says(every, "land …")
+        java = java_of(every)
         for one in (signal.SIGINT, signal.SIGTERM):
             every.send_signal(one)
-        every.communicate(timeout=120)
+        every.wait(timeout=120)
+        assert not Path("/proc", java).exists(), "Spark holds the catalog against the next command"
     said = json.loads(summary.read_text())
     assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)
     assert list(said["stages"]) == ["start Spark", "land"], "a step ends, and none begins"
@@ -402,7 +404,7 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
     for by, begun, status in ((signal.SIGTERM, "START sql", 143), (signal.SIGINT, "land …", 130)):
         with process(runs, str(runs.home / "records")) as once:
             until_it_says(once, begun)
-            [java] = [one for one in children(once.pid) if Path("/proc", one, "comm").read_text() == "java\n"]
+            java = java_of(once)
             once.send_signal(by)
             time.sleep(0.02)
             once.send_signal(by)  # as timeout(1) does by itself
@@ -423,6 +425,8 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
     assert sorted(ids) == sorted({json.loads(one["key"])["id"] for one in runs.source.records})
 
 
-def children(process_id: int) -> list[str]:
-    """The processes that a process started."""
-    return Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+def java_of(one: subprocess.Popen[str]) -> str:
+    """The id of the process in which a process has Spark."""
+    children = Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text().split()
+    [java] = [child for child in children if Path("/proc", child, "comm").read_text() == "java\n"]
+    return java
