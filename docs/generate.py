@@ -47,7 +47,8 @@ hexadecimal, days for a date. What can be read in more than one way, such as a w
 for a decimal, is NULL with its text in `exact_values`, until the column's `encoding` names one of these:"""
 PLACES_ARE = (
     "The environment says where things are, who asks, and what a process may take. A relative lakehouse or"
-    " catalog starts at the project, another path at the folder where a command is typed."
+    " catalog starts at the project, another path at the folder where a command is typed. For dbt"
+    " by itself paths with letters beyond ASCII need a locale of UTF-8 (`LC_ALL=C.UTF-8`)."
 )
 PLACES = {
     "TIDEMARK_LAKEHOUSE": (

@@ -19,7 +19,7 @@ from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.logs import log
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
-from spark_jobs.session import build_session, java
+from spark_jobs.session import build_session, java, let_java_end
 
 
 def main(archive: Path) -> None:
@@ -47,12 +47,9 @@ def main(archive: Path) -> None:
             f" as number from {records}) as told on stored.feed = told.feed and stored.content_hash = told.content_hash"
             " and told.number = 1 when matched then update set run_id = told.run_id"
         ).collect()
-        gateway = spark.sparkContext._gateway
         spark.stop()
-        # Java writes the archive when it ends, which it does when nobody speaks to it any more.
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+        # Java writes the archive when it ends.
+        let_java_end()
 
 
 if __name__ == "__main__":

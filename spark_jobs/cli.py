@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import json
 import os
@@ -52,49 +51,20 @@ def _take_target(context: Any, parameter: Any, value: str | None) -> None:
         os.environ["TIDEMARK_TARGET"] = value
 
 
-# What Spark says of a statement that it can't read: it is no SQL, or names a column or a function that is not there.
-_OF_A_STATEMENT = re.compile("SQLSTATE: (42601|42702|42703|42883|42K09)")
-
-
 def _name_damage(project_dir: str, error: Exception) -> None:
     """Raise the Fault that an error of the engine comes from, where that is a damaged table."""
-    if isinstance(error, UsageError) and _OF_A_STATEMENT.search(str(error.__cause__)):
-        return
     engines = {type(one).__module__.partition(".")[0] for one in (error, error.__cause__) if one is not None}
     if engines & {"pyspark", "py4j"}:
         from pyspark.sql import SparkSession
 
         from spark_jobs.damage import explained
+        from spark_jobs.engine import OF_A_STATEMENT
 
+        if isinstance(error, UsageError) and OF_A_STATEMENT.search(str(error.__cause__)):
+            return
         fault = explained(SparkSession.getActiveSession(), Places.of(project_dir), str(error.__cause__ or error))
         if fault is not None:
             raise fault from error
-
-
-def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--wait", type=float, default=0, metavar="SECONDS", help="Wait so long for another writer to end."
-    )(_common(command))
-
-
-class _Commands(click.Group):
-    """Commands that are named back where they are misspelled."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=0.5)
-            error.message += (
-                f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(self.commands))}."
-            )
-            raise
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message="tidemark %(version)s")
-def tidemark() -> None:
-    """Turn a database's change stream into history that analysts can trust."""
 
 
 class _Duration(click.ParamType):
@@ -113,6 +83,38 @@ class _Duration(click.ParamType):
         return float(found[1]) * self._units[found[2]]
 
 
+def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--wait",
+        type=_Duration(or_nothing=True),
+        default=0,
+        metavar="SECONDS",
+        help="Wait so long for another writer to end.",
+    )(_common(command))
+
+
+# The signals that end a command: what people call them, and its exit status.
+_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
+
+
+class _Commands(click.Group):
+    """Commands that are named back where they are misspelled."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if not getattr(error, "possibilities", None):  # else Click names them
+                error.message += f" There are {', '.join(sorted(self.commands))}."
+            raise
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="tidemark %(version)s")
+def tidemark() -> None:
+    """Turn a database's change stream into history that analysts can trust."""
+
+
 def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. Who asks it"
@@ -126,6 +128,18 @@ def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
     )):  # fmt: skip
         command = option(command)
     return command
+
+
+def _label(context: Any, parameter: Any, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("it takes a name, and this one is empty.", context, parameter)
+    return value
+
+
+_labelled = click.option(
+    "--source-label", default="default", metavar="NAME", callback=_label,
+    help="Name of the cluster that delivered them (R1).",
+)  # fmt: skip
 
 
 def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **told: Any) -> Any:
@@ -154,7 +168,7 @@ def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **
 @_from_kafka
 @click.option("--continuous", is_flag=True, help="Go on landing topics until stopped (SIGTERM, Ctrl-C).")
 @click.option("--every", type=_Duration(), metavar="TIME", help="With --continuous: from a batch to the next; 10s.")
-@click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
+@_labelled
 @_writer
 def land(
     files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
@@ -400,7 +414,7 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
 @click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
 @click.option("--on-failure", metavar="COMMAND", help="Start it where a run fails, with the summary on its input.")
-@click.option("--source-label", default="default", metavar="NAME", help="Name of the cluster that delivered them (R1).")
+@_labelled
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
 def run(
@@ -678,24 +692,28 @@ def _unforeseen(error: Exception) -> int:
 
 
 @contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Have SIGTERM end Spark before this process: nothing of it writes once the lock is free."""
+def _ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C end Spark before this process: nothing of it writes once the lock is free."""
 
-    def end(*_: Any) -> None:
+    def end(number: int, _: Any) -> None:
+        # Where another signal comes meanwhile, this is entered again.
         getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
-        os.write(2, b"tidemark: stopped by SIGTERM; run again.\n")
-        os._exit(TERMINATED)
+        by, status = _ENDING[number]
+        os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
+        os._exit(status)
 
+    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C.
     is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, end) if is_main else None
+    heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, end) for one in heard}
     try:
         yield
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
-@_ended_by_sigterm()
+@_ended_by_signals()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     target = os.environ.get("TIDEMARK_TARGET", "")
@@ -704,9 +722,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="tidemark"
         )
         return status if isinstance(status, int) else 0
-    except click.exceptions.Abort:
-        click.echo("stopped", err=True)
-        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return UsageError.status

@@ -13,19 +13,13 @@ from pyspark.sql import SparkSession
 from spark_jobs.bronze import BOOKS, GONE, TABLES, remedy
 from spark_jobs.declarations import CapturedTable, Declared, Model, declared_tables
 from spark_jobs.delta import empty_commit, files_at, has_files, is_of_log, is_table, progress
-from spark_jobs.engine import ENGINE_ERRORS
+from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
 from spark_jobs.names import table_at
 from spark_jobs.places import LAYERS, Places
 
 _SHOWN = 300
-# What a machine says, or a store, that can't give or take a file just now: it tells nothing of the table.
-_IN_THE_WAY = re.compile(
-    "No space left|Disk quota exceeded|File too large|Read-only file system|Permission denied|Access ?Denied|Forbidden"
-    "|Too many open files|Cannot allocate memory|OutOfMemoryError|Connection re(fused|set)|[Tt]imed out|UnknownHost"
-    "|SlowDown"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +90,7 @@ def damages(
 
 def blamed(places: Places, said: str) -> set[tuple[str, str]]:
     """Layer and name of the tables of which an error names a file, unless it says what was in the way of that."""
-    if _IN_THE_WAY.search(said):
+    if IN_THE_WAY.search(said):
         return set()
     schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
     files = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(said))
@@ -107,7 +101,8 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     """What is wrong with a table's log and with its set of files; None for one that is right, or not there."""
     location = places.table(layer, name)
     files = Files(location)
-    if "_delta_log" not in files.folders():
+    # Of a first writing that did not end no commit is there, though the folder for them can be.
+    if not any(map(is_of_log, files.names("_delta_log"))):
         if next(files.below("", ".parquet"), None) is None:
             return None
         return Damage(layer, name, location, "it has files and no log", has_log=False)
@@ -126,8 +121,11 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
 
 
 def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault | None:
-    """The Fault that an engine's errors, of which `said` are the texts, come from, where that is a damaged table."""
-    if spark is None:
+    """The Fault that an engine's errors, of which `said` are the texts, come from, where that is a damaged table.
+
+    Where one of them says what was in the way, damage is looked for only where another blames a table.
+    """
+    if spark is None or (any(map(IN_THE_WAY.search, said)) and not any(blamed(places, text) for text in said)):
         return None
     try:
         models = models_by_place(declared_tables(places))

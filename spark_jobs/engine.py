@@ -10,9 +10,17 @@ from pyspark.errors import PySparkException
 # What Spark raises, and what comes where its Java throws or is gone.
 ENGINE_ERRORS = (PySparkException, Py4JError)
 _SHOWN = 500
-_THROWN = re.compile(r".*\b((?:\w+\.)+\w*(?:Exception|Error): .+)")
-# The line in which dbt says where an error was, in front of it.
-_OF_DBT = re.compile(r"\s*\w+ Error in \w+ ")
+# What Spark says of a statement that it can't read: it is no SQL, or names a column or a function that is not there.
+OF_A_STATEMENT = re.compile("SQLSTATE: (42601|42702|42703|42883|42K09)")
+# What a machine says, or a store, that can't give or take a file just now: it tells nothing of the table.
+IN_THE_WAY = re.compile(
+    "No space left|Disk quota exceeded|File too large|Read-only file system|Permission denied|Access ?Denied|Forbidden"
+    "|Too many open files|Cannot allocate memory|OutOfMemoryError|Connection re(fused|set)|[Tt]imed out|UnknownHost"
+    "|SlowDown"
+)
+_THROWN = re.compile(r".*(?<![\w.])((?:\w+\.)+\w*(?:Exception|Error): .+)")
+# The lines in which dbt says of what kind an error is, and where it was, in front of it.
+_OF_DBT = re.compile(r"\s*\w+ Error( in \w+ .*)?")
 # From a quotation mark that is no apostrophe, or that of a literal (X'00'), to the next that nothing escapes; where
 # there is none, to the next cause or to the end.
 _QUOTED = re.compile(
@@ -30,11 +38,15 @@ def redacted(message: str) -> str:
 
 
 def first_cause(message: str) -> str:
-    """What an engine's error came from, without values: the last exception that it names, or else its first line."""
+    """What an engine's error came from, without values.
+
+    The last exception that it names, before others one of what was in the way; where it names none, its first line.
+    """
     lines = [
         line for line in redacted(message).splitlines() if line.strip() and not line.lstrip().startswith("at ")
     ] or [""]
-    if len(lines) > 1 and _OF_DBT.match(lines[0]):
+    while len(lines) > 1 and _OF_DBT.fullmatch(lines[0]):
         del lines[0]
     thrown = [found[1] for line in lines if (found := _THROWN.match(line))]
-    return (thrown or lines[:1])[-1].strip()[:_SHOWN].rstrip(".")
+    in_the_way = [one for one in thrown if IN_THE_WAY.search(one)]
+    return (in_the_way or thrown or lines[:1])[-1].strip()[:_SHOWN].rstrip(".")

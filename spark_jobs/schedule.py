@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import __version__, steps
 from spark_jobs.engine import ENGINE_ERRORS
-from spark_jobs.errors import INTERRUPTED, TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.files import Files
 from spark_jobs.landing.land import Landed, record_files
 from spark_jobs.logs import log
@@ -263,8 +263,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                 if Files.of(task.places).read(_memory(task.places)) is not None:
                     memory.store(task.places, outcome)
     except BaseException as error:
-        outcome.status = INTERRUPTED if isinstance(error, KeyboardInterrupt) else Fault.status
-        outcome.error = type(error).__name__
+        outcome.status, outcome.error = Fault.status, type(error).__name__
         raise
     finally:
         _tell(task, outcome, memory)

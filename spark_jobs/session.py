@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import glob
+import locale
 import os
 import re
 import shutil
@@ -15,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ from spark_jobs.errors import Busy, Fault
 from spark_jobs.places import Places, profile
 
 JAVA = 17
+# How long Java may take to end.
+_ENDING_SECONDS = 10
+# And to end behind a process that did not wait for it.
+_MOMENT_SECONDS = 2
 # For TIDEMARK_JAVA_OPTIONS where tables are small: compiled queries, and code compiled twice, cost more than they give.
 FOR_SMALL_TABLES = (
     "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
@@ -82,6 +88,9 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     if places.is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # In the locale C Python takes names of files for UTF-8, and Java, by itself, for ASCII.
+    if sys.getfilesystemencoding() == "utf-8" != locale.getencoding().lower():
+        os.environ["LC_ALL"] = "C.UTF-8"
     builder: Any = SparkSession.builder
     for name, value in options.items():
         builder = builder.config(name, value)
@@ -89,6 +98,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     listening = signal.getsignal(signal.SIGINT)
     with _java_noise_aside():
         session: SparkSession = builder.getOrCreate()
+    if catalog:
+        atexit.register(let_java_end, _ENDING_SECONDS)
     # Spark takes Ctrl-C for itself, from those, too, who listen to it already.
     if listening is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, listening)
@@ -98,12 +109,24 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     return session
 
 
+def let_java_end(seconds: float | None = None) -> None:
+    """Have this process's Spark end by itself, and wait for it, at most so long: until then it holds the catalog."""
+    gateway = SparkContext._gateway
+    if gateway.proc is None:
+        return  # spark-submit started it, and this process behind it
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        gateway.proc.wait(seconds)
+
+
 def end_java() -> None:
-    """End this process's Spark at once, and wait until it is gone."""
+    """End this process's Spark at once, and wait until it is gone. A signal's handler may call it within itself."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.kill()
-        process.wait()
+        with suppress(ChildProcessError):  # it was gone already
+            os.waitpid(process.pid, 0)  # `process.wait` would wait for a lock that who was interrupted holds
 
 
 def require_thrift_server(places: Places) -> None:
@@ -124,23 +147,34 @@ def require_free_catalog(places: Places) -> None:
     """Raise Busy where another process holds the embedded metastore, by the lock that Derby takes on a file of it.
 
     Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
+    Asked again for a moment: dbt's Java ends behind dbt.
     """
     lock = _metastore(places) / "dbex.lck"
     if SparkSession.getActiveSession() is not None or not lock.exists():
         return
+    until = time.monotonic() + _MOMENT_SECONDS
     try:
-        with lock.open("r+") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise Busy(
-            f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and an"
-            " embedded one admits one at a time. Wait for it to end."
-        ) from error
+        while not _is_free(lock):
+            if time.monotonic() >= until:
+                raise Busy(
+                    f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
+                    " an embedded one admits one at a time. Wait for it to end."
+                )
+            time.sleep(0.1)
     except OSError as error:
         raise Fault(
             f"The catalog {places.catalog} can't be written ({error.strerror}). Give this user the right to write"
             " there, or set TIDEMARK_CATALOG to another folder."
         ) from error
+
+
+def _is_free(lock: Path) -> bool:
+    with lock.open("r+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def lacks_catalog(places: Places) -> bool:

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import bronze
 from spark_jobs.bronze import BOOKS
 from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, set_aside
-from spark_jobs.engine import ENGINE_ERRORS, first_cause
+from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from spark_jobs.reporting.check import CheckOutcome
     from spark_jobs.upkeep import Upkept, Wanted
 
+# How what a build has made is left by a fault.
+_GOES_ON = "What was built is whole; when the cause is gone, the next run goes on from there."
 # What Spark says where it would make a table at files that its catalog doesn't know.
 _IS_THERE = "LOCATION_ALREADY_EXISTS"
 
@@ -197,22 +199,29 @@ def build(run: Run, arguments: Sequence[str]) -> None:
             bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
-    if isinstance(result.exception, KeyboardInterrupt):
-        raise result.exception  # dbt takes it for an error of its own
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         of_users = (CompilationError, DbtConfigError, DbtUsageException, ParsingError)
-        kind = UsageError if isinstance(result.exception, of_users) else Fault
-        hint = "" if run.places.is_local else (
-            " logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
+        if isinstance(result.exception, of_users):
+            raise UsageError(f"dbt build: {beginning_of(result.exception)}")
+        hint = _GOES_ON if run.places.is_local else (
+            "logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
             " start the Thrift Server again, and run again."
         )  # fmt: skip
-        raise kind(f"dbt build: {beginning_of(result.exception)}{hint}")
+        raise Fault(f"dbt build: {first_cause(str(result.exception))}. {hint}")
     if not result.success:
         broken = [one for one in result.result or [] if one.status == "error"]
+        # What was in the way of one says more than what others met behind it.
+        broken.sort(key=lambda one: IN_THE_WAY.search(str(one.message)) is None)
         said = [str(one.message) for one in broken]
         if any("Compilation Error" in one for one in said):
             raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
+        names = ", ".join(one.node.name for one in broken)
+        if broken and all(map(OF_A_STATEMENT.search, said)):
+            raise UsageError(
+                f"dbt build: Spark can't read the statement of {names}: {first_cause(said[0])}. dbt's lines"
+                " above say where in it; mend it, and run again."
+            )
         fault = explained(SparkSession.getActiveSession(), run.places, *said) if said else None
         if fault is not None:
             raise fault
@@ -224,10 +233,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
                     f" {run.places.lakehouse}/warehouse, where a catalog that is lost or was moved away had it. Put its"
                     " folder there aside, and run again: that makes the table anew."
                 )
-            raise Fault(
-                f"dbt build: {broken[0].node.name} could not be built: {first_cause(broken[0].message)}. What was built"
-                " is whole; when the cause is gone, the next run goes on from there."
-            )
+            raise Fault(f"dbt build: {names} could not be built: {first_cause(said[0])}. {_GOES_ON}")
         raise DataError("dbt build: a test failed; dbt's lines above name it.")
 
 

@@ -109,11 +109,13 @@ def record_files(arguments: Sequence[str], *, may_be_gone: bool = False) -> list
     """
     files: list[Path] = []
     for argument in arguments:
+        if not argument:
+            raise UsageError("An empty name, as of a variable that isn't set. Name files, folders or patterns.")
         try:
             wanted = _files_of(argument)
             for file in wanted:
                 _require_unpacked_by_hadoop(file)
-                os.fspath(file).encode()
+                _require_named_for_hadoop(file)
         except OSError as error:
             raise UsageError(
                 f"{error.filename}: can't be read ({error.strerror}). Nothing was landed; give this user the right to"
@@ -125,9 +127,31 @@ def record_files(arguments: Sequence[str], *, may_be_gone: bool = False) -> list
                 " give the file another name."
             ) from error
         if not wanted and not (may_be_gone and _is_place(argument)):
-            raise UsageError(f"{argument}: no such file, and no folder or pattern with files in it.")
+            raise UsageError(_not_taken(argument))
         files += wanted
     return list(dict.fromkeys(str(file.resolve()) for file in files))
+
+
+def _not_taken(argument: str) -> str:
+    """Why an argument names no file that is landed."""
+    named = Path(argument)
+    if not named.exists() or named.is_dir():
+        return f"{argument}: no such file, and no folder or pattern with files in it."
+    if named.is_file():
+        return (
+            f"{argument}: names with {named.name[0]} in front are of files that aren't finished. Rename it once it is."
+        )
+    return f"{argument}: a pipe or a device, and files are read more than once. Write it to a file, and land that."
+
+
+def _require_named_for_hadoop(file: Path) -> None:
+    """Raise UsageError for a name that Hadoop's readers can't open, and UnicodeEncodeError for one that is no text."""
+    os.fspath(file).encode()
+    # Which they take for the end of a URL's scheme.
+    if ":" in file.resolve().name:
+        raise UsageError(
+            f"{file}: a name with a colon, which Spark can't open. Nothing was landed; give the file another name."
+        )
 
 
 def _require_unpacked_by_hadoop(file: Path) -> None:
@@ -563,11 +587,27 @@ def _refuse_damaged_files(files: Sequence[str]) -> None:
                 with unpack(file) as content:
                     while content.read(1 << 20):
                         pass
+                _require_nothing_behind(file, ending)
             except (OSError, EOFError, zlib.error) as error:
                 raise UsageError(
-                    f"{file}: not a whole {name} file ({str(error).split(' (')[0]}). Nothing was landed; copy it again,"
-                    " or leave it out."
+                    f"{file}: not a whole {name} file ({str(error).split(' (')[0]}). Nothing was landed; copy or pack"
+                    " it again, or leave it out."
                 ) from error
+
+
+def _require_nothing_behind(file: str, ending: str) -> None:
+    """Raise OSError where zeros stand behind the end of a gzip file: Python's reader takes them, Hadoop's doesn't."""
+    if ending != ".gz":
+        return
+    with Path(file).open("rb") as content:
+        member, rest = zlib.decompressobj(wbits=31), b""
+        while rest := rest or content.read(1 << 16):
+            if member.eof:
+                if rest.startswith(b"\0"):
+                    raise OSError("zeros stand behind its end")
+                member = zlib.decompressobj(wbits=31)
+            member.decompress(rest)
+            rest = member.unused_data
 
 
 def _refuse_other_files(survey: Sequence[Row]) -> None:

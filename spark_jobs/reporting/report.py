@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_jobs.delta import files_at
+from spark_jobs.engine import first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
 from spark_jobs.places import LATEST, Places
@@ -72,7 +73,16 @@ def _publish(spark: SparkSession, places: Places, folder: Path, target: str) -> 
             # S3A finds a folder's files only under a name with a scheme.
             files.copyFromLocalFile(files_at(spark, folder.resolve().as_uri())[1], path)
     except Exception as error:
-        raise Fault(f"The report can't be written to {target}: {error}. The check itself ran to its end.") from error
+        raise Fault(
+            f"The report can't be written to {target}: {_why(error)}. The check itself ran to its end."
+        ) from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, shutil.Error):  # of each file that it could not copy
+        [(_, _, said), *_] = error.args[0]
+        return str(said).partition(": '")[0]
+    return first_cause(str(error))
 
 
 def _previous(places: Places) -> Mapping[str, Any] | None:

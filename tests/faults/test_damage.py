@@ -202,10 +202,14 @@ def test_of_several_errors_each_tells_of_its_own_table(harmed: Harmed) -> None:
 
     found = damages(harmed.spark, harmed.places, *said)
     fault = explained(harmed.spark, harmed.places, *said)
+    log_lost(harmed.folder(MODELS[2]))
 
     assert [(f"{one.layer}/{one.name}", one.what) for one in found] == [(MODELS[1], said[0])]
     assert f"gold.{ALIAS} is damaged" in str(fault)
     assert str(fault).endswith(f"`tidemark rebuild {NAME}`."), "no folder, but what rebuild knows"
+    assert explained(harmed.spark, harmed.places, said[1], "[DELTA_TABLE_NOT_FOUND]") is None, (
+        "it says itself what it was"
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,6 +266,16 @@ def test_a_user_s_own_table_whose_catalog_was_lost_is_told_of_with_what_to_do(ha
     with pytest.raises(Fault, match=r"mine could not be built.*lakehouse/warehouse.*Put its folder there aside"):
         steps.build(harmed.run, ["--quiet", "--select", "mine"])
     shutil.rmtree(folder)
+
+
+def test_a_statement_that_can_not_be_read_is_the_user_s_and_no_damage_is_looked_for(harmed: Harmed) -> None:
+    log_lost(harmed.folder(MODELS[2]))
+    for name in ("mine", "another"):
+        (harmed.places.project / f"models/{name}.sql").write_text("select there_is_none from (select 1 as one)")
+
+    with pytest.raises(UsageError, match=r"(?s)mine.*: \[UNRESOLVED_COLUMN.*mend it") as told:
+        steps.build(harmed.run, ["--quiet", "--select", "mine", "another"])
+    assert "another" in str(told.value)
 
 
 def first_writing_killed(folder: Path) -> None:

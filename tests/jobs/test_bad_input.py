@@ -101,6 +101,9 @@ def test_a_lakehouse_that_may_not_be_written(
 
 def test_a_file_that_is_not_there(tidemark: CommandLine) -> None:
     is_one_sentence(tidemark("land", "nowhere/*.jsonl"), 2, "nowhere/*.jsonl: no such file")
+    is_one_sentence(tidemark("land", ""), 2, "An empty name")
+    os.mkfifo(pipe := tidemark.home / "pipe")
+    is_one_sentence(tidemark("land", str(pipe)), 2, f"{pipe}: a pipe or a device", "Write it to a file")
 
 
 def test_who_only_reads_makes_no_tables(tidemark: CommandLine) -> None:
@@ -112,12 +115,13 @@ def test_who_only_reads_makes_no_tables(tidemark: CommandLine) -> None:
 
 def test_a_damaged_gzip_file_is_named_and_nothing_landed(tidemark: CommandLine) -> None:
     whole = gzip.compress("\n".join([*GOOD] * 500).encode())
-    half = tidemark.home / "half.jsonl.gz"
-    half.write_bytes(whole[: len(whole) // 2])
-
-    is_one_sentence(
-        tidemark("land", tidemark.write("fine.jsonl", GOOD[0]), str(half)), 2, str(half), "not a whole gzip"
-    )
+    harmed = {"half.jsonl.gz": whole[: len(whole) // 2], "padded.jsonl.gz": whole + whole + bytes(512)}
+    for name, content in harmed.items():
+        file = tidemark.home / name
+        file.write_bytes(content)
+        is_one_sentence(
+            tidemark("land", tidemark.write("fine.jsonl", GOOD[0]), str(file)), 2, str(file), "not a whole gzip"
+        )
     assert tidemark("sql", "select * from records").status == 2, "nothing is there"
 
 
@@ -129,9 +133,11 @@ def test_a_damaged_gzip_file_is_named_and_nothing_landed(tidemark: CommandLine) 
         ("plain.jsonl.gz", b"{}", "not a whole gzip file (it doesn't begin like one)"),
         ("frame.jsonl.lz4", b"\x04\x22\x4d\x18\x64", "files whose names end with .lz4 aren't unpacked here"),
         ("plain.jsonl.Snappy", b"{}", "files whose names end with .snappy aren't unpacked here"),
+        ("2026-11-27T10:00:00.jsonl", b"{}", "a name with a colon"),
+        ("_begun.jsonl", b"{}", "names with _ in front are of files that aren't finished"),
     ],
 )
-def test_a_file_that_spark_would_take_for_empty(tidemark: CommandLine, name: str, content: bytes, says: str) -> None:
+def test_a_file_that_spark_would_not_read(tidemark: CommandLine, name: str, content: bytes, says: str) -> None:
     file = tidemark.home / name
     file.write_bytes(content)
 
@@ -280,6 +286,9 @@ def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.Captu
         (["lnad", "x"], "No such command 'lnad'. Did you mean 'land'?"),
         (["quarantine", "lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["land", "--wiat", "1", "x"], "No such option '--wiat'. Did you mean '--wait'?"),
+        (["land", "--wait", "nan", "x"], "nan: it takes a time such as 30s"),
+        (["land", "--wait", "-1", "x"], "-1: it takes a time such as 30s"),
+        (["land", "--source-label", "", "x"], "it takes a name, and this one is empty"),
         (["land"], "land takes FILES, or --kafka HOST:PORT --topics 'REGEX'"),
         (["build", "--slect", "x"], "dbt build: No such option '--slect'"),
         (["build", "-t", "local_dev"], "build -t: it isn't left to dbt where things are. Say --target NAME"),
@@ -296,6 +305,7 @@ def test_what_is_misspelled_is_named(tidemark: CommandLine, arguments: list[str]
 
     assert said.status == 2
     assert says in said.out + said.err
+    assert (said.out + said.err).count("Did you mean") <= 1
     assert "Traceback" not in said.out + said.err
 
 

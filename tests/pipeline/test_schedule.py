@@ -22,7 +22,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_jobs import bronze, schedule, steps, upkeep
+from spark_jobs import steps, upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
 from spark_jobs.landing.kafka_offsets import Offsets, store
@@ -87,7 +87,7 @@ def units_command(runs: Runs) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    one = Runs(tmp_path_factory.mktemp("schedule"))
+    one = Runs(tmp_path_factory.mktemp("schedüle"))
     empty_project(one.home / "project")
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
@@ -355,40 +355,11 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
     assert Path(kept).name == "fourth.jsonl", "others were taken away"
 
 
-def test_a_run_that_is_interrupted_says_so(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = runs.home / "project/logs/dbt.log"
-    told = log.stat().st_size
-
-    def interrupt(*_: Any) -> None:
-        threading.Thread(target=interrupt_models, daemon=True).start()
-
-    def interrupt_models() -> None:
-        until = time.monotonic() + 30
-        while b"START sql" not in log.read_bytes()[told:] and time.monotonic() < until:
-            time.sleep(0.02)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes it, where it waits for models
-
-    summary = runs.home / "interrupted.json"
-    task = Task(Places.of(runs.home / "project"), skips=True, summary=str(summary))
-    assert run_once(task).skipped == ["land", "build", "check"]
-    monkeypatch.setattr(bronze, "ensure", interrupt)
-    monkeypatch.setattr(schedule, "lacks_catalog", lambda _: True)
-    # What a shell runs behind `&` ignores it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_once(task)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-    assert json.loads(summary.read_text())["status"] == 130
-
-
 @contextmanager
 def process(runs: Runs, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own that runs in the project, with what it says; ended whatever comes."""
+    """A process of its own that runs in the project, as cron starts one, with what it says; ended whatever comes."""
     places = Places.of(runs.home / "project")
-    ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog")}
+    ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog"), "LC_ALL": "C"}
     program = str(Path(sys.executable).with_name("tidemark"))
     command = [program, "run", *arguments, "--project-dir", str(places.project)]
     with subprocess.Popen(command, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as one:
@@ -409,7 +380,7 @@ def until_it_says(one: subprocess.Popen[str], words: str) -> None:
     raise AssertionError("".join(said))
 
 
-def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_run_is_right(
+def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_run_is_right(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs.give("fifth.jsonl", 1)
@@ -419,24 +390,30 @@ def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_r
 
     with process(runs, str(runs.home / "records"), "--every", "1s", "--summary", str(summary)) as every:
         until_it_says(every, "land …")
+        java = java_of(every)
         for one in (signal.SIGINT, signal.SIGTERM):
             every.send_signal(one)
-        every.communicate(timeout=120)
+        every.wait(timeout=120)
+        assert not Path("/proc", java).exists(), "Spark holds the catalog against the next command"
     said = json.loads(summary.read_text())
     assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)
     assert list(said["stages"]) == ["start Spark", "land"], "a step ends, and none begins"
     assert holder_of(places) is None
     assert said["last_success"] == last_success, "a run that was stopped is no good one"
 
-    with process(runs) as once:
-        until_it_says(once, "START sql")
-        [java] = [one for one in children(once.pid) if Path("/proc", one, "comm").read_text() == "java\n"]
-        once.send_signal(signal.SIGTERM)
-        told, _ = once.communicate(timeout=120)
-        assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
-    assert once.returncode == 143
-    assert "tidemark: stopped by SIGTERM; run again." in told
-    assert holder_of(places) is None
+    for by, begun, status in ((signal.SIGTERM, "START sql", 143), (signal.SIGINT, "land …", 130)):
+        with process(runs, str(runs.home / "records")) as once:
+            until_it_says(once, begun)
+            java = java_of(once)
+            once.send_signal(by)
+            time.sleep(0.02)
+            once.send_signal(by)  # as timeout(1) does by itself
+            told, _ = once.communicate(timeout=120)
+            assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
+        assert once.returncode == status
+        assert "; run again." in told
+        assert "Traceback" not in told
+        assert holder_of(places) is None
 
     monkeypatch.chdir(places.project)
     assert main(units_command(runs)) == 0
@@ -448,6 +425,8 @@ def test_a_process_is_ended_by_sigterm_at_once_or_behind_its_step_and_the_next_r
     assert sorted(ids) == sorted({json.loads(one["key"])["id"] for one in runs.source.records})
 
 
-def children(process_id: int) -> list[str]:
-    """The processes that a process started."""
-    return Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+def java_of(one: subprocess.Popen[str]) -> str:
+    """The id of the process in which a process has Spark."""
+    children = Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text().split()
+    [java] = [child for child in children if Path("/proc", child, "comm").read_text() == "java\n"]
+    return java

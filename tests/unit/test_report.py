@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -17,6 +18,7 @@ import spark_jobs.reporting
 from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.engine import first_cause, redacted
+from spark_jobs.errors import Fault
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
 from spark_jobs.reporting.bronze_contents import Content, Held
@@ -28,6 +30,7 @@ from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.reporting.masking import short_hash
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
+from spark_jobs.reporting.report import _publish
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
@@ -300,6 +303,16 @@ def test_nothing_from_an_event_gets_out_of_its_place() -> None:
     assert json.loads(json.dumps(said))["accounting"][0]["name"] == HOSTILE
 
 
+def test_what_keeps_a_report_from_being_written_is_said_once(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("one", "another"):
+        os.mkfifo(folder / name)
+
+    with pytest.raises(Fault, match=r"can't be written to .*/latest: `.*` is a named pipe\. The check itself ran"):
+        _publish(None, Places(tmp_path, str(tmp_path), ""), folder, f"{tmp_path}/reports/latest")
+
+
 def test_the_page_needs_no_network() -> None:
     text = page(report(evidence()))
     assert "default-src 'none'" in text
@@ -466,6 +479,14 @@ def test_values_are_masked_alike_wherever_they_stand() -> None:
     assert (
         first_cause("Job: 'Project ['id)\nCaused by: java.IOException: No space left")
         == "java.IOException: No space left"
+    )
+    # As dbt nests them; what came behind a full disk is not what it came from.
+    nested = "Runtime Error in model m (m.sql)\n  Runtime Error\n    "
+    full = "  Caused by: a.FSError: java.io.IOException: No space left on device\n"
+    assert first_cause(f"{nested}[NO_COLUMN] No such. SQLSTATE: 42703") == "[NO_COLUMN] No such. SQLSTATE: 42703"
+    assert (
+        first_cause(f"{nested}: a.B.WriteException: [FAILED]\n{full}  Caused by: a.B.WriteException: [FAILED]")
+        == "java.io.IOException: No space left on device"
     )
     assert first_cause(f"The value 'one\ntwo' and '{'x' * 600}'\n at x") == "The value … and …"
 
