@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 from spark_jobs import steps
 from spark_jobs.damage import damages
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting.cuts import cuts
 from tests.generated.lakehouse import current_is_open
 from tests.gold import untold
 from tests.projects import account_of, accounts_of, empty_project, forget_tables, land, renamed, rows_of, run_models
@@ -281,6 +283,15 @@ def test_a_transaction_of_db2_waits_for_tables_that_its_end_names_without_their_
     assert shown == {"cut4__db__one": [1], "cut4__db__two": [1]}
     [first, *_] = sorted(rows_of(of_db2.table("ops", "cut4_transactions")), key=lambda row: row["began_at_offset"])
     assert first["lacking"] == [("cut4__db__two_changes", 3)], "of two ENDs the one that counts most"
+
+
+def test_a_transaction_that_holds_nothing_back_is_not_told(spark: SparkSession, of_db2: Places) -> None:
+    [cut] = cuts(spark, captured_tables(of_db2))
+    held = rows_of(of_db2.table("ops", "cut4_transactions"), "changes")
+
+    assert (cut.changes, cut.transactions) == (sum(row["changes"] for row in held), len(held))
+    spark.sql(f"update {table_at(of_db2.table('ops', 'cut4_transactions'))} set changes = 0")
+    assert cuts(spark, captured_tables(of_db2)) == []
 
 
 def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2: Places) -> None:
