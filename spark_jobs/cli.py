@@ -694,12 +694,16 @@ def _unforeseen(error: Exception) -> int:
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Have SIGTERM and Ctrl-C end Spark before this process: nothing of it writes once the lock is free."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
 
     def end(number: int, _: Any) -> None:
         # Where another signal comes meanwhile, this is entered again.
-        getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
         by, status = _ENDING[number]
         os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
+        # Other threads meet the end of Java in the middle of their calls, and would tell it in frames.
+        for output in (1, 2):
+            os.dup2(nowhere, output)
+        getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
         os._exit(status)
 
     # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C.
@@ -711,6 +715,7 @@ def _ended_by_signals() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+        os.close(nowhere)
 
 
 @_ended_by_signals()
