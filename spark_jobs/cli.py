@@ -93,10 +93,6 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
     )(_common(command))
 
 
-# The signals that end a command: what people call them, and its exit status.
-_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
-
-
 class _Commands(click.Group):
     """Commands that are named back where they are misspelled."""
 
@@ -689,6 +685,10 @@ def _unforeseen(error: Exception) -> int:
         f"tidemark: unforeseen: {on_one_line(said)} {f'The log has more: {where}' if where else frames}", err=True
     )
     return Fault.status
+
+
+# The signals that end a command: what people call them, and its exit status.
+_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
 
 
 @contextlib.contextmanager

@@ -140,19 +140,18 @@
   encoding that schemas tell of a column, as long as it is one (G1).
 -#}
 {% macro are_read_otherwise(captured, scope) -%}
-    {%- set turned = [] -%}
     {%- for spec in captured.columns if spec.since -%}
         {%- set before = [] -%}
         {%- for one, since in spec.since.items() if since <= scope.after -%}{%- do before.append(one) -%}{%- endfor -%}
         {%- if shapeless_encoding(spec, before) != shapeless_encoding(spec, spec.encodings) -%}
-            {%- do turned.append(spec.name) -%}
+            {{ return(run_query(
+                'select 1 from ' ~ captured.records ~ ' as record left anti join ' ~ lakehouse_table('bronze', 'shapes')
+                ~ ' as shape on record.feed = shape.feed and record.shape_id = shape.shape_id where record.feed = '
+                ~ text_literal(captured.feed) ~ " and op = 'd' and record.batch_id <= " ~ scope.after ~ ' limit 1'
+            ) | length > 0) }}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(turned and run_query(
-        'select 1 from ' ~ captured.records ~ ' as record left anti join ' ~ lakehouse_table('bronze', 'shapes')
-        ~ ' as shape on record.feed = shape.feed and record.shape_id = shape.shape_id where record.feed = '
-        ~ text_literal(captured.feed) ~ " and op = 'd' and record.batch_id <= " ~ scope.after ~ ' limit 1'
-    ) | length > 0) }}
+    {{ return(false) }}
 {%- endmacro %}
 
 

@@ -33,6 +33,7 @@ _WITH_ID = r'(?s)^\s*\{\s*"schemaId"\s*:\s*([0-9]{1,18})\s*,\s*"payload"\s*:\s*(
 _MOST_PLACES = 100
 
 # What a flattened row has to say of its source (R4, R5, R10), by connector; any of the fields may be NULL.
+_OF_ENVELOPE = ("op", "ts_ms")  # unqualified, the envelope's own
 _NEEDED = ("op", "connector", "name", "db", "table", "ts_ms")
 _PLACES = {
     "postgresql": ("schema", "lsn"),
@@ -56,7 +57,7 @@ _METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_BLOCK, *(f"source_{name}"
 # Where it was asked for all that is needed by qualified names, these are columns of the table's own: what is needed it
 # adds once, and nobody here reads the others.
 _OWN = ("id", "total_order", "data_collection_order", "version", "thread", "user_name", "collection")
-_OWN_IF_QUALIFIED = tuple(f"__{name}" for name in (*_OWN, *_ALL_NEEDED) if name not in ("op", "ts_ms"))
+_OWN_IF_QUALIFIED = tuple(f"__{name}" for name in (*_OWN, *_ALL_NEEDED) if name not in _OF_ENVELOPE)
 # One of these shows that the transform was there at all.
 _SIGNS = (
     "op",
@@ -245,10 +246,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     connector = value(*of_source("connector"))
     lacking = {name: ~is_told("op") if name == "op" else ~is_told(*of_source(name)) for name in _ALL_NEEDED}
     lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIMES))
-    wanted = F.coalesce(
-        literal_map({name: _texts([*_NEEDED, *more]) for name, more in _PLACES.items()})[connector],
-        _texts(_NEEDED),
-    )
+    wanted = F.coalesce(_wanted(connector), _texts(_NEEDED))
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
     by_headers = F.array_contains("told_names", "__op") & F.arrays_overlap("told_names", _texts(_MORE_SIGNS))
     no_deletes = F.col("payload").isNotNull() & ~is_told("deleted") & ~by_headers
@@ -305,21 +303,23 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     )
 
 
+def _wanted(connector: Column) -> Column:
+    """What a flattened row of a connector has to tell; NULL for a connector that is not known."""
+    return literal_map({name: _texts([*_NEEDED, *more]) for name, more in _PLACES.items()})[connector]
+
+
 def _is_qualified() -> Column:
     """Whether a flattened row was given all that it needs of its source by qualified names (`source.lsn`)."""
     name = "__source_connector"
-    wanted = literal_map(
-        {
-            connector: _texts([f"__source_{one}" for one in (*_NEEDED, *more) if one not in ("op", "ts_ms")])
-            for connector, more in _PLACES.items()
-        }
-    )[F.coalesce(F.col("flat")[name], F.col("told")[name])]
-    return F.coalesce(F.size(F.array_except(wanted, F.concat("names", "told_names"))) == 0, F.lit(False))
+    of_source = F.array_except(_wanted(F.coalesce(F.col("flat")[name], F.col("told")[name])), _texts(_OF_ENVELOPE))
+    qualified = F.transform(of_source, lambda one: F.concat(F.lit("__source_"), one))
+    return F.coalesce(F.size(F.array_except(qualified, F.concat("names", "told_names"))) == 0, F.lit(False))
 
 
 def _added(name: str) -> Column:
     """A field of a flattened row as text, where it is none of its own columns."""
-    return F.when(is_added(F.lit(name), F.col("is_qualified")), F.col("flat")[name])
+    field = F.col("flat")[name]
+    return F.when(~F.col("is_qualified"), field) if name in _OWN_IF_QUALIFIED else field
 
 
 def is_added(name: Column, is_qualified: Column) -> Column:
