@@ -32,8 +32,7 @@ def main(archive: Path) -> None:
     told = subprocess.run([java(), "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=True)
     [home] = re.findall(r"java\.home = (.*)", told.stderr)
     os.environ["TIDEMARK_JAVA_OPTIONS"] = (
-        f'-XX:SharedArchiveFile="{home}/lib/server/classes.jsa" -XX:ArchiveClassesAtExit="{archive}" -Xlog:cds=off'
-        " -Xlog:cds+dynamic=off"
+        f'-XX:SharedArchiveFile="{home}/lib/server/classes.jsa" -XX:ArchiveClassesAtExit="{archive}"'
     )
     with tempfile.TemporaryDirectory(prefix="tidemark-classes-") as folder:
         places = Places(project, f"{folder}/lakehouse", f"{folder}/catalog")
