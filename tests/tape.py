@@ -18,6 +18,7 @@ Columns of `changes` that can be left out:
     rs       Oracle's `rs_id`
     lcr, seq Oracle's `lcr_position` (XStream) and `txSeq` (LogMiner)
     serial   SQL Server's `event_serial_no`
+    partition, offset   where the record is; 0, the number of the line
     oldkey, newkey   the headers of a change of key
 
 An empty cell is NULL, `?` a large value that the event leaves out, `-` a column that the event has not. Times in
@@ -44,6 +45,10 @@ PARTITIONS = 10
 _HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
 COLUMNS = ("id", "name", "note")
 UNAVAILABLE = "__debezium_unavailable_value"
+_OF_CHANGES = {
+    "op", "at", "written", "lsn", "txn", "batch", "before", "snapshot", "server", "row", "last", "commit", "rs", "lcr",
+    "seq", "serial", "oldkey", "newkey", "partition", "offset", *COLUMNS,
+}  # fmt: skip
 # What tells Oracle's changes of one number apart, by connection.
 _ORACLE_ORDER = {"rs_id": "rs", "lcr_position": "lcr", "txSeq": "seq"}
 # Their events tell a commit's position beside the change's own.
@@ -116,8 +121,6 @@ class Tape:
     def _payload(self, number: int, line: dict[str, str], row: dict[str, Any]) -> dict[str, Any]:
         op = line["op"]
         before = {**row, "name": line["before"] or None} if line.get("before") else None
-        if before is not None and line.get("oldid"):
-            before["id"] = self.key(line["oldid"])
         source = self._source(number, line)
         return {
             "before": before if before is not None or op != "d" else {**dict.fromkeys(row), "id": row["id"]},
@@ -200,6 +203,14 @@ class Tape:
         return str(value).removeprefix(f"{self.number}:")
 
 
+def changes_of(table: str) -> list[dict[str, str]]:
+    """The changes of a drawn table; ValueError where a column is one that nothing reads."""
+    lines = lines_of(table)
+    if unread := set().union(*lines) - _OF_CHANGES:
+        raise ValueError(f"a tape has columns that nothing reads: {sorted(unread)}")
+    return lines
+
+
 def lines_of(table: str) -> list[dict[str, str]]:
     """The lines of a drawn table, by the names in its first one."""
     rows = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
@@ -213,7 +224,7 @@ def tapes(folder: Path) -> list[Tape]:
         Tape(
             number,
             one["tape"],
-            lines_of(one["changes"]),
+            changes_of(one["changes"]),
             lines_of(one["history"]),
             one.get("connector", "postgresql"),
             one.get("options", {}),

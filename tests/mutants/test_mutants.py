@@ -107,9 +107,9 @@ MUTANTS = [
 
 
 def tape_of(name: str, source: str) -> Tape:
-    """A tape whose records are a source's."""
+    """A tape whose records are a source's; those that the right code tells share their tables."""
     tape = TAPES[name]
-    return replace(tape, group=tape.group or f"m{tape.number}", source=source)
+    return replace(tape, group=tape.group or ("" if source == RIGHT else f"m{tape.number}"), source=source)
 
 
 def lines_of(witness: str, source: str) -> str:
@@ -193,36 +193,41 @@ def tell(places: Places, table: CapturedTable, witness: str, refusals: dict[str,
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What each mutant's witness tells, by the mutant's source, and what the right code tells of stories, by name."""
+    """What each mutant's witness tells, by the mutant's source, and what the right code tells of each, by its name."""
     places = Places.of(empty_project(tmp_path_factory.mktemp("mutants") / "project"))
     plant(places.project)
     witnesses = {mutant.source: mutant.caught_by for mutant in MUTANTS}
     stories = {f"{RIGHT}{number}": name for number, name in enumerate(STORIES)}
     witnesses |= stories
+    on_tapes = {witness for witness in witnesses.values() if witness in TAPES}
     jobs = {mutant.source: mutant for mutant in MUTANTS if mutant.job}
     lines = {source: lines_of(witness, source) for source, witness in witnesses.items()}
-    land(spark, places, RIGHT, "".join(lines[source] for source in lines if source not in jobs), witnesses)
+    right = [lines[source] for source in lines if source not in jobs] + [lines_of(tape, RIGHT) for tape in on_tapes]
+    land(spark, places, RIGHT, "".join(right), {RIGHT, *witnesses})
     for source, mutant in jobs.items():
         with faulty(mutant):
             land(spark, places, source, lines[source], witnesses)
-    for source, witness in witnesses.items():
+    for source, witness in [*witnesses.items(), *((RIGHT, tape) for tape in on_tapes)]:
         declare(places.project, witness, source)
     result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops", "*_current"])
     assert result.result, result.exception
     refusals = {one.node.name: str(one.message) for one in result.result if one.status == "error"}
+    tables = captured_tables(places)
+    by_name = {table.source_table.partition("__")[2]: table for table in tables if table.source_name == RIGHT}
     return {
         stories.get(table.source_name, table.source_name): tell(places, table, witnesses[table.source_name], refusals)
-        for table in captured_tables(places)
-    }
+        for table in tables
+        if table.source_name != RIGHT
+    } | {tape: tell(places, by_name[tape_of(tape, RIGHT).table], tape, refusals) for tape in on_tapes}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.rule} {mutant.about}")
 def test_a_fault_is_caught(told: dict[str, Any], told_at_end: list[str], mutant: Mutant) -> None:
-    # what the right code tells of tapes is proven by test_tapes.py
-    right = told[mutant.caught_by] if mutant.caught_by in STORIES else TAPES[mutant.caught_by].history
+    right, with_fault = told[mutant.caught_by], told[mutant.source]
 
-    assert told[mutant.source] != right
-    assert told[mutant.source] != "refused: False", "the fault has to be code that runs"
+    assert mutant.caught_by in STORIES or right == TAPES[mutant.caught_by].history, "what the right code tells"
+    assert with_fault != right
+    assert not isinstance(with_fault, str), "the fault has to be code that runs"
     told_at_end.append(f"{mutant.rule:4} {mutant.about}: caught by {mutant.caught_by}")
 
 
