@@ -731,7 +731,7 @@ def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: La
 def test_the_documents_commands_run(
     lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    topics = ["shop.public.orders", "__debezium-heartbeat.shop"]
+    topics = ["orders_db.public.orders", "__debezium-heartbeat.orders_db"]
     for topic in topics:
         broker.make(topic)
     broker.produce(changes(topics[0], 0, 5))
