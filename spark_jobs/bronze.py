@@ -15,7 +15,13 @@ from spark_jobs.landing.record_files import HEADERS, text_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
-DELIVERY = ("source_label", "topic", "partition", "offset", "content_hash")
+PLACE = ("source_label", "topic", "partition", "offset")
+DELIVERY = (*PLACE, "content_hash")
+# What a record is (R17).
+KINDS = (
+    "change", "truncate", "tombstone", "transaction", "heartbeat", "message", "schema_change", "notification", "signal",
+    "outbox",
+)  # fmt: skip
 # What tells one shape of a table's values from its others.
 SHAPE = ("feed", "topic", "shape_id", "key_fields")
 
@@ -32,8 +38,7 @@ RECORDS = (
     " plain_key string comment 'The key as JSON, where its bytes are of another form; else NULL',"
     " plain_value string comment 'The value as an envelope in JSON, where its bytes are of another form; else NULL',"
     " content_hash string comment 'SHA-256 of key, value and headers; with its place one delivery (R1)',"
-    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change, notification,"
-    " signal, outbox',"
+    f" kind string comment '{', '.join(KINDS)}',"
     " op string comment 'op of the envelope',"
     " connector string comment 'source.connector',"
     " source_name string comment 'The topic prefix: source.name, or what stands for it beside changes',"
@@ -80,12 +85,12 @@ TABLES = {
 GONE = "it is gone, and bronze.records is there"
 # ByLogicalTableRouter adds it to the keys of rows from several tables; no row has it.
 ROUTER_FIELD = "__dbz__physicalTableIdentifier"
-# Tables of Tidemark's own in ops that no model builds; the next run begins them anew.
-BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
+# Tables in ops that no model builds; the next run begins them anew.
+UNMODELLED = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 
 
 def ensure(spark: SparkSession, places: Places) -> None:
-    """Make bronze's tables where they are missing, and clear the way for books; touches nothing else.
+    """Make bronze's tables where they are missing, and clear the way for UNMODELLED ones; touches nothing else.
 
     It is for who holds the lock. An environment that reads another's bronze makes none.
 
@@ -93,7 +98,7 @@ def ensure(spark: SparkSession, places: Places) -> None:
         UsageError: It is another's, and not there yet.
         Fault: A table has files and no log, or is gone from beside the records: made anew, it would hide that.
     """
-    for name in BOOKS:
+    for name in UNMODELLED:
         clear(spark, places.table("ops", name))
     made = _made(spark, places)
     if places.reads_only:
