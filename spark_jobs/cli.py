@@ -189,7 +189,7 @@ def land(
     `kcat -J` prints. The same records again add nothing, wherever they are read from.
     """
     from spark_jobs import steps
-    from spark_jobs.landing.land import record_files
+    from spark_jobs.landing.input_files import files_named
 
     if every is not None and not continuous:
         raise UsageError("--every goes with --continuous; without it, topics are landed once.")
@@ -207,7 +207,7 @@ def land(
         raise UsageError(
             "land takes FILES, or --kafka HOST:PORT --topics 'REGEX', with --continuous if it is to go on."
         )
-    record_files(files)
+    files_named(files)  # what is wrong with them is said before the lock is waited for
     with run.as_writer(log_format, wait):
         landed = steps.land(run, run.session(), files, source_label)
     _say_landed(landed)

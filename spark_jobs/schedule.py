@@ -26,7 +26,8 @@ from spark_jobs import __version__, steps
 from spark_jobs.engine import ENGINE_ERRORS
 from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.files import Files
-from spark_jobs.landing.land import Landed, record_files
+from spark_jobs.landing.input_files import files_named
+from spark_jobs.landing.land import Landed
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
 from spark_jobs.places import LAYERS, Places
@@ -385,7 +386,7 @@ def _look_at_topics(task: Task, outcome: Outcome) -> None:
 def _files(task: Task, memory: Memory) -> list[str]:
     """The files to land; where some were landed before, somebody may take them away, and there is nothing new."""
     may_be_gone = task.skips and bool(memory.files.get(task.source_label))
-    return record_files(task.files, may_be_gone=may_be_gone) if task.files else []
+    return files_named(task.files, may_be_gone=may_be_gone) if task.files else []
 
 
 def _stamp(file: str) -> list[int] | None:

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
-from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, text_of
 from spark_jobs.names import feed
+from spark_jobs.record import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, text_of
 
 ROW_OPS = ("c", "u", "r")
 OPS = (*ROW_OPS, "d", "t")

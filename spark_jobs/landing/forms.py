@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, told
-from spark_jobs.landing.record_files import HEADERS, JSON_LIMITS, OF_LINES, text_of
+from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.landing.registry import GLOBAL, Registries
 from spark_jobs.names import literal_map
+from spark_jobs.record import HEADERS, JSON_LIMITS, text_of
 
 OUTBOX_TOPIC = "outbox.event."
 

@@ -16,8 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.forms import is_added
-from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.names import literal_map
+from spark_jobs.record import JSON_LIMITS
 
 # The most digits that a Spark decimal holds.
 _DIGITS = 38

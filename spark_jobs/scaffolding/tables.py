@@ -16,10 +16,10 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
-from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.landing.shapes import IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text
 from spark_jobs.places import Places
+from spark_jobs.record import JSON_LIMITS
 from spark_jobs.scaffolding.types import carried_type
 from spark_jobs.texts import folded
 
