@@ -434,9 +434,9 @@ def run(
     log_format: str, wait: float,
 ) -> int:  # fmt: skip
     """Land FILES or topics, build and check, in one session; without either, build and check what was landed."""
-    from spark_jobs import schedule, steps
+    from spark_jobs import notify, schedule, steps
 
-    schedule.require_command(on_failure)
+    notify.require_command(on_failure)
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
