@@ -125,8 +125,8 @@ def tidemark() -> None:
 
 def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. Who asks it"
-                     " is set in the environment: docs/kafka.md."),
+        click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. User and"
+                     " password are set in the environment: docs/kafka.md."),
         click.option("--topics", metavar="REGEX", help="Which topics: the whole name matches, by Java's rules."),
         click.option("--starting", default="earliest", metavar="WHERE", help="Where the first landing begins: earliest"
                      " (default), latest, a time, or offsets as JSON. Offsets also move a landing that has begun."),
