@@ -33,11 +33,10 @@ _SCOPES = {
         " the dbt source that scaffolding names after the topic prefix.",
     ),
 }
-_KINDS = {
-    "text": "a text", "name": "a name", "names": "a list of names", "mapping": "a mapping",
-    "renaming": "a mapping of names to names",
-    "boolean": "`true` or `false`", "number": "a number above 0", "connector": "the name of a connector",
-    "encoding": "one of the encodings below", "placeholder": "a text, or `hex:` and two digits for each byte",
+# What options take, where the page says it otherwise than the macro `takes_in_words`: with marks, or by a list below.
+_IN_MARKDOWN = {
+    "boolean": "`true` or `false`", "connector": "the name of a connector", "encoding": "one of the encodings below",
+    "placeholder": "a text, or `hex:` and two digits for each byte",
     "places": "a list of {`topic`, `partition`, `offset`, `label`}",
 }  # fmt: skip
 ENCODINGS = """\
@@ -46,9 +45,9 @@ semantic type that Tidemark doesn't know, what the value itself tells decides: a
 hexadecimal, days for a date. What can be read in more than one way, such as a whole number for a timestamp or base64
 for a decimal, is NULL with its text in `exact_values`, until the column's `encoding` names one of these:"""
 PLACES_ARE = (
-    "The environment says where things are, who asks, and what a process may take. A relative lakehouse or"
-    " catalog starts at the project, another path at the folder where a command is typed. For dbt"
-    " by itself paths with letters beyond ASCII need a locale of UTF-8 (`LC_ALL=C.UTF-8`)."
+    "The environment says where things are, as whom to connect, and how much memory and how many cores a process may"
+    " use. The paths of lakehouse and catalog are relative to the project, any other path to the folder where a command"
+    " is typed. Where dbt is run by itself, paths with letters beyond ASCII need a locale of UTF-8 (`LC_ALL=C.UTF-8`)."
 )
 PLACES = {
     "TIDEMARK_LAKEHOUSE": (
@@ -62,14 +61,14 @@ PLACES = {
         " [cluster.md](cluster.md) says more.",
     ),
     "TIDEMARK_LEASE_SECONDS": ("60", "On an object store: for how long a silent writer keeps the lock."),
-    "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; made anew when lost."),
+    "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; a lost one is made again."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
         "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`). Where its own"
-        " converters write ids of four bytes, set their `use-id=contentId`: an id is asked as a content id, and as a"
-        " global one where no content has it.",
+        " converters write ids of four bytes, set their `use-id=contentId`: Tidemark looks for an id among content ids,"
+        " and among global ids where no content has it.",
     ),
-    "TIDEMARK_REGISTRY_USER": ("none", "Who asks the registry, with `TIDEMARK_REGISTRY_PASSWORD`."),
+    "TIDEMARK_REGISTRY_USER": ("none", "The registry's user, with `TIDEMARK_REGISTRY_PASSWORD`."),
     "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),
     "TIDEMARK_REGISTRY_TOKEN": ("none", "A bearer token, in place of user and password."),
     "TIDEMARK_REGISTRY_CA": ("the system's", "File of certificates that the registry's is checked by."),
@@ -77,7 +76,7 @@ PLACES = {
         "none",
         "A YAML file with `url`, `user`, `password`, `token` and `ca`, or with a list of such.",
     ),
-    "TIDEMARK_KAFKA_USER": ("none", "Who asks Kafka, with `TIDEMARK_KAFKA_PASSWORD`: PLAIN or SCRAM."),
+    "TIDEMARK_KAFKA_USER": ("none", "Kafka's user, with `TIDEMARK_KAFKA_PASSWORD`: PLAIN or SCRAM."),
     "TIDEMARK_KAFKA_PASSWORD": ("none", "The password; in no log and no message."),
     "TIDEMARK_KAFKA_MECHANISM": ("`PLAIN`", "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."),
     "TIDEMARK_KAFKA_SECURITY": (
@@ -96,7 +95,7 @@ PLACES = {
     "TIDEMARK_JAVA_OPTIONS": ("nothing", "Further options of Spark's JVM."),
     "TIDEMARK_DRIVER_MEMORY": (
         "`8g`",
-        "Java's heap in the process that Spark runs in, at most; one or two GB stand beside it.",
+        "Java's heap in the process that Spark runs in, at most; the process needs one or two GB more.",
     ),
     "TIDEMARK_MASTER": ("`local[*]`", "Of a cluster: Spark's master."),
     "TIDEMARK_CORES": ("all", "Of a cluster: how many cores one application may take."),
@@ -105,11 +104,27 @@ PLACES = {
     "TIDEMARK_DRIVER_HOST": ("Spark's", "Of a cluster: the name by which workers reach this machine."),
     "TIDEMARK_THRIFT_HOST": ("`127.0.0.1`", "Where the Thrift Server is."),
     "TIDEMARK_THRIFT_PORT": ("`10000`", "Its port."),
-    "TIDEMARK_THRIFT_USER": ("`tidemark`", "Who asks it."),
+    "TIDEMARK_THRIFT_USER": ("`tidemark`", "Its user."),
     "TIDEMARK_METASTORE": ("a local PostgreSQL", "JDBC URL of the shared metastore's database."),
-    "TIDEMARK_METASTORE_USER": ("none", "Who asks that database."),
+    "TIDEMARK_METASTORE_USER": ("none", "The user of that database."),
     "TIDEMARK_METASTORE_PASSWORD": ("none", "The password; in no setting, no log and no message."),
 }
+UNUSUAL = """\
+## What this project does that dbt projects don't
+
+- **Compiling a history runs queries and writes files.** In `run`, `build` and `retry`, compiling the model asks
+  which keys have new changes and what they were before, because the query that is compiled then depends on the answers.
+  Rows that are read more than once are written as Parquet files in the lakehouse (`ops/_staged`), so that they are
+  computed once. The files can be removed whenever no run is at work. `compile`, `show` and unit tests write none.
+- **A materialization gets its orders from a comment.** The first line of a compiled model is `-- tidemark: ` and a JSON
+  document: whether the table is built whole, goes on from a landing, or stays. dbt gives a materialization the compiled
+  SQL and the model's config, and the config is fixed when the project is parsed, before anything can be asked. So the
+  SQL carries the decision, where people can read it, too (`decision` and `decided` in `macros/project/scope.sql`).
+- **Spark's settings are given once.** dbt-spark sets all of `server_side_parameters` again before every statement, one
+  by one, which takes milliseconds of each. Where a run has one session (`local`, `local_dev`), the project empties that
+  list once the first statements have set them (`keep_settings` in `macros/project/start.sql`). The settings stay, and
+  so does what a model's own hook sets.
+"""
 _MARK = re.compile(r"\bOwns ((?:[RG]\d+(?:, | and )?)+)")
 RULES_ARE = """\
 # Where each rule lives
@@ -188,13 +203,26 @@ _OBSERVED = re.compile(r"# Observed ((?:\d+(?:, )?)+)")
 _SUBJECT = re.compile(r"(?:def (test_\w+)|- tape: (.+))")
 
 
-def returned(file: str, macro: str, *arguments: str) -> Any:
-    """What a macro returns to dbt, where it calls no other that returns."""
+def returned(file: str, macro: str, *arguments: str, **others: Any) -> Any:
+    """What a macro returns to dbt, where it calls no other of its file that returns.
+
+    `others` stand for the macros of other files that it calls.
+    """
     values: list[Any] = []
-    environment = jinja2.Environment(extensions=["jinja2.ext.do"])  # noqa: S701 - reads macros, renders no page
-    module: Any = environment.from_string((PROJECT / file).read_text(), globals={"return": values.append}).module
-    getattr(module, macro)(*arguments)
+    _called(file, macro, *arguments, **others, **{"return": values.append})
     return values[0]
+
+
+def written(file: str, macro: str) -> str:
+    """The text that a macro writes."""
+    return str(_called(file, macro)).strip()
+
+
+def _called(file: str, macro: str, *arguments: str, **names: Any) -> Any:
+    environment = jinja2.Environment(extensions=["jinja2.ext.do"])  # noqa: S701 - reads macros, renders no page
+    # dbt's own block: its body is Jinja, its tag is not.
+    text = re.sub(r"{%-? *(end)?materialization.*?%}", "", (PROJECT / file).read_text())
+    return getattr(environment.from_string(text, globals=names).module, macro)(*arguments)
 
 
 def option_schema() -> dict[str, dict[str, dict[str, Any]]]:
@@ -220,6 +248,7 @@ def configuration() -> str:
     parts.append("\n".join(["## Encodings\n", f"{ENCODINGS}\n", *[f"- `{name}`" for name in encodings], ""]))
     places = [f"| `{name}` | {default} | {about} |" for name, (default, about) in PLACES.items()]
     parts.append(_page(f"## Places\n\n{PLACES_ARE}", "| Variable | Default | |", places))
+    parts.append(UNUSUAL)
     return "\n".join(parts)
 
 
@@ -229,7 +258,15 @@ def _page(head: str, columns: str, rows: Iterable[str]) -> str:
 
 
 def _takes(takes: str | list[str]) -> str:
-    return _KINDS[takes] if isinstance(takes, str) else " or ".join(f"`{value}`" for value in takes)
+    if not isinstance(takes, str):
+        return " or ".join(f"`{value}`" for value in takes)
+    if takes in _IN_MARKDOWN:
+        return _IN_MARKDOWN[takes]
+    # The macro asks for both whatever it is asked for.
+    words: str = returned(
+        "macros/project/options.sql", "takes_in_words", takes, connector_names=list, declarable_encodings=list
+    )
+    return words
 
 
 def _default(option: dict[str, Any]) -> str:

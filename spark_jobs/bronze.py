@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -11,11 +13,17 @@ from pyspark.sql import functions as F
 
 from spark_jobs.delta import clear, empty_commit, has_files, is_table
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing.record_files import HEADERS, text_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.record import HEADERS, text_of
 
-DELIVERY = ("source_label", "topic", "partition", "offset", "content_hash")
+PLACE = ("source_label", "topic", "partition", "offset")
+DELIVERY = (*PLACE, "content_hash")
+# What a record is (R17).
+KINDS = (
+    "change", "truncate", "tombstone", "transaction", "heartbeat", "message", "schema_change", "notification", "signal",
+    "outbox",
+)  # fmt: skip
 # What tells one shape of a table's values from its others.
 SHAPE = ("feed", "topic", "shape_id", "key_fields")
 
@@ -32,8 +40,7 @@ RECORDS = (
     " plain_key string comment 'The key as JSON, where its bytes are of another form; else NULL',"
     " plain_value string comment 'The value as an envelope in JSON, where its bytes are of another form; else NULL',"
     " content_hash string comment 'SHA-256 of key, value and headers; with its place one delivery (R1)',"
-    " kind string comment 'change, truncate, tombstone, transaction, heartbeat, message, schema_change, notification,"
-    " signal, outbox',"
+    f" kind string comment '{', '.join(KINDS)}',"
     " op string comment 'op of the envelope',"
     " connector string comment 'source.connector',"
     " source_name string comment 'The topic prefix: source.name, or what stands for it beside changes',"
@@ -80,12 +87,14 @@ TABLES = {
 GONE = "it is gone, and bronze.records is there"
 # ByLogicalTableRouter adds it to the keys of rows from several tables; no row has it.
 ROUTER_FIELD = "__dbz__physicalTableIdentifier"
-# Tables of Tidemark's own in ops that no model builds; the next run begins them anew.
-BOOKS = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
+# More ranges than this make a filter that costs more than it prunes.
+_MOST_RANGES = 500
+# Tables in ops that no model builds; the next run begins them anew.
+UNMODELLED = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 
 
 def ensure(spark: SparkSession, places: Places) -> None:
-    """Make bronze's tables where they are missing, and clear the way for books; touches nothing else.
+    """Make bronze's tables where they are missing, and clear the way for UNMODELLED ones; touches nothing else.
 
     It is for who holds the lock. An environment that reads another's bronze makes none.
 
@@ -93,7 +102,7 @@ def ensure(spark: SparkSession, places: Places) -> None:
         UsageError: It is another's, and not there yet.
         Fault: A table has files and no log, or is gone from beside the records: made anew, it would hide that.
     """
-    for name in BOOKS:
+    for name in UNMODELLED:
         clear(spark, places.table("ops", name))
     made = _made(spark, places)
     if places.reads_only:
@@ -166,6 +175,42 @@ def last_batch(spark: SparkSession, places: Places) -> int:
     # Each table is asked alone: that Delta answers from its log, without opening a file.
     asked = [read(spark, places, name).agg(F.max("batch_id")) for name in ("records", "quarantine")]
     return max(int(one.collect()[0][0] or 0) for one in asked)
+
+
+def deliveries_within(spark: SparkSession, places: Places, survey: Sequence[Row]) -> DataFrame:
+    """The deliveries that bronze holds within some ranges of offsets; files without any are not read.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        survey: Rows with `topic`, `partition`, and the `low` and `high` ends of a range of offsets.
+    """
+    stored = read(spark, places, "records")
+    for parts in (("topic", "partition"), ("topic",)):
+        ranges: dict[tuple[str | int, ...], tuple[int, int]] = {}
+        for one in survey:
+            place = tuple(one[part] for part in parts)
+            if one["low"] is not None and None not in place:
+                low, high = ranges.get(place, (one["low"], one["high"]))
+                ranges[place] = (min(low, one["low"]), max(high, one["high"]))
+        if len(ranges) <= _MOST_RANGES:
+            within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
+            stored = stored.where(_any_of(within) if within else F.lit(False))
+            break
+    return stored.select(*DELIVERY)
+
+
+def _within(place: Mapping[str, str | int], low: int, high: int) -> Column:
+    here = [F.col(part) == value for part, value in place.items()]
+    return reduce(and_, here) & F.col("offset").between(low, high)
+
+
+def _any_of(conditions: Sequence[Column]) -> Column:
+    """One of many conditions, as a balanced tree: Spark takes a minute to plan a chain of 200."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return _any_of(conditions[:half]) | _any_of(conditions[half:])
 
 
 def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | None = None) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What people and schedulers type. Exit statuses: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy."""
+"""What people and schedulers type. README.md ("Operating it") says what the exit statuses mean."""
 
 from __future__ import annotations
 
@@ -36,13 +36,25 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     with_project = click.option(
         "--project-dir", default=".", metavar="DIR", help="The project to act on; the current folder by default."
     )(naming_damage)
-    with_target = click.option(
+    return click.option(
         "--target", metavar="NAME", expose_value=False, callback=_take_target,
         help="The target of profiles.yml: local, local_dev, thrift, thrift_dev. TIDEMARK_TARGET by default.",
     )(with_project)  # fmt: skip
-    return click.option(
-        "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log file's lines."
-    )(with_target)
+
+
+_log_format_option = functools.partial(
+    click.option, "--log-format", type=click.Choice(["text", "json"]), default="text",
+    help="Form of the log file's lines.",
+)  # fmt: skip
+
+
+def _reader(command: Callable[..., Any]) -> Callable[..., Any]:
+    # It writes no log. The option is taken all the same: scripts give every command the same ones.
+    return _log_format_option(hidden=True, expose_value=False)(_common(command))
+
+
+def _logged(command: Callable[..., Any]) -> Callable[..., Any]:
+    return _log_format_option()(_common(command))
 
 
 def _take_target(context: Any, parameter: Any, value: str | None) -> None:
@@ -88,9 +100,9 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
         "--wait",
         type=_Duration(or_nothing=True),
         default=0,
-        metavar="SECONDS",
+        metavar="TIME",
         help="Wait so long for another writer to end.",
-    )(_common(command))
+    )(_logged(command))
 
 
 class _Commands(click.Group):
@@ -113,8 +125,8 @@ def tidemark() -> None:
 
 def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. Who asks it"
-                     " is set in the environment: docs/kafka.md."),
+        click.option("--kafka", metavar="HOST:PORT,…", help="Land topics of this cluster instead of files. User and"
+                     " password are set in the environment: docs/kafka.md."),
         click.option("--topics", metavar="REGEX", help="Which topics: the whole name matches, by Java's rules."),
         click.option("--starting", default="earliest", metavar="WHERE", help="Where the first landing begins: earliest"
                      " (default), latest, a time, or offsets as JSON. Offsets also move a landing that has begun."),
@@ -177,7 +189,7 @@ def land(
     `kcat -J` prints. The same records again add nothing, wherever they are read from.
     """
     from spark_jobs import steps
-    from spark_jobs.landing.land import record_files
+    from spark_jobs.landing.input_files import files_named
 
     if every is not None and not continuous:
         raise UsageError("--every goes with --continuous; without it, topics are landed once.")
@@ -188,12 +200,14 @@ def land(
     if wanted is not None:
         run.begin(log_format)
         streamed = steps.land_kafka(run, run.session(), wanted, source_label, None if continuous else wait)
-        return _say_streamed(streamed, continuous)
+        _say_streamed(streamed)
+        # What was to end by itself and was stopped has not done its work.
+        return TERMINATED if streamed.is_stopped and not continuous else 0
     if continuous or not files:
         raise UsageError(
             "land takes FILES, or --kafka HOST:PORT --topics 'REGEX', with --continuous if it is to go on."
         )
-    record_files(files)
+    files_named(files)  # what is wrong with them is said before the lock is waited for
     with run.as_writer(log_format, wait):
         landed = steps.land(run, run.session(), files, source_label)
     _say_landed(landed)
@@ -202,7 +216,7 @@ def land(
 
 @tidemark.command()
 @click.option("--diff", is_flag=True, help="Print what would be written now against what is there, and write nothing.")
-@_common
+@_logged
 def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
     from spark_jobs import bronze, steps
@@ -278,7 +292,7 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
 def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: float) -> None:
     """Make the tables of captured TABLEs anew from bronze, damaged or not; readers see the old ones until then.
 
-    A table whose log can't be read is moved aside first. Tidemark's own books (`ops.progress`, `accounting`,
+    A table whose log can't be read is moved aside first. Tidemark's own tables in ops (`progress`, `accounting`,
     `kafka_offsets`, `kafka_gaps`) begin empty where they are damaged.
     """
     from spark_jobs import steps
@@ -420,9 +434,9 @@ def run(
     log_format: str, wait: float,
 ) -> int:  # fmt: skip
     """Land FILES or topics, build and check, in one session; without either, build and check what was landed."""
-    from spark_jobs import schedule, steps
+    from spark_jobs import notify, schedule, steps
 
-    schedule.require_command(on_failure)
+    notify.require_command(on_failure)
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
@@ -441,8 +455,8 @@ def run(
 
 @tidemark.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_common
-def tables(as_json: bool, project_dir: str, log_format: str) -> None:
+@_reader
+def tables(as_json: bool, project_dir: str) -> None:
     """List the captured tables: relations, file locations and row counts."""
     from spark_jobs import steps
     from spark_jobs.listing import listed
@@ -466,8 +480,8 @@ def tables(as_json: bool, project_dir: str, log_format: str) -> None:
 @click.argument("statement", required=False)
 @click.option("--file", "file", type=click.Path(exists=True, dir_okay=False), help="Read the statement from a file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON a row.")
-@_common
-def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str, log_format: str) -> None:
+@_reader
+def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str) -> None:
     """Run a SQL query over the tables, by their names, and print what it gives; show, describe and explain, too."""
     from spark_jobs import steps
     from spark_jobs.declarations import declared_tables
@@ -499,8 +513,8 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
 @click.argument("table")
 @click.argument("key", nargs=-1, required=True, metavar="COLUMN=VALUE...")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON a change and version; it hides no values.")
-@_common
-def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str, log_format: str) -> None:
+@_reader
+def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str) -> None:
     """Show what became of each change of a key: the versions that it opened, or why it opened none.
 
     TABLE is a captured table as `tidemark tables` names its models, and COLUMN=VALUE is said of its key: of all its
@@ -517,8 +531,8 @@ def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str, log
 
 
 @tidemark.command()
-@_common
-def status(project_dir: str, log_format: str) -> None:
+@_reader
+def status(project_dir: str) -> None:
     """Show the tables, their lag, the last run and who holds the lock."""
     from spark_jobs import steps
     from spark_jobs.listing import status_lines
@@ -529,8 +543,8 @@ def status(project_dir: str, log_format: str) -> None:
 
 
 @tidemark.command()
-@_common
-def settings(project_dir: str, log_format: str) -> None:
+@_reader
+def settings(project_dir: str) -> None:
     """Print Spark's settings of the target, as `spark-submit --properties-file` takes them."""
     from spark_jobs.session import settings as settings_of
 
@@ -545,8 +559,8 @@ def quarantine() -> None:
 
 @quarantine.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON an entry.")
-@_common
-def list_(as_json: bool, project_dir: str, log_format: str) -> None:
+@_reader
+def list_(as_json: bool, project_dir: str) -> None:
     """List what is held: id, code, where it was."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
@@ -569,8 +583,8 @@ def list_(as_json: bool, project_dir: str, log_format: str) -> None:
 
 @quarantine.command()
 @click.argument("quarantine_id")
-@_common
-def show(quarantine_id: str, project_dir: str, log_format: str) -> None:
+@_reader
+def show(quarantine_id: str, project_dir: str) -> None:
     """Show one entry whole; QUARANTINE_ID is its id or the beginning of it."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import declared_tables
@@ -633,8 +647,7 @@ def _say_landed(landed: Any) -> None:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
 
 
-def _say_streamed(streamed: Any, continuous: bool) -> int:
-    """Say what became of topics; the exit status: a landing that was to end and was stopped has not done its work."""
+def _say_streamed(streamed: Any) -> None:
     _say_landed(streamed.landed)
     for gap in streamed.gaps:
         click.echo(f"gap: {on_one_line(gap.told)}")
@@ -642,12 +655,11 @@ def _say_streamed(streamed: Any, continuous: bool) -> int:
         click.echo(f"compacted: {on_one_line(told)}")
     if streamed.is_stopped:
         click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
-    return TERMINATED if streamed.is_stopped and not continuous else 0
 
 
 def _say_run(outcome: Any) -> None:
     if outcome.streamed is not None:
-        _say_streamed(outcome.streamed, continuous=False)
+        _say_streamed(outcome.streamed)
     elif "land" not in outcome.skipped and outcome.landed.read:
         _say_landed(outcome.landed)
     if outcome.checked is not None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.bronze import BOOKS, GONE, TABLES, remedy
+from spark_jobs.bronze import GONE, TABLES, UNMODELLED, remedy
 from spark_jobs.declarations import CapturedTable, Declared, Model, declared_tables
 from spark_jobs.delta import empty_commit, files_at, has_files, is_of_log, is_table, progress
 from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY
@@ -45,7 +45,7 @@ class Damage:
     def _remedy(self) -> str:
         if self.layer == "bronze":
             return remedy(self.location)
-        name = f"ops.{self.name}" if self.layer == "ops" and self.name in BOOKS else self.rebuilt_as or self.name
+        name = f"ops.{self.name}" if self.layer == "ops" and self.name in UNMODELLED else self.rebuilt_as or self.name
         return f"It can be made anew: `tidemark rebuild {name}`."
 
 

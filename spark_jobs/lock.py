@@ -110,7 +110,7 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0, oldest: 
         return Busy(
             f"The lakehouse {places.lakehouse} is being written by process {holder.get('pid', '?')}{where}"
             f" (`tidemark {holder.get('command', '?')}`, since {holder.get('since', '?')})."
-            " Wait for it to end, or give --wait SECONDS."
+            " Wait for it to end, or give --wait TIME."
         )
 
     if not places.is_folder:

@@ -6,12 +6,7 @@ unchanged: the files that were landed, the tables, and the project that they wer
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shlex
-import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -22,14 +17,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import __version__, steps
+from spark_jobs import steps
 from spark_jobs.engine import ENGINE_ERRORS
 from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
 from spark_jobs.files import Files
-from spark_jobs.landing.land import Landed, record_files
+from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
+from spark_jobs.landing.input_files import files_named
+from spark_jobs.landing.land import Landed
 from spark_jobs.logs import log
-from spark_jobs.metrics import write_metrics
-from spark_jobs.places import LAYERS, Places
+from spark_jobs.notify import tell_machines
+from spark_jobs.places import Places
+from spark_jobs.run_memory import Memory, memory_file
 from spark_jobs.session import lacks_catalog
 from spark_jobs.upkeep import Upkept, Wanted
 
@@ -38,28 +36,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
-    from spark_jobs.reporting.kafka import TopicLag
-    from spark_jobs.reporting.liveness import Pulse
 
-MEMORY = "run.json"
-_RECORDS = "bronze/records"
 _OFFSETS = "ops/kafka_offsets"
-# Of a project, what tables and reports are made by, beside the folders that dbt_project.yml names.
-_PROJECT = (
-    "expectations", "dbt_project.yml", "profiles.yml", "packages.yml", "dependencies.yml", "package-lock.yml",
-)  # fmt: skip
-# And those that it doesn't name.
-_FOLDERS = {
-    "model-paths": "models", "macro-paths": "macros", "test-paths": "tests", "seed-paths": "seeds",
-    "snapshot-paths": "snapshots", "packages-install-path": "dbt_packages",
-}  # fmt: skip
-# Each look at a broker or each build writes them, and no table is made of them.
-_NOT_NEWS = ("/kafka_offsets", "/_staged")
 # A process whose runs fail so often in a row may be what is wrong: whoever started it can start another.
 _FAULTS = 3
-_HOOK_SECONDS = 60
-# A landing that goes on asks the broker more often than that.
-_LANDING_IS_SILENT = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,81 +126,6 @@ class Outcome:
         }  # fmt: skip
 
 
-@dataclass(slots=True)
-class Memory:
-    """What the last runs left in the lakehouse; lost or damaged, the next run does everything.
-
-    `check_by` is the time from which silence alone is news: a connector, or a landing of topics, can be dead by then.
-    `records` is the version that `bronze.records` had, and `commit` tells it from another of that number. `offsets` is
-    the version that `ops.kafka_offsets` had where every look in `lag` was old, so that the next is news; else None.
-    """
-
-    fingerprint: str | None = None
-    check_by: str | None = None
-    failures: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    records: int = -1
-    commit: str | None = None
-    files: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    failed_runs: int = 0
-    last_success: str | None = None
-    report: str | None = None
-    lag: list[dict[str, Any]] = field(default_factory=list)
-    gaps: list[dict[str, Any]] = field(default_factory=list)
-    upkept_at: str | None = None
-    offsets: int | None = None
-
-    @classmethod
-    def of(cls, places: Places) -> Memory:
-        """The memory of a lakehouse."""
-        try:
-            # Older ones have none of these.
-            said = json.loads(Files.of(places).read(_memory(places)) or "")
-            said = {"commit": None, "offsets": None, "failures": []} | said
-            memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
-            is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))
-            is_whole = is_it and _version(places, _RECORDS) >= memory.records
-        except (OSError, ValueError, LookupError, TypeError, Fault):
-            return cls()  # what keeps a store from being read stops the run where it is told of
-        # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
-        return memory if is_whole else cls()
-
-    def watch(self, pulses: Sequence[Pulse], lags: Sequence[TopicLag], offsets: int, now: datetime) -> None:
-        """Keep what is news to come though no table changes: a silence too long, or the next look after it.
-
-        Args:
-            pulses: The pulses that the check found.
-            lags: The topics' lags that it found.
-            offsets: The version that `ops.kafka_offsets` had before the check.
-            now: The time, with its zone.
-        """
-        looks = [one.asked_at + _LANDING_IS_SILENT for one in lags if not one.is_gone]
-        ends = [one.last_sign + one.limit for one in pulses if one.limit is not None]
-        # A silence that was too long already says no more by going on.
-        ahead = [end for end in (*ends, *looks) if end > now]
-        self.check_by = min(ahead).isoformat() if ahead else None
-        self.offsets = offsets if looks and max(looks) <= now else None
-
-    def is_due(self, offsets: int, now: datetime) -> bool:
-        """Whether what `watch` kept has come."""
-        is_late = self.check_by is not None and now > datetime.fromisoformat(self.check_by)
-        return is_late or self.offsets not in (None, offsets)
-
-    def store(self, places: Places, outcome: Outcome | None = None) -> None:
-        """Keep it for the next run, with what this one saw; raises Fault where it can't be written."""
-        if outcome is not None:
-            self.lag, self.gaps = outcome.lag, outcome.gaps
-        self.records = _version(places, _RECORDS)
-        self.commit = _commit(places, _RECORDS, self.records)
-        try:
-            Files.of(places).write(_memory(places), json.dumps(asdict(self)))
-        except OSError as error:
-            raise Fault(
-                f"{places.lakehouse}/{_memory(places)} can't be written ({error.strerror}). What was landed and built"
-                " is whole; make room, or give this user the right to write there."
-            ) from error
-
-
 def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     """Land, build and check what has news, in one session, and tell of it.
 
@@ -260,13 +165,13 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
         if not is_counted and not isinstance(error, Busy):
             memory.failed_runs += 1
             with suppress(Fault, OSError):  # of the store, which may be why the run failed
-                if Files.of(task.places).read(_memory(task.places)) is not None:
+                if Files.of(task.places).read(memory_file(task.places)) is not None:
                     memory.store(task.places, outcome)
     except BaseException as error:
         outcome.status, outcome.error = Fault.status, type(error).__name__
         raise
     finally:
-        _tell(task, outcome, memory)
+        tell_machines(task, outcome, memory)
     return outcome
 
 
@@ -293,12 +198,12 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
         outcome.skipped.append("land")
         if task.files:
             run.landed = outcome.landed  # they were looked for
-    project = _project(task.places)
-    bronze = _moving_bronze(task.places)
-    offsets = _version(task.places, _OFFSETS)
+    project = project_hash(task.places)
+    bronze = moving_bronze(task.places)
+    offsets = version_of(task.places, _OFFSETS)
     if (
         task.skips
-        and memory.fingerprint == _fingerprint(task.places, project, bronze)
+        and memory.fingerprint == fingerprint_of(task.places, project, bronze)
         and not memory.is_due(offsets, datetime.now(UTC))
     ):
         outcome.skipped += ["build", "check"]
@@ -323,7 +228,7 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
     if failed is not None:
         raise failed
     outcome.checked.require_passed()
-    memory.fingerprint = _fingerprint(task.places, project, bronze)
+    memory.fingerprint = fingerprint_of(task.places, project, bronze)
     return True
 
 
@@ -336,12 +241,12 @@ def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:
 
 
 def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory) -> list[Upkept]:
-    project = _project(run.places)
-    bronze = _moving_bronze(run.places)
-    is_unchanged = memory.fingerprint == _fingerprint(run.places, project, bronze)
+    project = project_hash(run.places)
+    bronze = moving_bronze(run.places)
+    is_unchanged = memory.fingerprint == fingerprint_of(run.places, project, bronze)
     done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
     if is_unchanged:
-        memory.fingerprint = _fingerprint(run.places, project, bronze)
+        memory.fingerprint = fingerprint_of(run.places, project, bronze)
     memory.upkept_at = datetime.now(UTC).isoformat()
     return done
 
@@ -385,7 +290,7 @@ def _look_at_topics(task: Task, outcome: Outcome) -> None:
 def _files(task: Task, memory: Memory) -> list[str]:
     """The files to land; where some were landed before, somebody may take them away, and there is nothing new."""
     may_be_gone = task.skips and bool(memory.files.get(task.source_label))
-    return record_files(task.files, may_be_gone=may_be_gone) if task.files else []
+    return files_named(task.files, may_be_gone=may_be_gone) if task.files else []
 
 
 def _stamp(file: str) -> list[int] | None:
@@ -395,94 +300,6 @@ def _stamp(file: str) -> list[int] | None:
     except FileNotFoundError:
         return None
     return [found.st_size, found.st_mtime_ns]
-
-
-def _memory(places: Places) -> str:
-    return f"{places.prefix}{MEMORY}"
-
-
-def _version(places: Places, table: str) -> int:
-    """The version of a Delta table, by its log; -1 where there is none."""
-    log_files = (name.partition(".") for name in Files.of(places).names(f"{table}/_delta_log"))
-    return max((int(stem) for stem, _, ending in log_files if ending == "json" and stem.isdigit()), default=-1)
-
-
-def _commit(places: Places, table: str, version: int) -> str | None:
-    """What tells a commit of a Delta table from another of its number; None where its file isn't there."""
-    said = Files.of(places).read(f"{table}/_delta_log/{version:020}.json")
-    return None if said is None else hashlib.sha256(said.encode()).hexdigest()
-
-
-def _project(places: Places) -> str:
-    """A hash of what tables and reports are made by."""
-    digest = hashlib.sha256()
-    [*own, packages] = _folders(places.project)
-    roots = [places.project / name for name in (*own, *_PROJECT)]
-    # A package can be a link to a folder that holds this project: of that, too, dbt reads its folders alone.
-    for package in sorted((places.project / packages).glob("*")):
-        [*its, _] = _folders(package)
-        roots += [package / name for name in (*its, "dbt_project.yml")]
-    for root in roots:
-        for file in sorted(_inside(root, places)) if root.is_dir() else [root]:
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{os.path.relpath(file, places.project)}\0".encode())
-                digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def _inside(root: Path, places: Places) -> list[Path]:
-    """The files in a folder and in those within it, linked ones too; none of the lakehouse."""
-    files: list[Path] = []
-    # A link can lead back.
-    seen = {Path(places.lakehouse).resolve()}
-    for path, folders, names in os.walk(root, followlinks=True):
-        is_new = (real := Path(path).resolve()) not in seen
-        seen.add(real)
-        folders[:] = folders if is_new else []
-        files += [Path(path) / name for name in names if is_new]
-    return files
-
-
-def _folders(project: Path) -> list[str]:
-    """A project's folders, that of packages last; the usual ones where dbt_project.yml can't be read."""
-    import yaml
-
-    try:
-        told = yaml.safe_load((project / "dbt_project.yml").read_text())
-    except (OSError, ValueError, yaml.YAMLError):
-        told = None
-    said = told if isinstance(told, dict) else {}
-    named = [said.get(name, usual) for name, usual in _FOLDERS.items()]
-    return [str(one) for those in named for one in (those if isinstance(those, list) else [those])]
-
-
-def _versions(places: Places, layers: Sequence[str]) -> list[str]:
-    """The tables of some layers with their versions."""
-    files = Files.of(places)
-    # Those of another environment are no news to this one.
-    names = [f"{layer}/{name}" for layer in map(places.schema, layers) for name in files.folders(layer)]
-    return [f"{name}:{_version(places, name)}" for name in names if not name.endswith(_NOT_NEWS)]
-
-
-def _moving_bronze(places: Places) -> list[str] | None:
-    """The versions of bronze's tables as they are now, where somebody may land while a run works; None elsewhere.
-
-    What an environment that only reads bronze has not built is news to its next run.
-    """
-    return _versions(places, ["bronze"]) if places.reads_only else None
-
-
-def _fingerprint(places: Places, project: str, bronze: list[str] | None = None) -> str:
-    """What the tables are, and what they are made by: equal where a build would find nothing to do.
-
-    Args:
-        places: Where the tables are.
-        project: What `_project` gave.
-        bronze: What `_moving_bronze` gave before the work.
-    """
-    tables = [*(_versions(places, ["bronze"]) if bronze is None else bronze), *_versions(places, LAYERS[1:])]
-    catalog = places.catalog if places.is_local else places.target
-    return hashlib.sha256("\n".join([__version__, project, catalog, *tables]).encode()).hexdigest()
 
 
 def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[[Outcome], None]) -> int:
@@ -515,42 +332,3 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
         has_begun = True
         stop.wait(max(seconds - (time.monotonic() - began), 0))
     return 0
-
-
-def require_command(hook: str | None) -> None:
-    """Raise UsageError where a hook is no command."""
-    try:
-        words = shlex.split(hook or "true")
-    except ValueError as error:
-        raise UsageError(f"--on-failure {hook}: no command line ({error}).") from None
-    if not words or shutil.which(words[0]) is None:
-        raise UsageError(f"--on-failure {hook}: there is no such command, or this user may not run it.")
-
-
-def _tell(task: Task, outcome: Outcome, memory: Memory) -> None:
-    """Write the summary and the metrics, and call the hook; what fails of it is said, and changes no exit status."""
-    said = outcome.summary(memory, datetime.now(UTC))
-    text = json.dumps(said, ensure_ascii=False)
-    try:
-        if task.summary == "-":
-            task.out(text)
-        elif task.summary is not None:
-            file = Path(task.summary)
-            Files(str(file.parent)).write(file.name, text + "\n")
-        if task.metrics is not None:
-            write_metrics(Path(task.metrics), said)
-    except (OSError, Fault) as error:
-        _warn(str(error))
-    if outcome.status not in (0, Busy.status) and task.hook is not None:
-        try:
-            subprocess.run(
-                shlex.split(task.hook), input=text + "\n", text=True, check=True, timeout=_HOOK_SECONDS,
-                stdout=subprocess.DEVNULL if task.summary == "-" else None,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            _warn(f"--on-failure {task.hook}: {type(error).__name__}, status {getattr(error, 'returncode', 'none')}.")
-
-
-def _warn(words: str) -> None:
-    log.warning("%s", words)
-    print(f"tidemark: {words}", file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.bronze import BOOKS
+from spark_jobs.bronze import UNMODELLED
 from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, set_aside
 from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, UsageError
@@ -254,17 +254,17 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
 
     declared = declared_tables(run.places)
     models = {at: model for at, (_, model) in models_by_place(declared).items()}
-    books = {f"ops.{name}" for name in BOOKS}
+    unmodelled = {f"ops.{name}" for name in UNMODELLED}
     known = {model.name: [model] for model in models.values()}
     for table in declared.tables:
         known |= {name: [*models_of(table)] for name in (table.name, *(model.name for model in models_of(table)))}
     for name in names:
-        if name not in known and name not in books:
-            [near] = get_close_matches(name, [*known, *books], n=1, cutoff=0)
+        if name not in known and name not in unmodelled:
+            [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
             raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
     chosen = {model.name for name in names if name in known for model in known[name]}
     asked = [at for at, model in models.items() if model.name in chosen]
-    asked += [run.places.table("ops", name) for name in BOOKS if f"ops.{name}" in names]
+    asked += [run.places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
     found = damages(spark, run.places, beside_bronze=asked)
     if lost := [damage for damage in found if damage.layer == "bronze"]:
         raise Fault(" ".join(damage.told for damage in lost))

@@ -32,7 +32,7 @@ def upgrade(spark: SparkSession, places: Places) -> int | None:
 def _accounts_in_progress(spark: SparkSession, places: Places) -> None:
     """An account was a table of its own, and is part of its history's progress; the next build counts anew."""
     files = Files.of(places)
-    # Environments share a lakehouse, and each has books of its own.
+    # Environments share a lakehouse, and each has an ops of its own.
     for schema in [name for name in files.folders() if name == "ops" or name.endswith("_ops")]:
         progress = f"{places.lakehouse}/{schema}/progress"
         there = table_if_made(spark, progress)

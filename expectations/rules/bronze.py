@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import as_json, breaking, broken_rows
 from expectations.rules.law import WARNING, Law
+from spark_jobs.bronze import KINDS, PLACE
 
 
 class ExpectRecordsToHaveAPlace(Law):
@@ -20,10 +21,7 @@ class ExpectRecordKindsToBeKnown(Law):
     """R17: the kinds of records."""
 
     description: str = "Every record is of a known kind (R17)."
-    broken = (
-        "coalesce(kind, '') not in ('change', 'truncate', 'tombstone', 'transaction', 'heartbeat', 'message',"
-        " 'schema_change', 'notification', 'signal', 'outbox')"
-    )
+    broken = f"coalesce(kind, '') not in {KINDS}"
 
 
 class ExpectRowChangesToNameTheirTable(Law):
@@ -46,7 +44,6 @@ class ExpectNoGapInOffsets(Law):
     description: str = "The offsets of a partition follow each other without a gap: no sign of log compaction."
 
 
-DELIVERY = ("source_label", "topic", "partition", "offset")
 LAWS = (
     ExpectRecordsToHaveAPlace,
     ExpectRecordKindsToBeKnown,
@@ -63,10 +60,10 @@ def findings(records: DataFrame, held: DataFrame) -> list[DataFrame]:
         records: Bronze's records, all that are on the topics in question; the tables are judged together.
         held: The quarantined records of the same topics: no gap is where one of them is.
     """
-    place = as_json({name: F.col(name) for name in DELIVERY[1:]})
+    place = as_json({name: F.col(name) for name in PLACE[1:]})
     records = records.withColumn("subject", F.coalesce("topic", "feed"))
-    repeated = records.groupBy("subject", *DELIVERY, "content_hash").count().where("count > 1")
-    places = records.select("subject", *DELIVERY).unionByName(held.select(F.col("topic").alias("subject"), *DELIVERY))
+    repeated = records.groupBy("subject", *PLACE, "content_hash").count().where("count > 1")
+    places = records.select("subject", *PLACE).unionByName(held.select(F.col("topic").alias("subject"), *PLACE))
     by_offset = Window.partitionBy("source_label", "topic", "partition").orderBy("offset")
     gaps = places.withColumn("next", F.lead("offset").over(by_offset)).where("next > `offset` + 1")
     subject = F.col("subject").alias("topic")

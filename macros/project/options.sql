@@ -30,15 +30,15 @@
             },
             'source_fields': {
                 'takes': 'names', 'default': [],
-                'about': 'Fields of the source block that the log has, too, as texts in its column `source_fields`: what'
-                    ~ ' a connector tells of a change that no rule reads, such as Oracle\'s `user_name`, MySQL\'s `thread`.'
-                    ~ ' `topic`, `partition` and `offset` lead there from a version. Not `query` or `redo_sql`, which can hold what'
-                    ~ ' columns hide.',
+                'about': 'Fields of the events\' source block to keep in the log, as texts in its column `source_fields`: those'
+                    ~ ' that no rule reads, such as Oracle\'s `user_name` or MySQL\'s `thread`. To find those of a version, look for'
+                    ~ ' its `topic`, `partition` and `offset` in the log. `query` and `redo_sql` are refused, since they can hold'
+                    ~ ' values of sensitive columns.',
             },
             'sorted_records': {
                 'takes': 'number', 'default': 100000,
-                'about': 'A build of a table with a key sorts all of its records, to see which repeat others and what stands'
-                    ~ ' before what, where there are at most so many. Of more it first asks whether it has to.',
+                'about': 'Up to how many records a build of a table with a key sorts all of them, to see which repeat others and'
+                    ~ ' which come before which. With more it first asks whether it has to.',
             },
         },
         'column': {
@@ -56,10 +56,10 @@
             },
             'null_is_unchanged': {
                 'takes': 'boolean', 'default': false, 'rule': 'R7',
-                'about': 'Whether NULL in an update means that the value is unchanged, as of large values for which'
-                    ~ ' PostgreSQL\'s connector has no placeholder, up to 3.5: `vector`, `geometry`, or arrays such as'
-                    ~ ' `numeric[]`. An update to NULL can\'t be told from it, and is none. Of documents and events it says'
-                    ~ ' nothing.',
+                'about': 'Whether NULL in an update means that the value is unchanged. Up to version 3.5, PostgreSQL\'s connector'
+                    ~ ' has no placeholder for some large values: `vector`, `geometry`, and arrays such as `numeric[]`. A real'
+                    ~ ' update to NULL looks the same, and is then taken for no change. Has no effect on documents and outbox'
+                    ~ ' events.',
             },
             'sensitive': {
                 'takes': 'boolean', 'default': false,
@@ -89,8 +89,8 @@
             },
             'reselected': {
                 'takes': 'names', 'default': [], 'rule': 'R7',
-                'about': 'The columns that the connector\'s `post.processors` read again (reselect). A value that a change'
-                    ~ ' has of them can be later than it, which no event shows: it is kept, and the column named in'
+                'about': 'The columns that the connector\'s `post.processors` read again (reselect). Such a value can be later'
+                    ~ ' than its change, and no event shows whether it is. So it is kept, and its column is named in'
                     ~ ' `unresolved_columns`.',
             },
             'column_names': {
@@ -99,14 +99,14 @@
             },
             'rewritten_rows': {
                 'takes': 'number', 'default': 500000,
-                'about': 'Up to how many living rows a run with news of some writes all anew, which is faster than a'
-                    ~ ' MERGE. Of more it marks those that changed (deletion vectors): the cost follows the change, and'
-                    ~ ' readers have to know such marks.',
+                'about': 'Up to how many living rows a run that changes some of them writes all of them again, which is faster'
+                    ~ ' than a MERGE. With more it marks those that changed (deletion vectors): the cost follows the change, and'
+                    ~ ' readers have to support such marks.',
             },
             'sorted_changes': {
                 'takes': 'number', 'default': 100000,
-                'about': 'A build that reads the whole log sorts all changes by their keys where there are at most so many.'
-                    ~ ' Of more it first asks which keys have more than one, and takes the others as they are.',
+                'about': 'Up to how many changes a build that reads the whole log sorts all of them by their keys. With more it'
+                    ~ ' first asks which keys have more than one change, and takes the others as they are.',
             },
         },
         'current': {
@@ -151,15 +151,15 @@
             },
             'before_is_whole': {
                 'takes': 'boolean', 'default': none, 'rule': 'R19',
-                'about': 'Whether `before` holds the whole row. By connector where not said. Say true only for PostgreSQL'
+                'about': 'Whether `before` holds the whole row; where not said, the connector decides. Say true only for PostgreSQL'
                     ~ ' with REPLICA IDENTITY FULL on the tables, since DEFAULT invents columns, and for Oracle with'
                     ~ ' supplemental logging of all columns.',
             },
             'full_updates': {
                 'takes': ['lookup', 'post_image'], 'default': 'lookup', 'rule': 'R7',
-                'about': 'MongoDB\'s `capture.mode.full.update.type`: whether the `after` of an update was looked up, later'
-                    ~ ' than the update, which then is what it tells that it did, or is the document as the update left it'
-                    ~ ' (`post_image`).',
+                'about': 'MongoDB\'s `capture.mode.full.update.type`. With `lookup` the `after` of an update was read later than'
+                    ~ ' the update, so the update counts as the edits that it describes. With `post_image` `after` is the'
+                    ~ ' document as the update left it.',
             },
             'new_logs': {
                 'takes': 'places', 'default': [], 'rule': 'R5',
@@ -177,8 +177,8 @@
             },
             'snapshot_notifications': {
                 'takes': 'boolean', 'default': false, 'rule': 'R16',
-                'about': 'Whether a snapshot\'s reads of a table are complete, too, where a notification in'
-                    ~ ' `<source>_snapshots` tells that the scan of the table has ended and all its rows are here.',
+                'about': 'Whether a snapshot\'s reads of a table also count as complete where a notification in'
+                    ~ ' `<source>_snapshots` says that the scan of the table has ended and all its rows are here.',
             },
             'silent_after_minutes': {
                 'takes': 'number', 'default': none, 'rule': 'R17',

@@ -101,9 +101,16 @@
 {%- endmacro %}
 
 
-{#- The decision in a compiled model. -#}
+{#- The decision in a compiled model; an error where it has none. -#}
 {% macro decided(sql) -%}
-    {{ return(fromjson(modules.re.findall('-- tidemark: (.*)', sql)[0])) }}
+    {%- set lines = modules.re.findall('-- tidemark: (.*)', sql) -%}
+    {%- if not lines -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": its SQL has no line '-- tidemark: …', which tells the materialization " ~ model.config.materialized
+            ~ ' what to do. Let a macro of Tidemark write the whole SQL of the model, or give the model another materialization.'
+        ) }}
+    {%- endif -%}
+    {{ return(fromjson(lines[0])) }}
 {%- endmacro %}
 
 

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StructType
 
-from spark_jobs.landing.record_files import text_of
 from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Registries, parsed
+from spark_jobs.record import text_of
 
 # More schemas than a landing of thousands of tables has; random bytes can name any number of them.
 MOST_SCHEMAS = 1000

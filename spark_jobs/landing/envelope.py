@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
-from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, text_of
 from spark_jobs.names import feed
+from spark_jobs.record import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, text_of
 
 ROW_OPS = ("c", "u", "r")
 OPS = (*ROW_OPS, "d", "t")
@@ -24,7 +24,7 @@ DOCUMENTS = "mongodb"
 # What a record is routed by: its parts as text, beside its bytes.
 TEXTS = ("key_text", "value_text")
 
-_SOURCE = (
+_SOURCE_TYPE = (
     "struct<connector: string, name: string, db: string, schema: string, `table`: string, collection: string,"
     " ts_ms: string, ts_us: string, ts_ns: string, lsn: string, sequence: string, server_id: string, pos: string,"
     " `row`: string>"
@@ -33,7 +33,7 @@ _BLOCK_NAMES = (
     "op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type",
     "ts_ms", "ts_us", "ts_ns", "additional_data", "type",
 )  # fmt: skip
-_BLOCKS = ", ".join(f"{name}: {_SOURCE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
+_BLOCKS = ", ".join(f"{name}: {_SOURCE_TYPE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
 _KEY = "serverName string"
 _VALUE = f"v struct<`schema`: string, payload: struct<{_BLOCKS}>, {_BLOCKS}>, length int, _malformed string"
 
@@ -75,11 +75,11 @@ REASONS = {
 
 
 _SIGNALS = ("log", "schema-changes", *(f"{what}-snapshot" for what in ("execute", "stop", "pause", "resume")))
-_PLACES = ("lsn", "server_id", "pos", "row")
+_NUMBERS_OF_PLACE = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'
 _FIRST_MILLIS = -62135596800000  # the beginning of the year 1
 _CLOCKS = ("e", "e.source")
-_TIMES = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
+_UNITS_OF_TIME = {"ts_ms": 1, "ts_us": 1_000, "ts_ns": 1_000_000}  # units in a millisecond
 
 
 def routed(records: DataFrame) -> DataFrame:
@@ -90,11 +90,10 @@ def routed(records: DataFrame) -> DataFrame:
             they were taken from valid text, `key_text` and `value_text` have it.
 
     Returns:
-        The same rows with `reason`, `kind` (change, truncate, tombstone, transaction, heartbeat, message,
-        schema_change, notification, signal; NULL when quarantined), `op`, `connector`, `source_name`, `db`, `schema`,
-        `table`, `feed`, `shape_id` (of `shape`), `has_shape`, `key_fields` (the names of its key's fields, as a JSON
-        list; NULL where a record has no state) and `is_suspect`: whether it can be of a form that JSON alone doesn't
-        show (`forms`).
+        The same rows with `reason`, `kind` (one of `bronze.KINDS`; NULL when quarantined), `op`, `connector`,
+        `source_name`, `db`, `schema`, `table`, `feed`, `shape_id` (of `shape`), `has_shape`, `key_fields` (the names of
+        its key's fields, as a JSON list; NULL where a record has no state) and `is_suspect`: whether it can be of a
+        form that JSON alone doesn't show (`forms`).
     """
     texts = {f"{part}_text": text_of(F.col(part)) for part in ("key", "value")}
     known = {name: F.coalesce(name, text) if name in records.columns else text for name, text in texts.items()}
@@ -265,15 +264,15 @@ def _has_message() -> Column:
 
 def _has_time() -> Column:
     """Whether a time is told; 0 is none (R10)."""
-    times = [F.col(f"{block}.{name}") for block in _CLOCKS for name in _TIMES]
+    times = [F.col(f"{block}.{name}") for block in _CLOCKS for name in _UNITS_OF_TIME]
     return reduce(or_, [F.coalesce(time != "0", F.lit(False)) for time in times])
 
 
 def _is_all_numbers() -> Column:
     """Whether the times and the places in the log that are told are whole numbers that there can be."""
-    times = {f"{block}.{name}": units for block in _CLOCKS for name, units in _TIMES.items()}
+    times = {f"{block}.{name}": units for block in _CLOCKS for name, units in _UNITS_OF_TIME.items()}
     told = [_is_whole(name, _FIRST_MILLIS * units, (LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
-    told += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _PLACES]
+    told += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _NUMBERS_OF_PLACE]
     sequence = F.col("e.source.sequence")
     is_listed = (F.col("e.source.connector") != "postgresql") | sequence.rlike(_SEQUENCE)
     return reduce(and_, [*told, sequence.isNull() | F.coalesce(is_listed, F.lit(True))])

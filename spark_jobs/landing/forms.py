@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, told
-from spark_jobs.landing.record_files import HEADERS, JSON_LIMITS, OF_LINES, text_of
+from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.landing.registry import GLOBAL, Registries
 from spark_jobs.names import literal_map
+from spark_jobs.record import HEADERS, JSON_LIMITS, text_of
 
 OUTBOX_TOPIC = "outbox.event."
 
@@ -35,7 +36,7 @@ _MOST_PLACES = 100
 # What a flattened row has to say of its source (R4, R5, R10), by connector; any of the fields may be NULL.
 _OF_ENVELOPE = ("op", "ts_ms")  # unqualified, the envelope's own
 _NEEDED = ("op", "connector", "name", "db", "table", "ts_ms")
-_PLACES = {
+_PLACE_FIELDS = {
     "postgresql": ("schema", "lsn"),
     "mysql": ("file", "pos", "row"),
     "mariadb": ("file", "pos", "row"),
@@ -43,8 +44,8 @@ _PLACES = {
     "sqlserver": ("schema", "commit_lsn", "change_lsn", "event_serial_no"),
     "db2": ("schema", "commit_lsn", "change_lsn"),
 }
-_ALL_NEEDED = tuple(dict.fromkeys([*_NEEDED, *(name for names in _PLACES.values() for name in names)]))
-_TIMES = ("ts_ms", "ts_us", "ts_ns")
+_ALL_NEEDED = tuple(dict.fromkeys([*_NEEDED, *(name for names in _PLACE_FIELDS.values() for name in names)]))
+_TIME_FIELDS = ("ts_ms", "ts_us", "ts_ns")
 _LACKS = "a flattened row that lacks "
 _REMEDY = (
     ": have ExtractNewRecordState add them (add.fields=op,source.ts_ms and so on, or add.headers where deletes stay"
@@ -240,12 +241,12 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
 
     def of_source(name: str) -> tuple[str, ...]:
         # Unqualified, these three are the envelope's.
-        return (f"source_{name}",) if name in _TIMES else (f"source_{name}", name)
+        return (f"source_{name}",) if name in _TIME_FIELDS else (f"source_{name}", name)
 
     op = value("op")
     connector = value(*of_source("connector"))
     lacking = {name: ~is_told("op") if name == "op" else ~is_told(*of_source(name)) for name in _ALL_NEEDED}
-    lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIMES))
+    lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIME_FIELDS))
     wanted = F.coalesce(_wanted(connector), _texts(_NEEDED))
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
     by_headers = F.array_contains("told_names", "__op") & F.arrays_overlap("told_names", _texts(_MORE_SIGNS))
@@ -305,7 +306,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
 
 def _wanted(connector: Column) -> Column:
     """What a flattened row of a connector has to tell; NULL for a connector that is not known."""
-    return literal_map({name: _texts([*_NEEDED, *more]) for name, more in _PLACES.items()})[connector]
+    return literal_map({name: _texts([*_NEEDED, *more]) for name, more in _PLACE_FIELDS.items()})[connector]
 
 
 def _is_qualified() -> Column:
@@ -363,7 +364,7 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
     source = F.to_json(F.struct(*[value.alias(name) for name, value in attribute.items()]))
     # The envelope's time is not among the attributes. Where the source has none, as for MongoDB's reads, the event's
     # own is left; most often it is made of the source's, and is 1970 then.
-    has_time = F.coalesce(*[F.nullif(attribute[name], F.lit("0")) for name in _TIMES]).isNotNull()
+    has_time = F.coalesce(*[F.nullif(attribute[name], F.lit("0")) for name in _TIME_FIELDS]).isNotNull()
     at = F.unix_millis(F.try_to_timestamp("event.time"))
     at = F.when(~has_time & (at > 0), at.cast("string"))
     code = F.coalesce(

@@ -30,10 +30,10 @@ from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, Stopped, patiently
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
 from spark_jobs.landing.land import Landed, Landing, land_rows
-from spark_jobs.landing.record_files import HEADERS, LAST_MILLIS
 from spark_jobs.lock import alone
 from spark_jobs.logs import log
 from spark_jobs.places import Places
+from spark_jobs.record import HEADERS, LAST_MILLIS
 
 # A query that fails so often, without a batch between, fails for a reason that time doesn't cure.
 _TRIES = 3

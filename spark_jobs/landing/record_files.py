@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.record import HEADERS, JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters
+
 _LINE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, headers string,"
     " key_base64 string, value_base64 string, payload string, ts bigint, tstype string, _malformed string"
@@ -12,11 +14,7 @@ _LINE = (
 _OF_VALUES = ("value", "payload", "value_base64")
 # `broker` is kcat's.
 _FIELDS = (*(field.split()[0] for field in _LINE.split(", ")[:-1]), "broker")
-# Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
-JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
-HEADERS = "array<struct<key: string, value: binary>>"
 _TOLD_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
-LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 
 
 def records_of(lines: DataFrame) -> DataFrame:
@@ -69,31 +67,6 @@ def _line(text: Column) -> Column:
 def _bytes(text: Column, base64: Column) -> Column:
     """Bytes that a line gives as text, or in base64 where they are none."""
     return F.coalesce(text.cast("binary"), F.try_to_binary(base64, F.lit("base64")))
-
-
-def text_of(data: Column) -> Column:
-    """The text that bytes are in UTF-8; NULL where they are none."""
-    return F.try_validate_utf8(data.cast("string"))
-
-
-def has_half_letters(text: Column) -> Column:
-    """Whether JSON text spells half a letter, a surrogate without its other half: no encoding can hold that."""
-    # Most texts spell no surrogate at all, which is soon seen.
-    spells = text.contains(r"\u") & (text.contains(r"\ud") | text.contains(r"\uD"))
-    half = r"\\u[dD][89a-fA-F]"
-    escapes = F.regexp_replace(text, r"\\\\", "")
-    unpaired = F.regexp_replace(escapes, r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", "")
-    return F.coalesce(F.when(spells, unpaired.rlike(half)), F.lit(False))
-
-
-def goes_on(text: Column) -> Column:
-    """Whether something stands behind a text's JSON object: Spark's reader ends there, and says nothing of it."""
-    # The list ends with another item: a text that closes it by itself has not both.
-    listed = F.concat(F.lit("["), text, F.lit(",0]"))
-    is_one = F.json_array_length(listed) == 2
-    # What only counts items is fast, and gives long numbers up.
-    is_large_one = F.size(F.from_json(listed, "array<string>", JSON_LIMITS)) == 2
-    return text.isNotNull() & ~F.coalesce(is_one, F.lit(False)) & ~F.coalesce(is_large_one, F.lit(False))
 
 
 def _line_goes_on(line: Column) -> Column:

@@ -24,7 +24,7 @@ from spark_jobs.errors import Fault, UsageError
 SHORT, GLOBAL, CONTENT = "id", "global_id", "content_id"
 # Where Apicurio's API is asked for them. Four bytes are a content id, or with `use-id=globalId` a global one: nothing
 # in the record tells which.
-_PLACES = {SHORT: ("contentIds", "globalIds"), GLOBAL: ("globalIds",), CONTENT: ("contentIds",)}
+_PATHS = {SHORT: ("contentIds", "globalIds"), GLOBAL: ("globalIds",), CONTENT: ("contentIds",)}
 _VARIABLES = {
     "url": "TIDEMARK_REGISTRY_URL",
     "user": "TIDEMARK_REGISTRY_USER",
@@ -116,7 +116,7 @@ class Registry:
             if self.token is not None:
                 session.headers["Authorization"] = f"Bearer {self.token}"
             try:
-                for place in _PLACES[kind]:
+                for place in _PATHS[kind]:
                     answer = session.get(
                         f"{self.url.rstrip('/')}/ids/{place}/{schema_id}", timeout=_SECONDS, verify=self.ca or True
                     )

@@ -16,8 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.landing.forms import is_added
-from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.names import literal_map
+from spark_jobs.record import JSON_LIMITS
 
 # The most digits that a Spark decimal holds.
 _DIGITS = 38
@@ -41,7 +41,7 @@ IS_UNSIGNED = "^(?i)(bigint|int8) unsigned"
 UNSIGNED_TYPE = "decimal(20,0)"
 # What `column.propagate.source.type` adds to a column's schema: its type in the source, length and scale. A type of the
 # user's own can begin with these words, too.
-_SOURCE = "__debezium.source.column."
+_SOURCE_COLUMN = "__debezium.source.column."
 _IS_DECIMAL = r"^(?i)(numeric|decimal|number)(\(\))?( (unsigned|signed|zerofill|identity))*$"
 _POINT = "struct<x:double,y:double,wkb:binary,srid:int>"
 _GEOMETRY = "struct<wkb:binary,srid:int>"
@@ -160,7 +160,7 @@ def _is_array(column: Column) -> Column:
 def _encoding(described: Column) -> Column:
     name = F.coalesce(described["name"], described["type"])
     precision = described["parameters"]["connect.decimal.precision"].try_cast("int")
-    is_unsigned = (described["type"] == "int64") & described["parameters"][f"{_SOURCE}type"].rlike(IS_UNSIGNED)
+    is_unsigned = (described["type"] == "int64") & described["parameters"][f"{_SOURCE_COLUMN}type"].rlike(IS_UNSIGNED)
     scale = F.coalesce(described["parameters"]["scale"], F.lit("unknown"))
     scaled = F.concat_ws(":", name, scale, F.when(~_fits(precision), "wide"))
     is_opaque = (described["type"] == "bytes") & ~described["name"].isin(*SEMANTIC_TYPES)
@@ -178,13 +178,13 @@ def _fits(precision: Column) -> Column:
 
 def _spark_type(described: Column) -> Column:
     parameters = described["parameters"]
-    told_scale = parameters[f"{_SOURCE}scale"].try_cast("int")
-    told_length = parameters[f"{_SOURCE}length"].try_cast("int")
+    told_scale = parameters[f"{_SOURCE_COLUMN}scale"].try_cast("int")
+    told_length = parameters[f"{_SOURCE_COLUMN}length"].try_cast("int")
     # In the modes `string` and `double` of decimals only the source's type tells of them.
     is_told = (
         described["type"].isin("string", "double")
         & described["name"].isNull()
-        & parameters[f"{_SOURCE}type"].rlike(_IS_DECIMAL)
+        & parameters[f"{_SOURCE_COLUMN}type"].rlike(_IS_DECIMAL)
         & told_scale.isNotNull()
     )
     # What has no scale of its own is told with another: PostgreSQL's `numeric` as one of 131089 digits without a
@@ -196,7 +196,7 @@ def _spark_type(described: Column) -> Column:
     # display.
     digits = F.least(F.greatest(precision, scale, F.lit(1)), F.lit(_DIGITS))
     decimal = (
-        F.when(F.coalesce(parameters[f"{_SOURCE}type"].rlike(IS_UNSIGNED), F.lit(False)), UNSIGNED_TYPE)
+        F.when(F.coalesce(parameters[f"{_SOURCE_COLUMN}type"].rlike(IS_UNSIGNED), F.lit(False)), UNSIGNED_TYPE)
         .when(scale.between(0, _DIGITS), F.concat(F.lit("decimal("), digits, F.lit(","), scale, F.lit(")")))
         .when(scale > _DIGITS, _OF_ANY_SCALE)
         .otherwise(f"decimal({_DIGITS},0)")

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.kafka_offsets import HEARTBEATS
-from spark_jobs.landing.record_files import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.places import Places
+from spark_jobs.record import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, moment
 from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.measures import Measures

@@ -16,14 +16,15 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
-from spark_jobs.landing.record_files import JSON_LIMITS
 from spark_jobs.landing.shapes import IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text
 from spark_jobs.places import Places
+from spark_jobs.record import JSON_LIMITS
 from spark_jobs.scaffolding.types import carried_type
 from spark_jobs.texts import folded
 
-# What gold adds to a source's columns; macros/history/version_rows.sql owns the list, a test holds them together.
+# What gold adds to a source's columns. The names are those of the macro `own_columns`, as
+# tests/project/test_shared_lists.py sees to.
 OWN_COLUMNS = {
     "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
     "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",

@@ -25,6 +25,7 @@ from spark_jobs.scaffolding.tables import (
 )
 from spark_jobs.texts import literal, on_one_line
 
+# The names are those of the macro `current_columns`, as tests/project/test_shared_lists.py sees to.
 CURRENT_COLUMNS = (
     "valid_from", "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset",
     "version_id",
@@ -37,7 +38,7 @@ LOG_COLUMNS = {
     "absent_columns": "array<string>", "exact_values": "map<string,string>", "is_before_whole": "boolean",
     "problem": "string",
 }  # fmt: skip
-# What the log of a collection has beside them.
+# What the log of a collection has beside them; `edits` has the type that the macro `edits_type` writes.
 DOCUMENT_TYPE = (
     "struct<after: map<string,string>, before: map<string,string>,"
     " edits: array<struct<path: array<string>, how: string, value: string, size: int>>>"

@@ -20,9 +20,10 @@ from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
+from spark_jobs.run_memory import Memory
 from spark_jobs.scaffolding.tables import seen_channels
 from spark_jobs.scaffolding.write import files_of_channels, write
-from spark_jobs.schedule import Memory, Task, run_once
+from spark_jobs.schedule import Task, run_once
 from spark_jobs.session import settings
 from tests.projects import empty_project, forget_tables, land, rows_of, run_models
 from tests.source import Column, Source, Table

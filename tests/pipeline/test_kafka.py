@@ -26,7 +26,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_jobs import schedule
+from spark_jobs import run_memory
 from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.landing import kafka_offsets
@@ -731,7 +731,7 @@ def test_a_process_that_is_killed_or_told_to_stop_leaves_nothing_undone(lake: La
 def test_the_documents_commands_run(
     lake: Lake, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    topics = ["shop.public.orders", "__debezium-heartbeat.shop"]
+    topics = ["orders_db.public.orders", "__debezium-heartbeat.orders_db"]
     for topic in topics:
         broker.make(topic)
     broker.produce(changes(topics[0], 0, 5))
@@ -768,7 +768,7 @@ def test_runs_follow_one_another_and_offsets_are_asked_for_once(
     topic = "every.public.t"
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
     # Of the other tests' landings one may become silent meanwhile, which is news.
-    monkeypatch.setattr(schedule, "_LANDING_IS_SILENT", timedelta(days=1))
+    monkeypatch.setattr(run_memory, "_LANDING_IS_SILENT", timedelta(days=1))
     places = Places.of(lake.places.project)
     broker.make(topic)
     broker.produce(changes(topic, 0, 5))

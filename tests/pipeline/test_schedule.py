@@ -25,12 +25,14 @@ from pyspark.sql import SparkSession
 from spark_jobs import steps, upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
+from spark_jobs.fingerprint import files_in, project_hash
 from spark_jobs.landing.kafka_offsets import Offsets, store
 from spark_jobs.lock import holder_of, writing
 from spark_jobs.places import Places
 from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.liveness import Pulse
-from spark_jobs.schedule import Memory, Outcome, Task, _inside, _project, run_every, run_once
+from spark_jobs.run_memory import Memory
+from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import lacks_catalog
 from tests.projects import empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
@@ -177,7 +179,7 @@ def test_a_project_is_what_its_folders_hold(tmp_path: Path) -> None:
         linked.mkdir()
     (project / "dbt_packages/one").symlink_to(project / "package")
     (project / "dbt_packages/up").symlink_to(tmp_path)
-    seen = {_project(places)}
+    seen = {project_hash(places)}
 
     added = (
         "marts/a.sql", "data/a.csv", "macros/a.sql", "snapshots/a.sql", "packages.yml", "package/macros/a.sql",
@@ -186,18 +188,18 @@ def test_a_project_is_what_its_folders_hold(tmp_path: Path) -> None:
     for file in added:
         (project / file).parent.mkdir(exist_ok=True, parents=True)
         (project / file).write_text("select 1")
-        seen.add(_project(places))
+        seen.add(project_hash(places))
     assert len(seen) == 8
 
     (project / "macros/round").symlink_to(project)
     (project / "macros/round/macros/again").symlink_to(project / "macros")
-    assert len(_inside(project / "macros", places)) == len({*map(Path.resolve, _inside(project / "macros", places))})
+    assert len(files_in(project / "macros", places)) == len({*map(Path.resolve, files_in(project / "macros", places))})
     (project / "macros/round").unlink()
-    seen = {_project(places)}
+    seen = {project_hash(places)}
     for file in ("models/a.sql", "../records/a.jsonl", "macros/lakehouse/run.json"):
         (project / file).parent.mkdir(exist_ok=True, parents=True)
         (project / file).write_text("select 1")
-        seen.add(_project(places))
+        seen.add(project_hash(places))
     assert len(seen) == 1, "models are in other folders, and the rest is no project's"
 
 

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from spark_jobs import logs
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import land
-from spark_jobs.landing.land import Landing, in_even_parts, land_files, record_files
+from spark_jobs.landing.input_files import files_named, in_even_parts
+from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.lock import layout_of, open_lakehouse, writing
 from spark_jobs.names import feed
 from spark_jobs.places import Places, profile
@@ -81,8 +82,8 @@ def test_a_pattern_names_files_at_any_depth(tmp_path: Path) -> None:
     wanted = touch(tmp_path, "a.jsonl", "x/b.jsonl", "x/y/c.jsonl")
     [unfinished, *_] = touch(tmp_path, "x/_temporary/0/d.jsonl", "x/_d.jsonl", "x/e.txt")
 
-    assert record_files([f"{tmp_path}/**/*.jsonl"]) == wanted
-    assert record_files([f"{tmp_path}/x/_t*/**/*.jsonl"]) == [unfinished]
+    assert files_named([f"{tmp_path}/**/*.jsonl"]) == wanted
+    assert files_named([f"{tmp_path}/x/_t*/**/*.jsonl"]) == [unfinished]
 
 
 def test_a_folder_has_the_files_of_linked_ones_once_and_none_that_are_not_finished(tmp_path: Path) -> None:
@@ -94,14 +95,14 @@ def test_a_folder_has_the_files_of_linked_ones_once_and_none_that_are_not_finish
         (named / link).symlink_to(target)
     (named / "x/a.jsonl").symlink_to(named / "a.jsonl")
 
-    assert sorted(record_files([str(named)])) == wanted
+    assert sorted(files_named([str(named)])) == wanted
 
 
 def test_a_file_whose_name_spark_can_not_open_is_named(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jsonl")).touch()
 
     with pytest.raises(UsageError, match=r"caf\\xe9.jsonl.*no UTF-8"):
-        record_files([str(tmp_path)])
+        files_named([str(tmp_path)])
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_what_a_variable_holds_is_no_part_of_a_profile(project: Path) -> None:
 def test_a_file_that_is_taken_away_while_it_is_landed_is_told_in_a_sentence(
     spark: SparkSession, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(land, "record_files", list)
+    monkeypatch.setattr(land, "files_named", list)
 
     with pytest.raises(Fault, match=r"could not read the files: .*gone\.jsonl.* Nothing was landed"):
         land_files(spark, places, [f"{places.project}/gone.jsonl"], Landing("run", datetime.now(UTC)))

@@ -1,0 +1,104 @@
+"""What can't be understood goes to the quarantine, and is released where its file has it no more. Owns R2."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.landing.envelope import REASONS
+from spark_jobs.landing.input_files import path_of
+from spark_jobs.names import literal_map, table_at
+from spark_jobs.places import Places
+
+
+def set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
+    """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries.
+
+    What bronze holds as a record was understood by an earlier landing. A line that was settled and is there again is
+    held again.
+    """
+    was_held = F.col("released_in").isNotNull().alias("was_held")
+    known = bronze.read(spark, places, "quarantine").select("quarantine_id", was_held)
+    entries = _rejects(rows).join(known, on="quarantine_id", how="left").where("coalesce(was_held, true)")
+    entries = entries.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        offsets = F.min("offset").alias("low"), F.max("offset").alias("high")
+        parts = entries.groupBy("topic", "partition").agg(*offsets).collect()
+        if not parts:
+            return 0
+        stored = bronze.deliveries_within(spark, places, parts)
+        unknown = entries.join(stored, on=list(bronze.DELIVERY), how="left_anti")
+        [counted] = unknown.agg(F.count("*").alias("entries"), F.count("was_held").alias("again")).collect()
+        if counted["again"]:
+            both = "when matched then update set * when not matched then insert *"
+            _merge(spark, places, unknown.select(*bronze.read(spark, places, "quarantine").columns), both)
+        elif counted["entries"]:
+            bronze.append(spark, places, "quarantine", unknown)
+        return int(counted["entries"])
+    finally:
+        entries.unpersist()
+
+
+def settle(
+    spark: SparkSession, places: Places, rows: DataFrame, files: Collection[str], source_label: str, batch_id: int
+) -> None:
+    """Release the held lines of files that are in them no more, in one commit if there are any (G3).
+
+    A line that was cut where its writer had got to is whole by the next landing; a bad one was mended, or taken out.
+
+    Args:
+        spark: The session.
+        places: Whose bronze.
+        rows: The lines of the files that can't be understood.
+        files: The files, each of them read to its end.
+        source_label: What they were landed as.
+        batch_id: The number of this landing.
+    """
+    lines = bronze.read(spark, places, "quarantine").where(
+        F.col("released_in").isNull() & F.col("line").isNotNull() & (F.col("source_label") == source_label)
+    )
+    origins = [row["origin"] for row in lines.select("origin").distinct().collect()]
+    if read := [origin for origin in origins if path_of(origin) in files]:
+        held = lines.where(F.col("origin").isin(read)).select("quarantine_id")
+        settled = held.join(_rejects(rows).select("quarantine_id"), on="quarantine_id", how="left_anti")
+        if not settled.isEmpty():
+            settled = settled.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
+            _merge(spark, places, settled, "when matched then update set entries.released_in = told.batch_id")
+
+
+def _merge(spark: SparkSession, places: Places, rows: DataFrame, clauses: str) -> None:
+    """Change the entries that `told`, the rows, name by their ids."""
+    rows.createOrReplaceTempView("told")
+    spark.sql(
+        f"merge into {table_at(places.table('bronze', 'quarantine'))} as entries using told"
+        f" on entries.quarantine_id = told.quarantine_id {clauses}"
+    )
+    spark.catalog.dropTempView("told")
+
+
+def _rejects(rows: DataFrame) -> DataFrame:
+    """One quarantine entry per thing that can't be understood: a record, or a line that holds none."""
+    is_record = F.col("topic").isNotNull() & F.col("partition").isNotNull() & F.col("offset").isNotNull()
+    # Lines that differ in bytes that are no text are one as texts.
+    no_text = F.when(F.col("reason") == "not-unicode", F.col("value"))
+    entry_id = F.when(is_record, bronze.entry_id(F.struct(*bronze.DELIVERY))).otherwise(
+        bronze.entry_id(F.struct("source_label", "origin", "line", no_text.alias("value")))
+    )
+    entries = rows.withColumn("quarantine_id", entry_id)
+    copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]
+    copied += ["line", "origin", "batch_id", "run_id", "landed_at"]
+    return (
+        entries.groupBy("quarantine_id")
+        .agg(
+            *[F.first(name).alias(name) for name in copied],
+            F.when(F.first("line").isNull(), 1).otherwise(F.count("*")).alias("occurrences"),
+            F.first("reason").alias("code"),
+            F.first("detail").alias("detail"),
+        )
+        .withColumn("reason", F.coalesce("detail", literal_map(REASONS)[F.col("code")]))
+        .withColumn("released_in", F.lit(None).cast("bigint"))
+    )

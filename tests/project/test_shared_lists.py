@@ -1,0 +1,43 @@
+"""Names that macros and Python both have to spell: where one of them gains a name, the other is known to lack it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docs.generate import PROJECT, returned, written
+from spark_jobs.quarantine import PROBLEMS
+from spark_jobs.reporting.signs import MEANINGS
+from spark_jobs.scaffolding.tables import OWN_COLUMNS
+from spark_jobs.scaffolding.write import CURRENT_COLUMNS, DOCUMENT_TYPE
+
+SIGNS = PROJECT / "macros/accounting/signs.sql"
+
+
+def macro(file: Path, name: str) -> str:
+    """A macro's text."""
+    [text] = re.findall(rf"{{% macro {name}\(.*?endmacro", file.read_text(), re.S)
+    return str(text)
+
+
+def test_each_problem_of_a_change_has_words() -> None:
+    changes = PROJECT / "macros/changes"
+    # A log of documents has the problems of every log, and behind them its own.
+    [of_documents] = re.findall(r"{{ problem\(.*?as problem", (changes / "documents.sql").read_text(), re.S)
+    codes = re.findall(r"then '(\w+)'", macro(changes / "changes.sql", "problem") + of_documents)
+
+    assert set(codes) == set(PROBLEMS)
+
+
+def test_each_sign_has_a_meaning() -> None:
+    of_folds = re.findall(r"'(\w+)':", SIGNS.read_text())
+    of_order = re.findall(r"then '(\w+)'", macro(SIGNS, "told_by_order"))
+    of_keys = re.findall(r'"(\w+_key_shapes)":', (PROJECT / "spark_jobs/reporting/key_shapes.py").read_text())
+
+    assert {*of_folds, *of_order, *of_keys} == set(MEANINGS)
+
+
+def test_scaffolding_knows_the_columns_that_models_get() -> None:
+    assert [*OWN_COLUMNS] == returned("macros/history/version_rows.sql", "own_columns")
+    assert [*CURRENT_COLUMNS] == returned("macros/current/current.sql", "current_columns")
+    assert f" edits: {written('macros/changes/documents.sql', 'edits_type')}>" in DOCUMENT_TYPE
