@@ -414,10 +414,10 @@ counted as (
 
 ),
 
-{% if scope.tops -%}
-tops as (
+{% if scope.watermarks -%}
+watermarks as (
 
-    {{ tops_as_rows(scope.tops) }}
+    {{ watermarks_as_rows(scope.watermarks) }}
 
 ),
 

@@ -19,7 +19,7 @@
     {%- else -%}
         {%- do add_row_fields(target, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
-        {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
+        {%- set account = account_of_log(staged, decision.watermarks if decision.case == 'some' else []) -%}
         {%- set counts = write_new(staged, target, decision, bounds=account.bounds) -%}
         {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
@@ -91,7 +91,7 @@
   Args:
       account: what `account_of_log` found in the new part of the log
 
-  Returns: what the next run has to know: {hazards, tops, borders, has_placeless}
+  Returns: what the next run has to know: {hazards, watermarks, borders, has_placeless}
 -#}
 {% macro settle(target, decision, account) -%}
     {%- set is_part = decision.case == 'some' -%}
@@ -105,7 +105,7 @@
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
-            decision, after=-1, follows_reads=true, tops=[], connectors=none, has_placeless=has_placeless
+            decision, after=-1, follows_reads=true, watermarks=[], connectors=none, has_placeless=has_placeless
         ) -%}
         {%- set filled = stage('with ' ~ read_steps(captured, scope) ~ ' select * from filled', 'filled') -%}
         {%- do scope.update({
@@ -121,14 +121,15 @@
         {%- if is_anew -%}
             {%- set whole = account_of_log(target, []) -%}
             {{ return({
-                'borders': scope.borders, 'has_placeless': has_placeless, 'tops': whole.tops, 'hazards': whole.hazards
+                'borders': scope.borders, 'has_placeless': has_placeless, 'watermarks': whole.watermarks,
+                'hazards': whole.hazards
             }) }}
         {%- endif -%}
     {%- endif -%}
     {{ return({
         'borders': decision.borders,
         'has_placeless': has_placeless,
-        'tops': merged_tops(decision.tops, account.tops) if is_part else account.tops,
+        'watermarks': merged_watermarks(decision.watermarks, account.watermarks) if is_part else account.watermarks,
         'hazards': both_hazards(decision.hazards, account.hazards) if is_part else account.hazards
     }) }}
 {%- endmacro %}
@@ -169,7 +170,8 @@
     {%- if lowest and bounds[1] -%}
         {%- set bounds = [bounds[0], run_query('select min(' ~ lowest[0] ~ ') from ' ~ staged)[0][0], bounds[2]] -%}
     {%- endif -%}
-    {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
+    {%- set known = (decision.get('watermarks') or []) | map(attribute='position') | reject('none') | list
+        if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
     {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
@@ -183,7 +185,7 @@
     {%- if counts[1] and decision.case == 'rederive' -%}
         {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
     {%- elif counts[1] -%}
-        {%- if decision.tops is defined -%}
+        {%- if decision.watermarks is defined -%}
             {#- Histories can't go on from versions of deliveries that no longer count. -#}
             {%- do run_statement(
                 'alter table ' ~ target ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id) ~ ')'
@@ -246,26 +248,26 @@
   What a log, or a staged part of it, holds: one question, answered by partition of the topic.
 
   Args:
-      tops: the last place of each partition before that part
+      watermarks: those before that part
 
-  Returns: {hazards, tops, begins, is_doubtful, late, bounds}
+  Returns: {hazards, watermarks, begins, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
-      tops: [label, topic, partition, offset, log_number, position, server, time in µs, S, streamed position, streamed time]
-          of each partition: the highest offset and, of the last log, the highest position, the server of the highest that
-          tells one, the latest time, the highest place of a snapshot read (S in R4), and of streamed changes alone the
-          highest position and the latest time
+      watermarks: how far each partition is, as {label, topic, partition, offset, log_number, position, server, latest,
+          snapshot_lsn, streamed_position, streamed_at}: the highest offset and, of the last log, the highest position, the
+          server of the highest that tells one, the latest time (µs), the highest place of a snapshot read (S in R4), and of
+          streamed changes alone the highest position and the latest time
       begins: whether it has a partition's first changes
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
 -#}
-{% macro account_of_log(relation, tops) -%}
-    {%- set rows = run_query(log_account(relation, tops)) -%}
+{% macro account_of_log(relation, watermarks) -%}
+    {%- set rows = run_query(log_account(relation, watermarks)) -%}
     {%- set account = namespace(
-        hazards=both_hazards({}, {}), tops=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
+        hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
     ) -%}
     {%- set known = {} -%}
-    {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
+    {%- for one in watermarks -%}{%- do known.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
         {%- set account.hazards = both_hazards(account.hazards, hazards_in(row)) -%}
@@ -274,30 +276,38 @@
             [account.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
             account.bounds[2] + row['placeless_changes'] | int
         ] -%}
-        {%- do account.tops.append(place + [
-            row['highest_offset'] | int, row['last_log'] | int, row['position'], row['server'],
-            none if row['latest'] is none else row['latest'] | int,
-            none if row['snapshot_place'] is none else row['snapshot_place'] | int,
-            row['streamed_position'], none if row['streamed_time'] is none else row['streamed_time'] | int
-        ]) -%}
-        {%- set top = known.get(place | string) -%}
-        {%- set account.begins = account.begins or not top -%}
+        {%- do account.watermarks.append({
+            'label': place[0],
+            'topic': place[1],
+            'partition': place[2],
+            'offset': row['highest_offset'] | int,
+            'log_number': row['last_log'] | int,
+            'position': row['position'],
+            'server': row['server'],
+            'latest': none if row['latest'] is none else row['latest'] | int,
+            'snapshot_lsn': none if row['snapshot_lsn'] is none else row['snapshot_lsn'] | int,
+            'streamed_position': row['streamed_position'],
+            'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
+        }) -%}
+        {%- set watermark = known.get(place | string) -%}
+        {%- set account.begins = account.begins or not watermark -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
-        {%- if top and (row['lowest_offset'] | int <= top[3] or row['lowest_log'] | int < top[4]) -%}
-            {%- do account.late.append(place + [row['lowest_offset'] | int, top[4]]) -%}
+        {%- if watermark
+            and (row['lowest_offset'] | int <= watermark.offset or row['lowest_log'] | int < watermark.log_number) -%}
+            {%- do account.late.append(place + [row['lowest_offset'] | int, watermark.log_number]) -%}
         {%- endif -%}
         {%- if row['doubts'] or account.late -%}
             {%- set account.is_doubtful = true -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return({
-        'hazards': account.hazards, 'tops': account.tops, 'begins': account.begins, 'is_doubtful': account.is_doubtful,
-        'late': account.late, 'bounds': account.bounds
+        'hazards': account.hazards, 'watermarks': account.watermarks, 'begins': account.begins,
+        'is_doubtful': account.is_doubtful, 'late': account.late, 'bounds': account.bounds
     }) }}
 {%- endmacro %}
 
 
-{% macro log_account(relation, tops) -%}
+{% macro log_account(relation, watermarks) -%}
     select
         source_label, topic, `partition`,
         max(struct(log_number, `offset`)).`offset` as highest_offset,
@@ -305,7 +315,7 @@
         max(struct(log_number, position, server)).position as position,
         max(struct(log_number, {{ place_of_server('position', 'server') }} as told)).told.server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
-        max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
+        max(struct(log_number, place_of_read)).place_of_read as snapshot_lsn,
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'streamed') }}) or `offset` = last_offset) as doubts,
         count(*) as changes,
@@ -313,19 +323,19 @@
         count_if(position is null) as placeless_changes,
         min(log_number) as lowest_log,
         max(struct(log_number, streamed_position)).streamed_position as streamed_position,
-        unix_micros(max(struct(log_number, streamed_time)).streamed_time) as streamed_time,
+        unix_micros(max(struct(log_number, streamed_time)).streamed_time) as streamed_at,
         {{ hazard_counts() }}
     from (
         select
             log.*,
-            greatest(max(log.position) over before, top.position) as highest,
-            greatest(max(log.streamed_position) over before, top.streamed_position) as streamed,
+            greatest(max(log.position) over before, watermark.position) as highest,
+            greatest(max(log.streamed_position) over before, watermark.streamed_position) as streamed,
             greatest(
                 max({{ place_of_server('log.position', 'log.server') }}) over before,
-                {{ place_of_server('top.position', 'top.server') }}
+                {{ place_of_server('watermark.position', 'watermark.server') }}
             ) as told,
-            greatest(max(log.changed_at) over before, top.latest) as latest,
-            greatest(max(log.streamed_time) over before, top.streamed_time) as streamed_at,
+            greatest(max(log.changed_at) over before, watermark.latest) as latest,
+            greatest(max(log.streamed_time) over before, watermark.streamed_at) as streamed_at,
             lag(log.`offset`) over by_offset as last_offset
         from (
             select
@@ -335,11 +345,11 @@
                 if({{ is_streamed() }}, changed_at, null) as streamed_time
             from {{ relation }}
         ) as log
-        left join ({{ tops_as_rows(tops) }}) as top
-            on log.source_label = top.source_label
-            and log.topic = top.topic
-            and log.`partition` = top.`partition`
-            and log.log_number = top.log_number
+        left join ({{ watermarks_as_rows(watermarks) }}) as watermark
+            on log.source_label = watermark.source_label
+            and log.topic = watermark.topic
+            and log.`partition` = watermark.`partition`
+            and log.log_number = watermark.log_number
         window
             by_offset as (
                 partition by log.source_label, log.topic, log.`partition`, log.log_number order by log.`offset`
@@ -353,21 +363,33 @@
 {%- endmacro %}
 
 
-{#- Query: the last places of partitions as rows; none for a log that is looked at as a whole. -#}
-{% macro tops_as_rows(tops) -%}
+{#- Query: watermarks as rows; none for a log that is looked at as a whole. -#}
+{% macro watermarks_as_rows(watermarks) -%}
     select
-        top[0] as source_label,
-        top[1] as topic,
-        cast(top[2] as int) as `partition`,
-        cast(top[3] as bigint) as highest_offset,
-        cast(top[4] as int) as log_number,
-        top[5] as position,
-        top[6] as server,
-        timestamp_micros(cast(top[7] as bigint)) as latest,
-        cast(top[8] as bigint) as snapshot_place,
-        top[9] as streamed_position,
-        timestamp_micros(cast(top[10] as bigint)) as streamed_time
-    from ({{ list_as_rows(tops, 'top', 'array<array<string>>') }}) as told
+        watermark.label as source_label,
+        watermark.topic,
+        watermark.`partition`,
+        watermark.`offset` as highest_offset,
+        watermark.log_number,
+        watermark.position,
+        watermark.server,
+        timestamp_micros(watermark.latest) as latest,
+        watermark.snapshot_lsn,
+        watermark.streamed_position,
+        timestamp_micros(watermark.streamed_at) as streamed_at
+    from (
+        {{ list_as_rows(
+            watermarks, 'watermark',
+            'array<struct<label: string, topic: string, `partition`: int, `offset`: bigint, log_number: int, position: string,'
+            ~ ' server: string, latest: bigint, snapshot_lsn: bigint, streamed_position: string, streamed_at: bigint>>'
+        ) }}
+    ) as told
+{%- endmacro %}
+
+
+{#- The partition that a watermark is of. -#}
+{% macro place_of_watermark(watermark) -%}
+    {{ return([watermark.label, watermark.topic, watermark.partition]) }}
 {%- endmacro %}
 
 
@@ -377,25 +399,24 @@
 {%- endmacro %}
 
 
-{#- What is known of each partition, after a part of it has come: of the same log the higher of each. -#}
-{% macro merged_tops(known, new) -%}
-    {%- set tops = {} -%}
-    {%- for top in known + new -%}
-        {%- set place = top[:3] | string -%}
-        {%- set before = tops.get(place) -%}
-        {%- if before is none or before[4] < top[4] -%}
-            {%- do tops.update({place: top}) -%}
-        {%- elif before[4] == top[4] -%}
-            {%- set of_server = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | selectattr(1) | sort(attribute=0) | last -%}
-            {%- do tops.update({place: top[:3] + [
-                [before[3], top[3]] | max, top[4], [before[5] or '', top[5] or ''] | max,
-                of_server[1] if of_server else none, [before[7] or 0, top[7] or 0] | max, [before[8] or 0, top[8] or 0] | max,
-                [before[9], top[9]] | reject('none') | max | default(none, true),
-                [before[10], top[10]] | reject('none') | max | default(none, true)
-            ]}) -%}
+{#- The watermarks after a part of a log has come: of the same log the higher of each. -#}
+{% macro merged_watermarks(known, new) -%}
+    {%- set merged = {} -%}
+    {%- for one in known + new -%}
+        {%- set place = place_of_watermark(one) | string -%}
+        {%- set before = merged.get(place) -%}
+        {%- if before is none or before.log_number < one.log_number -%}
+            {%- do merged.update({place: one}) -%}
+        {%- elif before.log_number == one.log_number -%}
+            {%- set in_order = [before, one] if (before.position or '') <= (one.position or '') else [one, before] -%}
+            {%- set higher = {'server': in_order | map(attribute='server') | reject('none') | list | last | default(none)} -%}
+            {%- for name in ['offset', 'position', 'latest', 'snapshot_lsn', 'streamed_position', 'streamed_at'] -%}
+                {%- do higher.update({name: [before[name], one[name]] | reject('none') | max | default(none)}) -%}
+            {%- endfor -%}
+            {%- do merged.update({place: dict(before, **higher)}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(tops.values() | list) }}
+    {{ return(merged.values() | list) }}
 {%- endmacro %}
 
 

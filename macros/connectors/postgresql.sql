@@ -71,7 +71,7 @@
 {#-
   Query: changes with S of R4 as `snapshot_lsn`, the greatest lsn of the snapshot reads before them by offset in their
   partition: the last one's, but where a restart has repeated an older snapshot behind it. Reads of the same landing
-  count, and those before it, of which the step `tops` knows.
+  count, and those before it, of which the step `watermarks` knows.
 
   Args:
       reads: the reads of the landing, as `snapshot_reads` has found them; without, the changes themselves are looked through
@@ -94,7 +94,7 @@
             {%- else -%}
             array_max(filter(earlier.reads, read -> read.first_offset < changes.`offset`).lsn)
             {%- endif %},
-            {{ 'top.snapshot_place' if scope.tops else 'cast(null as bigint)' }}
+            {{ 'watermark.snapshot_lsn' if scope.watermarks else 'cast(null as bigint)' }}
         ) as snapshot_lsn
     from {{ changes }} as changes
     {%- if counts_reads and reads is not none %}
@@ -104,12 +104,12 @@
         and changes.`partition` = earlier.`partition`
         and changes.log_number = earlier.log_number
     {%- endif %}
-    {%- if scope.tops %}
-    left join tops as top
-        on changes.source_label = top.source_label
-        and changes.topic = top.topic
-        and changes.`partition` = top.`partition`
-        and changes.log_number = top.log_number
+    {%- if scope.watermarks %}
+    left join watermarks as watermark
+        on changes.source_label = watermark.source_label
+        and changes.topic = watermark.topic
+        and changes.`partition` = watermark.`partition`
+        and changes.log_number = watermark.log_number
     {%- endif %}
     {%- endif %}
 {%- endmacro %}
