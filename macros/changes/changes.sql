@@ -305,14 +305,7 @@ filled as (
         cast(null as bigint) as snapshot_lsn,
         envelope.before is not null as has_before,
         envelope.after is not null as has_after,
-        coalesce(
-            nullif(cast(envelope.source.ts_ns as bigint), 0) div 1000,
-            nullif(cast(envelope.source.ts_us as bigint), 0),
-            nullif(cast(envelope.source.ts_ms as bigint), 0) * 1000,
-            nullif(cast(envelope.ts_ns as bigint), 0) div 1000,
-            nullif(cast(envelope.ts_us as bigint), 0),
-            cast(envelope.ts_ms as bigint) * 1000
-        ) as changed_at_us,
+        {{ source_time('envelope.') }} as changed_at_us,
         cast(envelope.ts_ms as bigint) as processed_at_ms
 {%- endmacro %}
 

@@ -37,6 +37,30 @@
 {%- endmacro %}
 
 
+{#-
+  Expression: when it happened in the source, in µs since 1970: the source block's time in its finest unit, else the
+  envelope's; 0 is no time. Owns R10. That times are whole numbers within the years 1 to 9999 landing has seen.
+
+  Args:
+      envelope: what stands before a field of the envelope, with its dot
+-#}
+{% macro source_time(envelope='') -%}
+    coalesce(
+        {%- for clock in [envelope ~ 'source.', envelope] %}
+        nullif(cast({{ clock }}ts_ns as bigint), 0) div 1000,
+        nullif(cast({{ clock }}ts_us as bigint), 0),
+        nullif(cast({{ clock }}ts_ms as bigint), 0) * 1000{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+{%- endmacro %}
+
+
+{#- The fields of an envelope, or of a source block, that tell a time: name → type. -#}
+{% macro clock_fields() -%}
+    {{ return({'ts_ms': 'string', 'ts_us': 'string', 'ts_ns': 'string'}) }}
+{%- endmacro %}
+
+
 {% macro key_ddl(columns, key) -%}
     {%- if is_case_sensitive(columns) -%}
         struct<payload: map<string, variant>>

@@ -68,17 +68,6 @@
 {%- endmacro %}
 
 
-{#- Expression: the time that a source block tells, in its finest unit; else the envelope's. -#}
-{% macro told_instant(source, ts_ms) -%}
-    coalesce(
-        timestamp_micros(nullif(try_cast({{ source }}.ts_ns as bigint), 0) div 1000),
-        timestamp_micros(nullif(try_cast({{ source }}.ts_us as bigint), 0)),
-        {{ instant_of(source ~ '.ts_ms') }},
-        {{ instant_of(ts_ms) }}
-    )
-{%- endmacro %}
-
-
 {#- Expression: a row's stable name, from what makes two records the same thing; without a place each delivery stands alone. -#}
 {% macro told_once(parts) -%}
     sha2({{ exact_json(
