@@ -143,7 +143,7 @@ select * from account
         {%- do reaches_back.append('transaction_id = ' ~ text_literal(stored.last_transaction)) -%}
     {%- endif -%}
     {%- do reaches_back.append(is_snapshot_read() ~ (
-        '' if scope.scans else " and snapshot in ('last', 'last_in_data_collection')"
+        '' if scope.scans else ' and ' ~ marks_last()
     )) -%}
     count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})) as reaching_back,
     {%- set places = [] -%}

@@ -305,7 +305,7 @@ filled as (
         cast(null as bigint) as snapshot_lsn,
         envelope.before is not null as has_before,
         envelope.after is not null as has_after,
-        {{ source_time('envelope.') }} as changed_at_us,
+        {{ source_time('envelope') }} as changed_at_us,
         cast(envelope.ts_ms as bigint) as processed_at_ms
 {%- endmacro %}
 
@@ -360,7 +360,7 @@ deliveries as (
         exact_values,
         is_before_whole,
         problem,
-        if(op in ('c', 'u', 'r'), after, null) as after,
+        if({{ is_state_op() }}, after, null) as after,
         before,
         {%- if captured.documents %}
         document,
@@ -466,7 +466,7 @@ placed as (
         {%- endif %}
         when op != 'r' and place is null then 'position_unknown'
         {%- if not documents %}
-        when op in ('c', 'u', 'r') and not has_after then 'row_not_read'
+        when {{ is_state_op() }} and not has_after then 'row_not_read'
         {%- endif %}
         {%- if key and not documents %}
         when {{ is_key_untold(columns, key) }} then 'key_not_told'

@@ -42,11 +42,12 @@
   envelope's; 0 is no time. Owns R10. That times are whole numbers within the years 1 to 9999 landing has seen.
 
   Args:
-      envelope: what stands before a field of the envelope, with its dot
+      envelope: the column that holds the envelope, where its fields are no columns
 -#}
-{% macro source_time(envelope='') -%}
+{% macro source_time(envelope=none) -%}
+    {%- set own = envelope ~ '.' if envelope else '' -%}
     coalesce(
-        {%- for clock in [envelope ~ 'source.', envelope] %}
+        {%- for clock in [own ~ 'source.', own] %}
         nullif(cast({{ clock }}ts_ns as bigint), 0) div 1000,
         nullif(cast({{ clock }}ts_us as bigint), 0),
         nullif(cast({{ clock }}ts_ms as bigint), 0) * 1000{{ ',' if not loop.last }}

@@ -393,12 +393,6 @@
 {%- endmacro %}
 
 
-{#- Condition: whether a change of a log is a read of a snapshot that is no incremental one. -#}
-{% macro is_snapshot_read() -%}
-    op = 'r' and snapshot != 'incremental'
-{%- endmacro %}
-
-
 {#- The watermarks after a part of a log has come: of the same log the higher of each. -#}
 {% macro merged_watermarks(known, new) -%}
     {%- set merged = {} -%}

@@ -123,7 +123,7 @@
 
 {#- Expression: the place of a read of a snapshot that is no incremental one, as its event tells it. -#}
 {% macro lsn_of_read() -%}
-    if(op = 'r' and {{ snapshot_marker() }} != 'incremental', try_cast(source.lsn as bigint), null)
+    if({{ is_snapshot_read(snapshot_marker()) }}, try_cast(source.lsn as bigint), null)
 {%- endmacro %}
 
 
