@@ -8,9 +8,8 @@
 
 
 {#-
-  Before a run: ask for all of its changes models. `graph.tidemark` has the answers: `landed`, the last landing, `fields` by
-  feed, `news`, and by model `waiting`, how many records these are. News are asked of models that have read one of the last
-  landings: the files that others have to look through are those of their feed alone.
+  Before a run: ask for all of its changes models, and leave the answers in `graph.tidemark` (`empty_memory`). News are asked
+  of models that have read one of the last landings: the files that others have to look through are those of their feed alone.
 -#}
 {% macro ask_bronze() -%}
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}

@@ -68,7 +68,7 @@
         target, sql, 'silver', none, decision.state.columns, {'tidemark.made_in': invocation_id},
         ['batch_id', 'position', 'changed_at']
     ) -%}
-    {%- do graph.tidemark.fresh.pop(model.unique_id, none) -%}
+    {%- do graph.tidemark.new_changes.pop(model.unique_id, none) -%}
 {%- endmacro %}
 
 
@@ -77,7 +77,7 @@
   a view of the files as they are now, whatever another writer does in their folder, and stays until the next run's.
 -#}
 {% macro hand_on_news(staged, decision) -%}
-    {%- do graph.tidemark.fresh.update({model.unique_id: {
+    {%- do graph.tidemark.new_changes.update({model.unique_id: {
         'after': decision.after, 'batch_id': decision.batch_id, 'columns': decision.state.columns | map('first') | list,
         'held': staged
     }}) -%}
