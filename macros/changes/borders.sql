@@ -312,6 +312,15 @@
 {%- endmacro %}
 
 
+{#-
+  Condition: whether a change stands behind a higher position than its own, in the partition of the topic, and this says
+  something: of positions with `unordered_end` every second one does where two transactions are side by side.
+-#}
+{% macro falls_behind(position, highest) -%}
+    {{ position }} < {{ highest }} and not endswith({{ position }}, {{ text_literal(unordered_end()) }})
+{%- endmacro %}
+
+
 {#- Condition: whether a change has a place that was streamed. -#}
 {% macro is_streamed() -%}
     op != 'r' and position is not null

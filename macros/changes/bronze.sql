@@ -126,12 +126,12 @@
 
 
 {#-
-  Expression list: the last landing, and how many records wait for their commit, are reads, are there at all, and were
+  Expression list: the last landing, and how many records can rest on a read, are reads, are there at all, and were
   written by each known connector.
 
   Args:
       connector: the one that is declared
 -#}
 {% macro news_counts(connector) -%}
-    max(batch_id), count_if({{ waits_for_commit(connector) }}), count_if(op = 'r'), count(*), {{ connector_counts() }}
+    max(batch_id), count_if({{ waits_for_read(connector) }}), count_if(op = 'r'), count(*), {{ connector_counts() }}
 {%- endmacro %}

@@ -258,7 +258,7 @@
           streamed changes alone the highest position and the latest time
       begins: whether it has a partition's first changes
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
-      late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
+      late: {label, topic, partition, lowest_offset, last_log} of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
 -#}
 {% macro account_of_log(relation, watermarks) -%}
@@ -294,7 +294,10 @@
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
         {%- if watermark
             and (row['lowest_offset'] | int <= watermark.offset or row['lowest_log'] | int < watermark.log_number) -%}
-            {%- do account.late.append(place + [row['lowest_offset'] | int, watermark.log_number]) -%}
+            {%- do account.late.append({
+                'label': place[0], 'topic': place[1], 'partition': place[2], 'lowest_offset': row['lowest_offset'] | int,
+                'last_log': watermark.log_number
+            }) -%}
         {%- endif -%}
         {%- if row['doubts'] or account.late -%}
             {%- set account.is_doubtful = true -%}
