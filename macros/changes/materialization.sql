@@ -4,23 +4,23 @@
 -#}
 {% materialization changes, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision) -%}
+        {%- do leave_as_is(target_relation, decision) -%}
         {%- if not flags.EMPTY -%}{%- do graph.tidemark.untouched.update({model.unique_id: true}) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_log(
-            target, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
+            target_relation, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
         ) -%}
         {%- do release_delivered(decision) -%}
-        {%- set told = settle(target, decision, account_of_log(target, [])) -%}
+        {%- set told = settle(target_relation, decision, account_of_log(target_relation, [])) -%}
         {%- do say('built', decision, told) -%}
     {%- else -%}
-        {%- do add_row_fields(target, decision.added) -%}
+        {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
         {%- set account = account_of_log(staged, decision.watermarks if decision.case == 'some' else []) -%}
-        {%- set counts = write_new(staged, target, decision, bounds=account.bounds) -%}
+        {%- set counts = write_new(staged, target_relation, decision, bounds=account.bounds) -%}
         {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}
@@ -29,11 +29,11 @@
         {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
-            settle(target, decision, account)
+            settle(target_relation, decision, account)
         ) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
-    {{ return({'relations': [target]}) }}
+    {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
 
 
@@ -63,9 +63,9 @@
 
 
 {#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
-{% macro create_log(target, sql, decision) -%}
+{% macro create_log(target_relation, sql, decision) -%}
     {%- do create_as(
-        target, sql, 'silver', none, decision.state.columns, {'tidemark.made_in': invocation_id},
+        target_relation, sql, 'silver', none, decision.state.columns, {'tidemark.made_in': invocation_id},
         ['batch_id', 'position', 'changed_at']
     ) -%}
     {%- do graph.tidemark.new_changes.pop(model.unique_id, none) -%}
@@ -93,15 +93,15 @@
 
   Returns: what the next run has to know: {hazards, watermarks, borders, has_placeless}
 -#}
-{% macro settle(target, decision, account) -%}
+{% macro settle(target_relation, decision, account) -%}
     {%- set is_part = decision.case == 'some' -%}
     {%- set has_placeless = decision.has_placeless or account.hazards.placeless -%}
     {%- set is_doubtful = account.is_doubtful or (decision.borders and (not is_part or account.begins)) -%}
     {%- if is_doubtful and is_part and not decision.borders -%}
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
-        {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
+        {%- set is_doubtful = account_of_log(target_relation, []).is_doubtful -%}
     {%- endif -%}
-    {%- set follows_later_reads = is_part and stand_before_reads(target, account.late, decision) -%}
+    {%- set follows_later_reads = is_part and stand_before_reads(target_relation, account.late, decision) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
@@ -115,11 +115,11 @@
         {%- set is_anew = scope.borders != decision.borders or has_placeless != decision.has_placeless
             or follows_later_reads -%}
         {%- if is_anew -%}
-            {%- do create_log(target, log_query(captured, scope, filled), decision) -%}
+            {%- do create_log(target_relation, log_query(captured, scope, filled), decision) -%}
         {%- endif -%}
         {%- do unstage(filled) -%}
         {%- if is_anew -%}
-            {%- set whole = account_of_log(target, []) -%}
+            {%- set whole = account_of_log(target_relation, []) -%}
             {{ return({
                 'borders': scope.borders, 'has_placeless': has_placeless, 'watermarks': whole.watermarks,
                 'hazards': whole.hazards
@@ -136,7 +136,7 @@
 
 
 {#- New columns of the source become fields of `after` and `before` (R8). -#}
-{% macro add_row_fields(target, added) -%}
+{% macro add_row_fields(target_relation, added) -%}
     {%- if added -%}
         {%- set definitions = {} -%}
         {%- for column in added -%}
@@ -145,8 +145,8 @@
             }) -%}
         {%- endfor -%}
         {%- do add_columns(
-            target, added, definitions,
-            run_query('describe query select after.* from ' ~ target).rows | map(attribute=0) | list
+            target_relation, added, definitions,
+            run_query('describe query select after.* from ' ~ target_relation).rows | map(attribute=0) | list
         ) -%}
     {%- endif -%}
 {%- endmacro %}
@@ -163,7 +163,7 @@
 
   Returns: [new changes, revised changes]
 -#}
-{% macro write_new(staged, target, decision, id='change_id', bounds=none) -%}
+{% macro write_new(staged, target_relation, decision, id='change_id', bounds=none) -%}
     {%- set bounds = bounds or run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
     {%- set lowest = connectors(decision.connectors) | selectattr('lowest', 'defined') | map(attribute='lowest') | list
         if decision.get('connectors') else [] -%}
@@ -174,26 +174,29 @@
         if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
     {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max and not decision.is_ahead -%}
-        {%- do run_statement('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
+        {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}
     {%- set from_position = none if decision.case == 'rederive' or follows_reads or bounds[2] else bounds[1] -%}
-    {%- set revised = revisions(staged, target, decision.case, from_position, id) -%}
+    {%- set revised = revisions(staged, target_relation, decision.case, from_position, id) -%}
     {%- set counts = run_query(
         "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
     )[0] -%}
     {%- if counts[1] and decision.case == 'rederive' -%}
-        {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
+        {%- do create_log(target_relation, 'select * from ' ~ staged, decision) -%}
     {%- elif counts[1] -%}
         {%- if decision.watermarks is defined -%}
             {#- Histories can't go on from versions of deliveries that no longer count. -#}
             {%- do run_statement(
-                'alter table ' ~ target ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id) ~ ')'
+                'alter table ' ~ target_relation ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id)
+                ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_statement(merge_revisions(revised, target, id)) -%}
+        {%- do run_statement(merge_revisions(revised, target_relation, id)) -%}
     {%- elif counts[0] -%}
-        {%- do run_statement('insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')') -%}
+        {%- do run_statement(
+            'insert into ' ~ target_relation ~ ' by name select * except (action) from (' ~ revised ~ ')'
+        ) -%}
     {%- endif -%}
     {{ return([counts[0], counts[1]]) }}
 {%- endmacro %}
@@ -203,7 +206,7 @@
   Query: what of a staged batch the log lacks (`insert`), or holds from a later delivery (`update`); for a whole log
   also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read.
 -#}
-{% macro revisions(staged, target, case, from_position, id) -%}
+{% macro revisions(staged, target_relation, case, from_position, id) -%}
     {%- set place = place_of_delivery(id) -%}
     select
         staged.*,
@@ -215,7 +218,7 @@
     from {{ staged }} as staged
     {{ 'full' if case == 'rederive' else 'left' }} join (
         select {{ id }}, position, {{ place | join(', ') }}
-        from {{ target }}
+        from {{ target_relation }}
         {%- if from_position is not none %}
         where position >= {{ text_literal(from_position) }}
         {%- endif %}
@@ -230,9 +233,9 @@
 
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
-{% macro merge_revisions(revisions, target, id) -%}
-    {%- set columns = columns_in(target) | map(attribute='name') | list -%}
-    merge into {{ target }} as target
+{% macro merge_revisions(revisions, target_relation, id) -%}
+    {%- set columns = columns_in(target_relation) | map(attribute='name') | list -%}
+    merge into {{ target_relation }} as target
     using ({{ revisions }}) as revised
     on target.{{ id }} = revised.{{ id }}
     when matched then update set

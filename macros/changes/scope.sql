@@ -170,9 +170,9 @@
 
 
 {#- Relation: a log whose rows name all columns that they lack, those too that came to be known behind them (R8). -#}
-{% macro with_late_columns(log, late) -%}
+{% macro with_late_columns(changes_log, late) -%}
     {%- if not late -%}
-        {{ log }}
+        {{ changes_log }}
     {%- else -%}
         (
             select
@@ -182,7 +182,7 @@
                     if(batch_id < {{ first_batch }}, {{ text_literal(name) }}, null){{ ', ' if not loop.last }}
                     {%- endfor -%}
                 ))) as absent_columns
-            from {{ log }}
+            from {{ changes_log }}
         )
     {%- endif -%}
 {%- endmacro %}

@@ -107,7 +107,7 @@
   Args:
       late: {label, topic, partition, lowest_offset, last_log} of each partition with such records
 -#}
-{% macro stand_before_reads(log, late, scope) -%}
+{% macro stand_before_reads(changes_log, late, scope) -%}
     {%- if not late or not scope.hazards.get('reads') or not can_rest_on_reads(scope.connectors) -%}
         {{ return(false) }}
     {%- endif -%}
@@ -115,7 +115,7 @@
         late, 'late', 'array<struct<label: string, topic: string, `partition`: int, lowest_offset: bigint, last_log: int>>'
     ) -%}
     {{ return(run_query(
-        'select 1 from ' ~ log ~ ' as log join (' ~ told ~ ') as told'
+        'select 1 from ' ~ changes_log ~ ' as log join (' ~ told ~ ') as told'
         ~ ' on log.source_label = late.label and log.topic = late.topic and log.`partition` = late.`partition`'
         ~ ' and (log.`offset` > late.lowest_offset or log.log_number < late.last_log) where '
         ~ is_snapshot_read() ~ ' limit 1'
