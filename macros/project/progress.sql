@@ -122,12 +122,6 @@
 {%- endmacro %}
 
 
-{#- The hazards of a log, by what its build wrote down. -#}
-{% macro hazards_of_log(built) -%}
-    {{ return(dict(built.hazards, absent=true) if built.get('late') else built.hazards) }}
-{%- endmacro %}
-
-
 {#-
   Tell dbt, and through it the progress table, what a model did and what it has to know the next time.
 
