@@ -31,11 +31,6 @@ MODELS = ("inv__public__customers_*.sql", "inv_transactions.sql")
 TESTED = "inv__public__customers"
 # What the columns of a table are said to be.
 COLUMNS = (("id", "int"), ("is_current", "boolean"))
-# What macros keep for each other in dbt's graph (`read_progress`).
-KEPT = (
-    "progress", "fields", "news", "waiting", "untouched", "fresh", "columns", "made_in", "found", "told", "open",
-    "left", "said", "accounts",
-)  # fmt: skip
 # dbt calls a macro by its name from anywhere; plain jinja would find the file's own first, without `return`.
 _PREFIX = "dbt__"
 _DEFINED = re.compile(r"macro dbt__(\w+)")
@@ -177,7 +172,10 @@ class Project:
         return str(self._macros_with({})[name](history, **given))
 
     def _macros_with(self, names: dict[str, Any]) -> _Macros:
-        return _Macros(self._macros, self._dbt() | names)
+        context = self._dbt() | names
+        macros = _Macros(self._macros, context)
+        context["graph"]["tidemark"] = macros["empty_memory"]() | {"landed": 1}
+        return macros
 
     def _dbt(self) -> dict[str, Any]:
         sources = [
@@ -198,7 +196,6 @@ class Project:
             "graph": {
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},
-                "tidemark": {"landed": 1, **{name: {} for name in KEPT}},
             },
             "source": lambda source, table: "bronze.records",
             "ref": self._ref,

@@ -112,8 +112,8 @@ select * from account
   The account that a history's build keeps up, where its model has been a part of a run. It is a base to go on from where
   one was kept before.
 
-  Returns: {is_base, after, tops, last_end, last_transaction}, or none
-      tops: the last places of partitions before the news, as `account_of_log` has them; none where they are not known
+  Returns: {is_base, after, watermarks, last_end, last_transaction}, or none
+      watermarks: those of the log before the news, as `account_of_log` has them; none where they are not known
       last_end, last_transaction: of the last change that ended versions of other keys than its own (a truncate, the end
           of a snapshot) the position and the transaction: what is older may change what that did
 -#}
@@ -126,7 +126,7 @@ select * from account
     {%- set is_base = stored is mapping and scope.case == 'increment' -%}
     {{ return(dict(
         stored or {'last_end': none, 'last_transaction': none}, is_base=is_base, after=scope.after,
-        tops=known.get('tops') if is_base and known.batch_id == scope.after else none
+        watermarks=known.get('watermarks') if is_base and known.batch_id == scope.after else none
     )) }}
 {%- endmacro %}
 
@@ -143,12 +143,14 @@ select * from account
         {%- do reaches_back.append('transaction_id = ' ~ text_literal(stored.last_transaction)) -%}
     {%- endif -%}
     {%- do reaches_back.append(is_snapshot_read() ~ (
-        '' if scope.scans else " and snapshot in ('last', 'last_in_data_collection')"
+        '' if scope.scans else ' and ' ~ marks_last()
     )) -%}
     count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})) as reaching_back,
     {%- set places = [] -%}
-    {%- for top in stored.tops or [] -%}
-        {%- do places.append('array(' ~ text_list(top[:3]) ~ '), struct(' ~ top[4] ~ ', ' ~ top[3] ~ 'L)') -%}
+    {%- for one in stored.watermarks or [] -%}
+        {%- do places.append(
+            'array(' ~ text_list(place_of_watermark(one)) ~ '), struct(' ~ one.log_number ~ ', ' ~ one.offset ~ 'L)'
+        ) -%}
     {%- endfor %}
     count_if({{ is_new }} and {{
         'struct(log_number, `offset`) <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
@@ -162,7 +164,7 @@ select * from account
 
 {#- Relation: a log of which `account_counts` can tell whether news are in the order of their partitions. -#}
 {% macro followed(log, scope, stored) -%}
-    {%- if not stored or not stored.tops -%}
+    {%- if not stored or not stored.watermarks -%}
         {{ log }}
     {%- else -%}
         (
@@ -182,8 +184,10 @@ select * from account
 {#- Expression over such a log: the highest position before a change in its log and partition, from before the news too. -#}
 {% macro highest_before(stored) -%}
     {%- set known = [] -%}
-    {%- for top in stored.tops or [] if top[5] is not none -%}
-        {%- do known.append('array(' ~ text_list(top[:3] + [top[4]]) ~ '), ' ~ text_literal(top[5])) -%}
+    {%- for one in stored.watermarks or [] if one.position is not none -%}
+        {%- do known.append(
+            'array(' ~ text_list(place_of_watermark(one) + [one.log_number]) ~ '), ' ~ text_literal(one.position)
+        ) -%}
     {%- endfor -%}
     {%- if known -%}
         greatest(highest, map({{ known | join(', ') }})[array(source_label, topic, cast(`partition` as string), cast(log_number as string))])
@@ -215,7 +219,7 @@ select * from account
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
 {% macro account_of_news(scope, stored, found, declared, log) -%}
-    {%- set order = 'all' if not stored.tops or found['late'] else 'new' if found['falling_back'] else 'none' -%}
+    {%- set order = 'all' if not stored.watermarks or found['late'] else 'new' if found['falling_back'] else 'none' -%}
     {%- set held_back = run_query(
         'select count(*) from ' ~ log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'

@@ -149,16 +149,16 @@
             {{ 'greatest(' if is_new }}max(log.position) over (
                 partition by log.source_label, log.topic, log.`partition`, log.log_number
                 order by log.`offset` rows between unbounded preceding and 1 preceding
-            ){{ ', if(log.log_number = top.log_number, top.position, null))' if is_new }} as highest,
+            ){{ ', if(log.log_number = watermark.log_number, watermark.position, null))' if is_new }} as highest,
             {{ 'coalesce(' if is_new }}lag(log.log_number) over (
                 partition by log.source_label, log.topic, log.`partition` order by log.log_number, log.`offset`
-            ){{ ', top.log_number)' if is_new }} as former_log
+            ){{ ', watermark.log_number)' if is_new }} as former_log
         from {{ log }} as log
         {%- if is_new %}
-        left join ({{ tops_as_rows(account.tops) }}) as top
-            on log.source_label = top.source_label
-            and log.topic = top.topic
-            and log.`partition` = top.`partition`
+        left join ({{ watermarks_as_rows(account.watermarks) }}) as watermark
+            on log.source_label = watermark.source_label
+            and log.topic = watermark.topic
+            and log.`partition` = watermark.`partition`
         where log.{{ landed_since(account.after) }}
         {%- endif %}
     ) as followed

@@ -113,12 +113,12 @@
     {%- set walk = namespace(borders=declared_borders(captured.new_logs), grows=true, place=none) -%}
     {%- set has_second_lives = run_query(doubled_offsets(filled)) | length > 0 -%}
     {%- for round in range(1000) if walk.grows -%}
-        {%- set log = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
-        {%- set anew = run_query(topics_made_anew(log)) if has_second_lives else [] -%}
-        {%- set starts = [] if anew | length else run_query(new_logs(log)) -%}
+        {%- set placed = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
+        {%- set anew = run_query(topics_made_anew(placed)) if has_second_lives else [] -%}
+        {%- set starts = [] if anew | length else run_query(new_logs(placed)) -%}
         {#- What partitions show by themselves comes first: what others tell of them rests on it. -#}
         {%- set is_told = anew | length + starts | length > 0 -%}
-        {%- set behind = run_query(begun_behind_borders(log, filled, walk.borders)) if walk.borders and not is_told else [] -%}
+        {%- set behind = run_query(begun_behind_borders(placed, filled, walk.borders)) if walk.borders and not is_told else [] -%}
         {%- set walk.place = (anew | list + starts | list + behind | list) | first | default(none) -%}
         {%- set walk.grows = walk.place is not none -%}
         {%- for row in anew -%}
@@ -174,7 +174,7 @@
   of that life: one up to the lowest such offset, behind those that the first of the later ones shows to be earlier. What was
   landed of the earlier life can begin at any offset.
 -#}
-{% macro topics_made_anew(log) -%}
+{% macro topics_made_anew(placed) -%}
     select
         source_label, topic, `partition`,
         min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)) as anew
@@ -192,7 +192,7 @@
                     *,
                     min(processed_at_ms) over of_offset as earlier,
                     max(processed_at_ms) over of_offset as later
-                from ({{ log }}) as placed
+                from ({{ placed }}) as placed
                 window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
             ) as compared
             window of_log as (partition by source_label, topic, `partition`, log_number)
@@ -213,7 +213,7 @@
   Args:
       filled: all records; of a change that was delivered before another partition has the delivery that counts
 -#}
-{% macro begun_behind_borders(log, filled, borders) -%}
+{% macro begun_behind_borders(placed, filled, borders) -%}
     with logs as (
         select
             source_label, topic, `partition`, log_number,
@@ -222,7 +222,7 @@
             select
                 source_label, topic, `partition`, log_number,
                 min_by(processed_at_ms, struct(`offset`, processed_at_ms)) as written
-            from ({{ log }}) as placed
+            from ({{ placed }}) as placed
             group by source_label, topic, `partition`, log_number
         ) as first_records
     ),
@@ -263,7 +263,7 @@
   Query: the first new log of each partition, behind the borders that are known: life of the topic and offset. Records of one
   offset tell nothing of each other: where flattened rows don't say when they were written, they may be of two lives.
 -#}
-{% macro new_logs(log) -%}
+{% macro new_logs(placed) -%}
     select
         source_label, topic, `partition`,
         min_by(topic_life, struct(log_number, `offset`)) as life,
@@ -287,7 +287,7 @@
                     lead(`offset`) over (
                         partition by source_label, topic, `partition`, log_number order by `offset`
                     ) as following
-                from ({{ log }}) as placed
+                from ({{ placed }}) as placed
             ) as led
         ) as behind
         window before as (
@@ -309,6 +309,15 @@
 {% macro begins_new_log(of_all, of_streamed) -%}
     {{ falls_behind('position', 'coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and changed_at > coalesce(streamed_at, latest)
     or {{ falls_behind('position', of_all) }} and server != told.server
+{%- endmacro %}
+
+
+{#-
+  Condition: whether a change stands behind a higher position than its own, in the partition of the topic, and this says
+  something: of positions with `unordered_end` every second one does where two transactions are side by side.
+-#}
+{% macro falls_behind(position, highest) -%}
+    {{ position }} < {{ highest }} and not endswith({{ position }}, {{ text_literal(unordered_end()) }})
 {%- endmacro %}
 
 

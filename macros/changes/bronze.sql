@@ -8,9 +8,9 @@
 
 
 {#-
-  Before a run: ask for all of its changes models. `graph.tidemark` has the answers: `landed`, the last landing, `fields` by
-  feed, `news`, and by model `waiting`, how many records these are. News are asked of models that have read one of the last
-  landings: the files that others have to look through are those of their feed alone.
+  Before a run: ask for all of its changes models, and leave the answers in `graph.tidemark` (`empty_memory`). News are
+  asked of models that have read one of the last landings: the files that others have to look through are those of their
+  feed alone.
 -#}
 {% macro ask_bronze() -%}
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}
@@ -19,15 +19,15 @@
     {%- set asked = {} -%}
     {%- set asked_by = {} -%}
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources -%}
-        {%- set source = source_of(node) -%}
-        {%- if source and source.feed -%}
-            {%- if not source.documents -%}{%- do fields.update({source.feed: []}) -%}{%- endif -%}
+        {%- set dbt_source = source_of(node) -%}
+        {%- if dbt_source and dbt_source.feed -%}
+            {%- if not dbt_source.documents -%}{%- do fields.update({dbt_source.feed: []}) -%}{%- endif -%}
             {%- set known = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
             {%- set after = known.get('batch_id', -1) -%}
             {%- if after >= graph.tidemark.landed - 100 -%}
-                {%- set connector = source_options(source.name).connector -%}
-                {%- do asked.setdefault(connector, {}).update({source.feed: after}) -%}
-                {%- do asked_by.update({node.unique_id: [source.feed, after, connector] | string}) -%}
+                {%- set connector = source_options(dbt_source.name).connector -%}
+                {%- do asked.setdefault(connector, {}).update({dbt_source.feed: after}) -%}
+                {%- do asked_by.update({node.unique_id: [dbt_source.feed, after, connector] | string}) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
@@ -54,9 +54,9 @@
 {#- The source that a changes model reads, as {name, feed, documents}; none of another model. -#}
 {% macro source_of(node) -%}
     {%- set declared = (node.config.meta or {}).get('tidemark') or {} -%}
-    {%- for source in graph.sources.values() if source.source_name ~ '.' ~ source.name == declared.get('source') -%}
+    {%- for one in graph.sources.values() if one.source_name ~ '.' ~ one.name == declared.get('source') -%}
         {{ return({
-            'name': source.source_name, 'feed': declared_feed(source), 'documents': declared.documents
+            'name': one.source_name, 'feed': declared_feed(one), 'documents': declared.documents
         }) }}
     {%- endfor -%}
     {{ return(none) }}
@@ -127,12 +127,12 @@
 
 
 {#-
-  Expression list: the last landing, and how many records wait for their commit, are reads, are there at all, and were
+  Expression list: the last landing, and how many records can rest on a read, are reads, are there at all, and were
   written by each known connector.
 
   Args:
       connector: the one that is declared
 -#}
 {% macro news_counts(connector) -%}
-    max(batch_id), count_if({{ waits_for_commit(connector) }}), count_if(op = 'r'), count(*), {{ connector_counts() }}
+    max(batch_id), count_if({{ waits_for_read(connector) }}), count_if(op = 'r'), count(*), {{ connector_counts() }}
 {%- endmacro %}

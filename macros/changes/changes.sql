@@ -52,21 +52,6 @@
 {%- endmacro %}
 
 
-{#- Stop where a key is declared of what is no column of the table, of one twice, or of one that has no order. -#}
-{% macro check_key(key, columns) -%}
-    {%- do check_columns('key', key, columns | map(attribute='name') | list) -%}
-    {%- if key | unique(case_sensitive=true) | list | length < key | length -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ': key names a column twice: ' ~ key | join(', ') ~ '.') }}
-    {%- endif -%}
-    {%- for spec in columns if spec.name in key and ('map<' in spec.type or 'variant' in spec.type) -%}
-        {{ exceptions.raise_compiler_error(
-            model.name ~ ': key: ' ~ spec.name ~ ' is ' ~ spec.type ~ ', of which Spark compares no two. Declare it as string,'
-            ~ ' or another key.'
-        ) }}
-    {%- endfor -%}
-{%- endmacro %}
-
-
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
@@ -305,14 +290,7 @@ filled as (
         cast(null as bigint) as snapshot_lsn,
         envelope.before is not null as has_before,
         envelope.after is not null as has_after,
-        coalesce(
-            nullif(cast(envelope.source.ts_ns as bigint), 0) div 1000,
-            nullif(cast(envelope.source.ts_us as bigint), 0),
-            nullif(cast(envelope.source.ts_ms as bigint), 0) * 1000,
-            nullif(cast(envelope.ts_ns as bigint), 0) div 1000,
-            nullif(cast(envelope.ts_us as bigint), 0),
-            cast(envelope.ts_ms as bigint) * 1000
-        ) as changed_at_us,
+        {{ source_time('envelope') }} as changed_at_us,
         cast(envelope.ts_ms as bigint) as processed_at_ms
 {%- endmacro %}
 
@@ -367,7 +345,7 @@ deliveries as (
         exact_values,
         is_before_whole,
         problem,
-        if(op in ('c', 'u', 'r'), after, null) as after,
+        if({{ is_state_op() }}, after, null) as after,
         before,
         {%- if captured.documents %}
         document,
@@ -414,10 +392,10 @@ counted as (
 
 ),
 
-{% if scope.tops -%}
-tops as (
+{% if scope.watermarks -%}
+watermarks as (
 
-    {{ tops_as_rows(scope.tops) }}
+    {{ watermarks_as_rows(scope.watermarks) }}
 
 ),
 
@@ -473,7 +451,7 @@ placed as (
         {%- endif %}
         when op != 'r' and place is null then 'position_unknown'
         {%- if not documents %}
-        when op in ('c', 'u', 'r') and not has_after then 'row_not_read'
+        when {{ is_state_op() }} and not has_after then 'row_not_read'
         {%- endif %}
         {%- if key and not documents %}
         when {{ is_key_untold(columns, key) }} then 'key_not_told'
@@ -485,32 +463,4 @@ placed as (
             then 'key_not_decoded'
         {%- endif %}
     end
-{%- endmacro %}
-
-
-{#- Condition: whether a column of the key has a text that its type can't hold, in the record's key or else in the row. -#}
-{% macro is_key_undecoded(spec, documents) -%}
-    {{ is_undecoded('key_text', 'key_typed', spec) }}
-    {%- if not documents %}
-    or key_text.{{ quoted(spec.name) }} is null and if(
-        {{ is_told_by_after(spec) }},
-        {{ is_undecoded('after_text', 'after_typed', spec) }},
-        {{ is_undecoded('before_text', 'before_typed', spec) }}
-    )
-    {%- endif -%}
-{%- endmacro %}
-
-
-{#- Expression: which delivery of a change, or of another record, this is; the first is the one that counts (R3). -#}
-{% macro delivery_of(id) -%}
-    row_number() over (partition by {{ id }} order by {{ place_of_delivery(id) | join(', ') }}, content_hash)
-{%- endmacro %}
-
-
-{#-
-  The columns that deliveries of one change, or of another record, are told apart by, in their order. A topic that was made anew
-  (R1) can have a change, as one read again, at the offset that it had: it counts as it was written first.
--#}
-{% macro place_of_delivery(id) -%}
-    {{ return(['`partition`', '`offset`'] + (['processed_at'] if id == 'change_id' else []) + ['topic', 'source_label']) }}
 {%- endmacro %}

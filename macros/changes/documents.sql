@@ -137,7 +137,7 @@ filled as (
         coalesce(
             {{ problem(columns, key, scope.connectors, documents=true) }},
             case
-                when if(is_described, edits is null, op in ('c', 'u', 'r') and after_fields is null) then 'document_not_read'
+                when if(is_described, edits is null, {{ is_state_op() }} and after_fields is null) then 'document_not_read'
                 {%- for spec in of_key %}
                 when key_typed.{{ quoted(spec.name) }} is null then 'document_without_id'
                 {%- endfor %}

@@ -4,23 +4,23 @@
 -#}
 {% materialization changes, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision) -%}
+        {%- do leave_as_is(target_relation, decision) -%}
         {%- if not flags.EMPTY -%}{%- do graph.tidemark.untouched.update({model.unique_id: true}) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_log(
-            target, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
+            target_relation, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
         ) -%}
         {%- do release_delivered(decision) -%}
-        {%- set told = settle(target, decision, account_of_log(target, [])) -%}
+        {%- set told = settle(target_relation, decision, account_of_log(target_relation, [])) -%}
         {%- do say('built', decision, told) -%}
     {%- else -%}
-        {%- do add_row_fields(target, decision.added) -%}
+        {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
-        {%- set account = account_of_log(staged, decision.tops if decision.case == 'some' else []) -%}
-        {%- set counts = write_new(staged, target, decision, bounds=account.bounds) -%}
+        {%- set account = account_of_log(staged, decision.watermarks if decision.case == 'some' else []) -%}
+        {%- set counts = write_new(staged, target_relation, decision, bounds=account.bounds) -%}
         {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}
@@ -29,11 +29,11 @@
         {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
-            settle(target, decision, account)
+            settle(target_relation, decision, account)
         ) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
-    {{ return({'relations': [target]}) }}
+    {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
 
 
@@ -63,12 +63,12 @@
 
 
 {#- `made_in` tells histories that the log may say otherwise of changes that they have read. -#}
-{% macro create_log(target, sql, decision) -%}
+{% macro create_log(target_relation, sql, decision) -%}
     {%- do create_as(
-        target, sql, 'silver', none, decision.state.columns, {'tidemark.made_in': invocation_id},
+        target_relation, sql, 'silver', none, decision.state.columns, {'tidemark.made_in': invocation_id},
         ['batch_id', 'position', 'changed_at']
     ) -%}
-    {%- do graph.tidemark.fresh.pop(model.unique_id, none) -%}
+    {%- do graph.tidemark.new_changes.pop(model.unique_id, none) -%}
 {%- endmacro %}
 
 
@@ -77,7 +77,7 @@
   a view of the files as they are now, whatever another writer does in their folder, and stays until the next run's.
 -#}
 {% macro hand_on_news(staged, decision) -%}
-    {%- do graph.tidemark.fresh.update({model.unique_id: {
+    {%- do graph.tidemark.new_changes.update({model.unique_id: {
         'after': decision.after, 'batch_id': decision.batch_id, 'columns': decision.state.columns | map('first') | list,
         'held': staged
     }}) -%}
@@ -91,21 +91,21 @@
   Args:
       account: what `account_of_log` found in the new part of the log
 
-  Returns: what the next run has to know: {hazards, tops, borders, has_placeless}
+  Returns: what the next run has to know: {hazards, watermarks, borders, has_placeless}
 -#}
-{% macro settle(target, decision, account) -%}
+{% macro settle(target_relation, decision, account) -%}
     {%- set is_part = decision.case == 'some' -%}
     {%- set has_placeless = decision.has_placeless or account.hazards.placeless -%}
     {%- set is_doubtful = account.is_doubtful or (decision.borders and (not is_part or account.begins)) -%}
     {%- if is_doubtful and is_part and not decision.borders -%}
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
-        {%- set is_doubtful = account_of_log(target, []).is_doubtful -%}
+        {%- set is_doubtful = account_of_log(target_relation, []).is_doubtful -%}
     {%- endif -%}
-    {%- set follows_later_reads = is_part and stand_before_reads(target, account.late, decision) -%}
+    {%- set follows_later_reads = is_part and stand_before_reads(target_relation, account.late, decision) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
-            decision, after=-1, follows_reads=true, tops=[], connectors=none, has_placeless=has_placeless
+            decision, after=-1, follows_reads=true, watermarks=[], connectors=none, has_placeless=has_placeless
         ) -%}
         {%- set filled = stage('with ' ~ read_steps(captured, scope) ~ ' select * from filled', 'filled') -%}
         {%- do scope.update({
@@ -115,27 +115,28 @@
         {%- set is_anew = scope.borders != decision.borders or has_placeless != decision.has_placeless
             or follows_later_reads -%}
         {%- if is_anew -%}
-            {%- do create_log(target, log_query(captured, scope, filled), decision) -%}
+            {%- do create_log(target_relation, log_query(captured, scope, filled), decision) -%}
         {%- endif -%}
         {%- do unstage(filled) -%}
         {%- if is_anew -%}
-            {%- set whole = account_of_log(target, []) -%}
+            {%- set whole = account_of_log(target_relation, []) -%}
             {{ return({
-                'borders': scope.borders, 'has_placeless': has_placeless, 'tops': whole.tops, 'hazards': whole.hazards
+                'borders': scope.borders, 'has_placeless': has_placeless, 'watermarks': whole.watermarks,
+                'hazards': whole.hazards
             }) }}
         {%- endif -%}
     {%- endif -%}
     {{ return({
         'borders': decision.borders,
         'has_placeless': has_placeless,
-        'tops': merged_tops(decision.tops, account.tops) if is_part else account.tops,
+        'watermarks': merged_watermarks(decision.watermarks, account.watermarks) if is_part else account.watermarks,
         'hazards': both_hazards(decision.hazards, account.hazards) if is_part else account.hazards
     }) }}
 {%- endmacro %}
 
 
 {#- New columns of the source become fields of `after` and `before` (R8). -#}
-{% macro add_row_fields(target, added) -%}
+{% macro add_row_fields(target_relation, added) -%}
     {%- if added -%}
         {%- set definitions = {} -%}
         {%- for column in added -%}
@@ -144,8 +145,8 @@
             }) -%}
         {%- endfor -%}
         {%- do add_columns(
-            target, added, definitions,
-            run_query('describe query select after.* from ' ~ target).rows | map(attribute=0) | list
+            target_relation, added, definitions,
+            run_query('describe query select after.* from ' ~ target_relation).rows | map(attribute=0) | list
         ) -%}
     {%- endif -%}
 {%- endmacro %}
@@ -162,36 +163,40 @@
 
   Returns: [new changes, revised changes]
 -#}
-{% macro write_new(staged, target, decision, id='change_id', bounds=none) -%}
+{% macro write_new(staged, target_relation, decision, id='change_id', bounds=none) -%}
     {%- set bounds = bounds or run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
     {%- set lowest = connectors(decision.connectors) | selectattr('lowest', 'defined') | map(attribute='lowest') | list
         if decision.get('connectors') else [] -%}
     {%- if lowest and bounds[1] -%}
         {%- set bounds = [bounds[0], run_query('select min(' ~ lowest[0] ~ ') from ' ~ staged)[0][0], bounds[2]] -%}
     {%- endif -%}
-    {%- set known = (decision.get('tops') or []) | map(attribute=5) | reject('none') | list if decision.case == 'some' else [] -%}
+    {%- set known = (decision.get('watermarks') or []) | map(attribute='position') | reject('none') | list
+        if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
     {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max and not decision.is_ahead -%}
-        {%- do run_statement('insert into ' ~ target ~ ' by name select * from ' ~ staged) -%}
+        {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}
     {%- set from_position = none if decision.case == 'rederive' or follows_reads or bounds[2] else bounds[1] -%}
-    {%- set revised = revisions(staged, target, decision.case, from_position, id) -%}
+    {%- set revised = revisions(staged, target_relation, decision.case, from_position, id) -%}
     {%- set counts = run_query(
         "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
     )[0] -%}
     {%- if counts[1] and decision.case == 'rederive' -%}
-        {%- do create_log(target, 'select * from ' ~ staged, decision) -%}
+        {%- do create_log(target_relation, 'select * from ' ~ staged, decision) -%}
     {%- elif counts[1] -%}
-        {%- if decision.tops is defined -%}
+        {%- if decision.watermarks is defined -%}
             {#- Histories can't go on from versions of deliveries that no longer count. -#}
             {%- do run_statement(
-                'alter table ' ~ target ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id) ~ ')'
+                'alter table ' ~ target_relation ~ " set tblproperties ('tidemark.made_in' = " ~ text_literal(invocation_id)
+                ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_statement(merge_revisions(revised, target, id)) -%}
+        {%- do run_statement(merge_revisions(revised, target_relation, id)) -%}
     {%- elif counts[0] -%}
-        {%- do run_statement('insert into ' ~ target ~ ' by name select * except (action) from (' ~ revised ~ ')') -%}
+        {%- do run_statement(
+            'insert into ' ~ target_relation ~ ' by name select * except (action) from (' ~ revised ~ ')'
+        ) -%}
     {%- endif -%}
     {{ return([counts[0], counts[1]]) }}
 {%- endmacro %}
@@ -201,7 +206,7 @@
   Query: what of a staged batch the log lacks (`insert`), or holds from a later delivery (`update`); for a whole log
   also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read.
 -#}
-{% macro revisions(staged, target, case, from_position, id) -%}
+{% macro revisions(staged, target_relation, case, from_position, id) -%}
     {%- set place = place_of_delivery(id) -%}
     select
         staged.*,
@@ -213,7 +218,7 @@
     from {{ staged }} as staged
     {{ 'full' if case == 'rederive' else 'left' }} join (
         select {{ id }}, position, {{ place | join(', ') }}
-        from {{ target }}
+        from {{ target_relation }}
         {%- if from_position is not none %}
         where position >= {{ text_literal(from_position) }}
         {%- endif %}
@@ -228,9 +233,9 @@
 
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
-{% macro merge_revisions(revisions, target, id) -%}
-    {%- set columns = columns_in(target) | map(attribute='name') | list -%}
-    merge into {{ target }} as target
+{% macro merge_revisions(revisions, target_relation, id) -%}
+    {%- set columns = columns_in(target_relation) | map(attribute='name') | list -%}
+    merge into {{ target_relation }} as target
     using ({{ revisions }}) as revised
     on target.{{ id }} = revised.{{ id }}
     when matched then update set
@@ -239,202 +244,4 @@
         {%- endfor %}
     when not matched then insert ({% for column in columns %}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %})
         values ({% for column in columns %}revised.{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %})
-{%- endmacro %}
-
-
-{#-
-  What a log, or a staged part of it, holds: one question, answered by partition of the topic.
-
-  Args:
-      tops: the last place of each partition before that part
-
-  Returns: {hazards, tops, begins, is_doubtful, late, bounds}
-      hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
-      tops: [label, topic, partition, offset, log_number, position, server, time in µs, S, streamed position, streamed time]
-          of each partition: the highest offset and, of the last log, the highest position, the server of the highest that
-          tells one, the latest time, the highest place of a snapshot read (S in R4), and of streamed changes alone the
-          highest position and the latest time
-      begins: whether it has a partition's first changes
-      is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
-      late: [label, topic, partition, lowest offset, last log] of the partitions in which it did
-      bounds: [changes, the lowest position, changes without one]
--#}
-{% macro account_of_log(relation, tops) -%}
-    {%- set rows = run_query(log_account(relation, tops)) -%}
-    {%- set account = namespace(
-        hazards=both_hazards({}, {}), tops=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
-    ) -%}
-    {%- set known = {} -%}
-    {%- for top in tops -%}{%- do known.update({top[:3] | string: top}) -%}{%- endfor -%}
-    {%- for row in rows -%}
-        {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, hazards_in(row)) -%}
-        {%- set account.bounds = [
-            account.bounds[0] + row['changes'] | int,
-            [account.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
-            account.bounds[2] + row['placeless_changes'] | int
-        ] -%}
-        {%- do account.tops.append(place + [
-            row['highest_offset'] | int, row['last_log'] | int, row['position'], row['server'],
-            none if row['latest'] is none else row['latest'] | int,
-            none if row['snapshot_place'] is none else row['snapshot_place'] | int,
-            row['streamed_position'], none if row['streamed_time'] is none else row['streamed_time'] | int
-        ]) -%}
-        {%- set top = known.get(place | string) -%}
-        {%- set account.begins = account.begins or not top -%}
-        {#- Offsets of a topic's former life don't compare with those of its last. -#}
-        {%- if top and (row['lowest_offset'] | int <= top[3] or row['lowest_log'] | int < top[4]) -%}
-            {%- do account.late.append(place + [row['lowest_offset'] | int, top[4]]) -%}
-        {%- endif -%}
-        {%- if row['doubts'] or account.late -%}
-            {%- set account.is_doubtful = true -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return({
-        'hazards': account.hazards, 'tops': account.tops, 'begins': account.begins, 'is_doubtful': account.is_doubtful,
-        'late': account.late, 'bounds': account.bounds
-    }) }}
-{%- endmacro %}
-
-
-{% macro log_account(relation, tops) -%}
-    select
-        source_label, topic, `partition`,
-        max(struct(log_number, `offset`)).`offset` as highest_offset,
-        max(log_number) as last_log,
-        max(struct(log_number, position, server)).position as position,
-        max(struct(log_number, {{ place_of_server('position', 'server') }} as told)).told.server as server,
-        unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
-        max(struct(log_number, place_of_read)).place_of_read as snapshot_place,
-        min(`offset`) as lowest_offset,
-        count_if(({{ begins_new_log('highest', 'streamed') }}) or `offset` = last_offset) as doubts,
-        count(*) as changes,
-        min(position) as lowest_position,
-        count_if(position is null) as placeless_changes,
-        min(log_number) as lowest_log,
-        max(struct(log_number, streamed_position)).streamed_position as streamed_position,
-        unix_micros(max(struct(log_number, streamed_time)).streamed_time) as streamed_time,
-        {{ hazard_counts() }}
-    from (
-        select
-            log.*,
-            greatest(max(log.position) over before, top.position) as highest,
-            greatest(max(log.streamed_position) over before, top.streamed_position) as streamed,
-            greatest(
-                max({{ place_of_server('log.position', 'log.server') }}) over before,
-                {{ place_of_server('top.position', 'top.server') }}
-            ) as told,
-            greatest(max(log.changed_at) over before, top.latest) as latest,
-            greatest(max(log.streamed_time) over before, top.streamed_time) as streamed_at,
-            lag(log.`offset`) over by_offset as last_offset
-        from (
-            select
-                *,
-                {{ snapshot_place() }} as place_of_read,
-                if({{ is_streamed() }}, position, null) as streamed_position,
-                if({{ is_streamed() }}, changed_at, null) as streamed_time
-            from {{ relation }}
-        ) as log
-        left join ({{ tops_as_rows(tops) }}) as top
-            on log.source_label = top.source_label
-            and log.topic = top.topic
-            and log.`partition` = top.`partition`
-            and log.log_number = top.log_number
-        window
-            by_offset as (
-                partition by log.source_label, log.topic, log.`partition`, log.log_number order by log.`offset`
-            ),
-            before as (
-                partition by log.source_label, log.topic, log.`partition`, log.log_number
-                order by log.`offset` rows between unbounded preceding and 1 preceding
-            )
-    ) as followed
-    group by source_label, topic, `partition`
-{%- endmacro %}
-
-
-{#- Query: the last places of partitions as rows; none for a log that is looked at as a whole. -#}
-{% macro tops_as_rows(tops) -%}
-    select
-        top[0] as source_label,
-        top[1] as topic,
-        cast(top[2] as int) as `partition`,
-        cast(top[3] as bigint) as highest_offset,
-        cast(top[4] as int) as log_number,
-        top[5] as position,
-        top[6] as server,
-        timestamp_micros(cast(top[7] as bigint)) as latest,
-        cast(top[8] as bigint) as snapshot_place,
-        top[9] as streamed_position,
-        timestamp_micros(cast(top[10] as bigint)) as streamed_time
-    from ({{ list_as_rows(tops, 'top', 'array<array<string>>') }}) as told
-{%- endmacro %}
-
-
-{#- Condition: whether a change of a log is a read of a snapshot that is no incremental one. -#}
-{% macro is_snapshot_read() -%}
-    op = 'r' and snapshot != 'incremental'
-{%- endmacro %}
-
-
-{#- What is known of each partition, after a part of it has come: of the same log the higher of each. -#}
-{% macro merged_tops(known, new) -%}
-    {%- set tops = {} -%}
-    {%- for top in known + new -%}
-        {%- set place = top[:3] | string -%}
-        {%- set before = tops.get(place) -%}
-        {%- if before is none or before[4] < top[4] -%}
-            {%- do tops.update({place: top}) -%}
-        {%- elif before[4] == top[4] -%}
-            {%- set of_server = [[before[5] or '', before[6]], [top[5] or '', top[6]]] | selectattr(1) | sort(attribute=0) | last -%}
-            {%- do tops.update({place: top[:3] + [
-                [before[3], top[3]] | max, top[4], [before[5] or '', top[5] or ''] | max,
-                of_server[1] if of_server else none, [before[7] or 0, top[7] or 0] | max, [before[8] or 0, top[8] or 0] | max,
-                [before[9], top[9]] | reject('none') | max | default(none, true),
-                [before[10], top[10]] | reject('none') | max | default(none, true)
-            ]}) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(tops.values() | list) }}
-{%- endmacro %}
-
-
-{% macro hazard_conditions() -%}
-    {{ return({
-        'truncates': "op = 't'",
-        'unavailable': 'size(unavailable_columns) > 0',
-        'linked': 'previous_key is not null and size(unavailable_columns) > 0',
-        'moves': "op = 'u' and previous_key is not null",
-        'leaves': "op = 'd' and next_key is not null",
-        'absent': 'size(absent_columns) > 0',
-        'inexact': 'size(exact_values) > 0',
-        'whole_before': "is_before_whole and op in ('u', 'd')",
-        'reads': "op = 'r'",
-        'placeless': "op = 'r' and position is null and problem is null",
-        'problems': 'problem is not null'
-    }) }}
-{%- endmacro %}
-
-
-{% macro hazard_counts() -%}
-    {%- for name, condition in hazard_conditions().items() -%}
-        count_if({{ condition }}) as {{ name }}{{ ', ' if not loop.last }}
-    {%- endfor -%}
-{%- endmacro %}
-
-
-{#- Which hazards a row of these counts shows. -#}
-{% macro hazards_in(counts) -%}
-    {%- set hazards = {} -%}
-    {%- for name in hazard_conditions() -%}{%- do hazards.update({name: counts[name] > 0}) -%}{%- endfor -%}
-    {{ return(hazards) }}
-{%- endmacro %}
-
-
-{% macro both_hazards(one, other) -%}
-    {%- set hazards = {} -%}
-    {%- for name in hazard_conditions() -%}
-        {%- do hazards.update({name: one.get(name, false) or other.get(name, false)}) -%}
-    {%- endfor -%}
-    {{ return(hazards) }}
 {%- endmacro %}

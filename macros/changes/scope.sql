@@ -36,20 +36,20 @@
                 other landings (R3)
 
   Positions can depend on what stands before them: on reads (S in R4), and those of reads that tell none on changes. Where
-  both are of one landing `follows_reads` says so, and of what was before it `tops` knows the last. The table is made anew
+  both are of one landing `follows_reads` says so, and of what was before it `watermarks` know the last. The table is made anew
   where a landing came out of order and that isn't enough, and where it `is_ahead` of what was written down, by a run that was
-  killed (G4), and has placed changes by reads or borders that `tops` and `borders` know nothing of.
+  killed (G4), and has placed changes by reads or borders that `watermarks` and `borders` know nothing of.
 
-  Returns: {case, after, batch_id, added, state, borders, tops, hazards, follows_reads, has_placeless, is_ahead, connectors,
-  records}
+  Returns: {case, after, batch_id, added, state, borders, watermarks, hazards, follows_reads, has_placeless, is_ahead,
+  connectors, records}
       connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
       records: how many there are to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
-    {#- `identity` is of which making the ids of changes are: a log with others is made anew. -#}
+    {#- `form` is of which making the ids of changes, and what is written down of a log, are: one of another is made anew. -#}
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'identity': 4
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 5
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}
@@ -70,14 +70,14 @@
     {%- set known = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
         build_scope('silver', declared, captured.columns, progress, captured.feed), batch_id=none, hazards=known.get('hazards', {}),
-        borders=known.get('borders', []), tops=known.get('tops', []), has_placeless=known.get('has_placeless', false),
-        follows_reads=true, is_ahead=false, connectors=none, records=none
+        borders=known.get('borders', []), watermarks=known.get('watermarks', []),
+        has_placeless=known.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}
     {%- if scope.case == 'increment' and (were_told(captured, scope) or are_read_otherwise(captured, scope)) -%}
         {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
     {%- endif -%}
     {%- if scope.case != 'increment' -%}
-        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'tops': [], 'has_placeless': false}) -%}
+        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'watermarks': [], 'has_placeless': false}) -%}
     {%- endif -%}
     {%- do scope.state.update({'late': late_columns(scope, captured.columns, known)}) -%}
     {%- if not is_building() -%}
@@ -105,7 +105,7 @@
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, tops=[], records=none)) }}
+        {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
     {%- endif -%}
     {%- set is_ahead = run_query('select 1 from ' ~ this ~ ' where ' ~ landed_since(scope.after) ~ ' limit 1') | length > 0 -%}
     {%- if (follows_reads and scope.has_placeless)
@@ -113,7 +113,7 @@
         or (is_ahead and (follows_reads or scope.has_placeless or scope.borders or run_query(
             'select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != '' limit 1"
         ) | length)) -%}
-        {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, tops=[], records=none)) }}
+        {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
     {%- endif -%}
     {{ return(dict(
         scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=is_ahead
@@ -170,9 +170,9 @@
 
 
 {#- Relation: a log whose rows name all columns that they lack, those too that came to be known behind them (R8). -#}
-{% macro with_late_columns(log, late) -%}
+{% macro with_late_columns(changes_log, late) -%}
     {%- if not late -%}
-        {{ log }}
+        {{ changes_log }}
     {%- else -%}
         (
             select
@@ -182,7 +182,7 @@
                     if(batch_id < {{ first_batch }}, {{ text_literal(name) }}, null){{ ', ' if not loop.last }}
                     {%- endfor -%}
                 ))) as absent_columns
-            from {{ log }}
+            from {{ changes_log }}
         )
     {%- endif -%}
 {%- endmacro %}
@@ -210,7 +210,7 @@
     {%- for border in scope.borders if border.anew -%}{{ return(true) }}{%- endfor -%}
     {{ return(run_query(
         'select 1 from (select source_label, topic, `partition`, min(`offset`) as low' ~ of_feed ~ ' and batch_id > '
-        ~ scope.after ~ ' group by source_label, topic, `partition`) as new join (' ~ tops_as_rows(scope.tops)
-        ~ ') as top using (source_label, topic, `partition`) where top.highest_offset > low limit 1'
+        ~ scope.after ~ ' group by source_label, topic, `partition`) as new join (' ~ watermarks_as_rows(scope.watermarks)
+        ~ ') as watermark using (source_label, topic, `partition`) where watermark.highest_offset > low limit 1'
     ) | length > 0) }}
 {%- endmacro %}

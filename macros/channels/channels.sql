@@ -68,17 +68,6 @@
 {%- endmacro %}
 
 
-{#- Expression: the time that a source block tells, in its finest unit; else the envelope's. -#}
-{% macro told_instant(source, ts_ms) -%}
-    coalesce(
-        timestamp_micros(nullif(try_cast({{ source }}.ts_ns as bigint), 0) div 1000),
-        timestamp_micros(nullif(try_cast({{ source }}.ts_us as bigint), 0)),
-        {{ instant_of(source ~ '.ts_ms') }},
-        {{ instant_of(ts_ms) }}
-    )
-{%- endmacro %}
-
-
 {#- Expression: a row's stable name, from what makes two records the same thing; without a place each delivery stands alone. -#}
 {% macro told_once(parts) -%}
     sha2({{ exact_json(
@@ -91,20 +80,20 @@
 {#- Builds a log that is appended to, and merged into only where a record lands late that was delivered before one that is there. -#}
 {% materialization appended, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {%- set id = config.require('unique_key') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision) -%}
+        {%- do leave_as_is(target_relation, decision) -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_as(target, compiled_code, decision.layer) -%}
+        {%- do create_as(target_relation, compiled_code, decision.layer) -%}
         {%- do say('built', decision) -%}
     {%- else -%}
         {%- set staged = stage(compiled_code) -%}
-        {%- set counts = write_new(staged, target, decision, id) -%}
+        {%- set counts = write_new(staged, target_relation, decision, id) -%}
         {%- do unstage(staged) -%}
         {%- do say(counts[0] ~ ' rows', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
-    {{ return({'relations': [target]}) }}
+    {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}

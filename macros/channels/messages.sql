@@ -27,9 +27,9 @@
 {% macro messages_query(prefix, encoding, after) -%}
     {%- set specs = content_specs(encoding) -%}
     {%- set among = ['postgresql'] -%}
-    {%- set fields = {
-        'ts_ms': 'string', 'source': source_ddl(among)[:-1] ~ ', db: string>', 'transaction': 'struct<id: string>', 'message': 'string'
-    } -%}
+    {%- set fields = dict(clock_fields(), **{
+        'source': source_ddl(among)[:-1] ~ ', db: string>', 'transaction': 'struct<id: string>', 'message': 'string'
+    }) -%}
 with
 
 events as (
@@ -102,7 +102,7 @@ select
     transaction_id,
     place as position,
     source.db,
-    {{ told_instant('source', 'ts_ms') }} as sent_at,
+    timestamp_micros({{ source_time() }}) as sent_at,
     {{ instant_of('ts_ms') }} as processed_at,
     topic,
     `partition`,

@@ -26,11 +26,11 @@
             generated: boolean, `defaultValueExpression`: string, `enumValues`: array<string>, comment: string
         >>>
     {%- endset -%}
-    {%- set fields = {
+    {%- set fields = dict(clock_fields(), **{
         'source': source_ddl(none)[:-1] ~ ', db: string, `schema`: string, `table`: string>',
-        'ts_ms': 'string', 'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
+        'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
         'tableChanges': 'array<struct<`type`: string, id: string, `table`: ' ~ modules.re.sub('\\s+', ' ', table) ~ '>>'
-    } -%}
+    }) -%}
     {%- set in_order = 'partition by db, `schema`, `table` order by position asc nulls first, topic, `partition`, `offset`, number' -%}
 with
 
@@ -135,7 +135,7 @@ select
     previous_table,
     told.`type` as kind,
     position,
-    {{ told_instant('source', 'ts_ms') }} as changed_at,
+    timestamp_micros({{ source_time() }}) as changed_at,
     coalesce(source.snapshot, 'false') != 'false' as is_snapshot,
     ddl,
     told.`table`.`primaryKeyColumnNames` as key,

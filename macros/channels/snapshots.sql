@@ -49,9 +49,8 @@
         'timestamp': 'string'
     } -%}
     {%- set signal = 'id: string, `type`: string, data: string' -%}
-    {%- set row = {
-        'after': 'map<string, string>', 'source': 'struct<ts_ms: string, ts_us: string, ts_ns: string>', 'ts_ms': 'string'
-    } -%}
+    {%- set clocks = clock_fields() -%}
+    {%- set row = dict(clocks, **{'after': 'map<string, string>', 'source': 'struct<' ~ clocks | join(': string, ') ~ ': string>'}) -%}
     {%- set column = 'transform_keys(after, (name, value) -> lower(name))' -%}
     {%- set asked = 'struct<`data-collections`: array<string>, `additional-conditions`: string, `additional-condition`: string, `type`: string>' -%}
 with
@@ -168,7 +167,7 @@ signals as (
     ) as records
     union all
     select
-        batch_id, landed_at, {{ told_instant('source', 'ts_ms') }} as at,
+        batch_id, landed_at, timestamp_micros({{ source_time() }}) as at,
         {{ column }}['id'] as id, {{ column }}['type'] as `type`, {{ column }}['data'] as data, false
     from (
         select batch_id, landed_at, {{ told_fields(row) }}

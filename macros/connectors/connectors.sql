@@ -8,7 +8,8 @@
 
       names            what `source.connector` says
       fields           the fields of the source block that its expressions read
-      position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none
+      position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none.
+                       With `unordered_end` behind it, it can stand behind a higher one in the order of the log
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
       is_tied          condition: whether several changes can have one position, so that content counts too (R3); none where
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
@@ -21,6 +22,9 @@
       is_before_whole  whether it always writes the whole row where it writes `before` (R19)
       has_documents    whether its rows are documents; false where not said
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
+      place_of_read    where the places of streamed changes can rest on the snapshot reads before them (S in R4): the place of
+                       such a read, a number. Its position is that number, as it sorts, and 0
+      waits_for_read   with it, the condition on a record of bronze whether a streamed change's place can rest on one
 
   Markers of snapshots and truncates are alike in all of them (R15, R16).
 
@@ -63,7 +67,7 @@
 {#- Expression: a part of what is known of the change's connector; NULL where that is unknown. -#}
 {% macro by_connector(part, among) -%}
     {%- set cases = [] -%}
-    {%- for one in connectors(among) if one[part] is not none -%}
+    {%- for one in connectors(among) if one.get(part) is not none -%}
         {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one[part]) -%}
     {%- endfor -%}
     {%- set type = {'identity': 'array<string>', 'is_tied': 'boolean'}.get(part, 'string') -%}
@@ -164,6 +168,12 @@
         order by `offset`
         rows between unbounded preceding and 1 preceding
     ), {{ position_across_logs("''", borders) }}), null))
+{%- endmacro %}
+
+
+{#- What stands at the end of a position that tells nothing of where its change was written among others. -#}
+{% macro unordered_end() -%}
+    {{ return(' -') }}
 {%- endmacro %}
 
 

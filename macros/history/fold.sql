@@ -156,7 +156,7 @@ versions as (
 
 
 {#-
-  Expression: the time that a boundary claims. Owns R10. A read's time is a clock: it moves back to a streamed change that
+  Expression: the time that a boundary claims (R10). A read's time is a clock: it moves back to a streamed change that
   follows it and is earlier, whether that made a boundary or only confirmed the state. The running maximum over these
   then keeps a key's boundaries from running back.
 -#}

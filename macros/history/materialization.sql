@@ -28,7 +28,7 @@
     {%- set target = this.incorporate(type='table') -%}
     {%- set account = decision.account if decision.case != 'nothing' else none -%}
     {%- set made_of = none if open or decision.case == 'nothing' else (
-        graph.tidemark.left.get(decision.history) or written_by(decision.history)
+        graph.tidemark.last_writers.get(decision.history) or written_by(decision.history)
     ) -%}
     {%- set named = decision.state.columns + declared.column_names.values() | batch(1) | list -%}
     {{ run_hooks(pre_hooks) }}
@@ -47,7 +47,7 @@
     ) -%}
     {%- set counts = counts_of_told(told, open, account, is_in_order)
         if told and not (account and account.is_whole) else {} -%}
-    {%- if is_in_order -%}{%- do graph.tidemark.open.update({target | string: decision.open}) -%}{%- endif -%}
+    {%- if is_in_order -%}{%- do graph.tidemark.open_versions.update({target | string: decision.open}) -%}{%- endif -%}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(target, decision, open, named) -%}
     {%- elif decision.case == 'full' -%}
@@ -76,9 +76,9 @@
             {%- set changed = merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
         {%- endif -%}
         {%- if is_in_order -%}
-            {%- set before = graph.tidemark.open[target | string] -%}
+            {%- set before = graph.tidemark.open_versions[target | string] -%}
             {%- set is_known = account and before is not none -%}
-            {%- do graph.tidemark.open.update({target | string: before + counts.more_open if is_known else none}) -%}
+            {%- do graph.tidemark.open_versions.update({target | string: before + counts.more_open if is_known else none}) -%}
         {%- endif -%}
         {%- if account and decision.case == 'keys' and not account.is_whole -%}
             {%- do hand_on(told, decision, open) -%}
@@ -107,8 +107,8 @@
     {%- if made_of -%}
         {{ return({'made_of': made_of}) }}
     {%- endif -%}
-    {%- do graph.tidemark.left.update({target | string: left_as}) -%}
-    {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target | string)}) }}
+    {%- do graph.tidemark.last_writers.update({target | string: left_as}) -%}
+    {{ return({'left_as': left_as, 'open': graph.tidemark.open_versions.get(target | string)}) }}
 {%- endmacro %}
 
 

@@ -14,7 +14,7 @@
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
 -#}
 {% macro are_few(target, declared, history, open) -%}
-    {%- set known = graph.tidemark.open -%}
+    {%- set known = graph.tidemark.open_versions -%}
     {%- if known.get(history | string) is none -%}
         {%- do known.update({
             history | string: run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int
@@ -150,7 +150,7 @@
       told: the versions of all keys with news that are open, and others, as `accounted_rows` gives them
 -#}
 {% macro hand_on(told, decision, open) -%}
-    {%- do graph.tidemark.told.update({this | string: {
+    {%- do graph.tidemark.living_rows.update({this | string: {
         'log': decision.log, 'news': decision.news, 'left_as': decision.left_as,
         'living': 'select key, any_value(if(version.' ~ open ~ ', version, null), true) as row from parquet.'
             ~ quoted(staging(told[1:-1])) ~ ' group by key'
@@ -163,7 +163,7 @@
   and went on from what this current state was made of.
 -#}
 {% macro living_of_news(built, columns, decision, declared) -%}
-    {%- set told = graph.tidemark.told.get(decision.history) -%}
+    {%- set told = graph.tidemark.living_rows.get(decision.history) -%}
     {%- if told and told.log == decision.log and told.news == decision.news and told.left_as == decision.made_of -%}
         {{ return(told.living) }}
     {%- endif -%}

@@ -36,7 +36,7 @@
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- if history -%}
-        {%- set built_as = (graph.tidemark.said.get(history) or progress.get(history, {})).get('declared') -%}
+        {%- set built_as = (graph.tidemark.states.get(history) or progress.get(history, {})).get('declared') -%}
         {%- do scope.state.update({'built_as': built_as}) -%}
         {%- if scope.case == 'increment' and last.get('built_as', built_as) != built_as -%}
             {#- The last run read a history that was not built yet as it is declared. -#}
@@ -58,7 +58,7 @@
     {%- set fresh = fresh_part(scope, table, known, built, last) -%}
     {%- do scope.update({'fresh': fresh or scope.log}) -%}
     {%- set asked = [log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
-    {%- set found = graph.tidemark.found.get(asked) if history else none -%}
+    {%- set found = graph.tidemark.scope_answers.get(asked) if history else none -%}
     {%- if found is none -%}
         {%- set found = run_query(
             'select max(batch_id) as last_batch, count_if(' ~ scope.news ~ ') as changes, count_if((' ~ scope.news
@@ -68,7 +68,7 @@
             ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or ' ~ landed_since(known.batch_id)
         )[0] -%}
         {#- An account is asked of news alone. -#}
-        {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
+        {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.scope_answers.update({asked: found}) -%}{%- endif -%}
     {%- endif -%}
     {%- set scope = dict(
         scope, news=news(scope.after, cut, last.get('cut'), found['last_batch']),
@@ -104,7 +104,7 @@
   to be asked, as something beside them may be news, or their rows are not in the log's form.
 -#}
 {% macro fresh_part(scope, table, known, built, last) -%}
-    {%- set fresh = graph.tidemark.fresh.get(table.unique_id) -%}
+    {%- set fresh = graph.tidemark.new_changes.get(table.unique_id) -%}
     {%- if fresh and scope.case == 'increment' and scope.after == fresh.after and scope.after == known.batch_id
         and scope.cut is none and last.get('cut') is none and not built.get('late')
         and fresh.columns == table.columns | map(attribute='name') | list -%}

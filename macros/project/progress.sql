@@ -21,28 +21,51 @@
 
 {#-
   Before a run: read how far each model came. It is the same until the run ends, and read once for all of its models. dbt
-  has no place for that but its graph, which is one object for a whole run. What a table's models leave there, those behind
-  them need not ask again:
-
-      progress   model → what `progress_of` gives of it
-      landed, fields, news, waiting   what bronze has for the run's changes models (`ask_bronze`)
-      untouched  the logs whose build in this run had nothing to do
-      fresh      log → where its build in this run holds what it has added (`hand_on_news`)
-      columns    log → the columns that its rows have (`undeclared_in`)
-      made_in    log → the run that made it anew (`log_made_in`)
-      found      what was asked of a log → what `history_scope` found
-      told       history → where the rows of keys with news are held (`hand_on`)
-      open       history → how many of its versions are open
-      left       history → the run that wrote it last (`written_by`)
-      said       model → what its build in this run wrote down (`say`)
-      accounts   history → what its build in this run told of its account (`account_for`)
+  has no place for that but its graph, which is one object for a whole run.
 -#}
 {% macro read_progress() -%}
-    {%- do graph.update({'tidemark': {
-        'progress': progress_so_far(), 'landed': -1, 'fields': {}, 'news': {}, 'waiting': {}, 'untouched': {}, 'fresh': {}, 'columns': {}, 'made_in': {},
-        'found': {}, 'told': {}, 'open': {}, 'left': {}, 'said': {}, 'accounts': {}
-    }}) -%}
+    {%- do graph.update({'tidemark': dict(empty_memory(), progress=progress_so_far())}) -%}
     {%- if not flags.EMPTY -%}{%- do ask_bronze() -%}{%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  What `graph.tidemark` has at the beginning of a run. What a table's models leave there, those behind them need not ask again:
+
+      progress       model → what `progress_of` gives of it
+      landed         the last landing that this run reads (`ask_bronze`)
+      fields         feed → the fields that its records have (`fields_seen`)
+      news           [feed, landing, connector] → what has come of it since (`landed_news`)
+      waiting        changes model → how many records wait for it
+      untouched      the logs whose build in this run had nothing to do
+      new_changes    log → where its build in this run holds what it has added (`hand_on_news`)
+      columns        log → the columns that its rows have (`undeclared_in`)
+      made_in        log → the run that made it anew (`log_made_in`)
+      scope_answers  what was asked of a log → what `history_scope` found
+      living_rows    history → where the rows of keys with news are held (`hand_on`)
+      open_versions  history → how many of its versions are open
+      last_writers   history → the run that wrote it last (`written_by`)
+      states         model → what its build in this run wrote down (`say`)
+      accounts       history → what its build in this run told of its account (`account_for`)
+-#}
+{% macro empty_memory() -%}
+    {{ return({
+        'progress': {},
+        'landed': -1,
+        'fields': {},
+        'news': {},
+        'waiting': {},
+        'untouched': {},
+        'new_changes': {},
+        'columns': {},
+        'made_in': {},
+        'scope_answers': {},
+        'living_rows': {},
+        'open_versions': {},
+        'last_writers': {},
+        'states': {},
+        'accounts': {}
+    }) }}
 {%- endmacro %}
 
 
@@ -77,7 +100,7 @@
     {%- set id = node_of(history).unique_id -%}
     {%- set kept = graph.get('tidemark') -%}
     {%- set known = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
-    {%- set shown = dict(known, **(kept.said.get(id) or {} if kept else {})) -%}
+    {%- set shown = dict(known, **(kept.states.get(id) or {} if kept else {})) -%}
     {#- A build that had nothing to do read no further. -#}
     {%- set batch_id = shown.get('batch_id') if shown.get('batch_id') is not none else known.get('batch_id') -%}
     {%- if batch_id is none or shown.get('log_made_in', '') != log_made_in(changes) -%}
@@ -93,15 +116,9 @@
 -#}
 {% macro log_as_built(changes_id) -%}
     {%- set built = (
-        graph.tidemark.said.get(changes_id) or graph.tidemark.progress.get(changes_id) or {'batch_id': -1, 'hazards': {}}
+        graph.tidemark.states.get(changes_id) or graph.tidemark.progress.get(changes_id) or {'batch_id': -1, 'hazards': {}}
     ) -%}
     {{ return(dict(built, hazards=hazards_of_log(built))) }}
-{%- endmacro %}
-
-
-{#- The hazards of a log, by what its build wrote down. -#}
-{% macro hazards_of_log(built) -%}
-    {{ return(dict(built.hazards, absent=true) if built.get('late') else built.hazards) }}
 {%- endmacro %}
 
 
@@ -117,7 +134,7 @@
         {%- do state.update({'account': account.kept}) -%}
         {%- do graph.tidemark.accounts.update({model.unique_id: account}) -%}
     {%- endif -%}
-    {%- do graph.tidemark.said.update({model.unique_id: state}) -%}
+    {%- do graph.tidemark.states.update({model.unique_id: state}) -%}
     {%- set told = dict(state=state, added=account.added, staged=account.staged) if account else {'state': state} -%}
     {%- do store_raw_result(name='main', message=message, code=tojson(told), rows_affected=none) -%}
 {%- endmacro %}

@@ -74,7 +74,7 @@
 -#}
 {% macro is_of_small_tables() -%}
     {%- set sizes = [] -%}
-    {%- for state in graph.tidemark.progress.values() if state.tops is defined -%}
+    {%- for state in graph.tidemark.progress.values() if state.borders is defined -%}
         {%- do sizes.append([state.get('records', none), 0]) -%}
     {%- endfor -%}
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources and node.resource_type == 'model' -%}

@@ -8,16 +8,16 @@
       pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
           every reader of the table's log, and every writer
 -#}
-{% macro create_as(target, sql, layer, partitioned_by=none, columns=[], properties={}, pruned_by=[]) -%}
+{% macro create_as(target_relation, sql, layer, partitioned_by=none, columns=[], properties={}, pruned_by=[]) -%}
     {%- set properties = dict(needed_properties(columns), **properties) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
     {%- endif -%}
     {%- call statement('main') %}
-        create or replace table {{ target }}
+        create or replace table {{ target_relation }}
         using delta
         {{ 'partitioned by (' ~ partitioned_by ~ ')' if partitioned_by }}
-        location {{ text_literal(lakehouse(layer) ~ '/' ~ target.identifier) }}
+        location {{ text_literal(lakehouse(layer) ~ '/' ~ target_relation.identifier) }}
         {%- if properties %}
         tblproperties ({{ property_list(properties) }})
         {%- endif %}
@@ -64,17 +64,18 @@
       definitions: column → its definition, as SQL
       there: the columns that the table has
 -#}
-{% macro add_columns(target, added, definitions, there) -%}
+{% macro add_columns(target_relation, added, definitions, there) -%}
     {%- set columns = added | rejectattr(0, 'in', there) | list -%}
     {%- set defined = [] -%}
     {%- for column in columns -%}{%- do defined.append(definitions[column[0]]) -%}{%- endfor -%}
     {%- if columns -%}
         {%- if needed_properties(columns) -%}
             {%- do run_statement(
-                'alter table ' ~ target ~ ' set tblproperties (' ~ property_list(needed_properties(columns)) ~ ')'
+                'alter table ' ~ target_relation ~ ' set tblproperties ('
+                ~ property_list(needed_properties(columns)) ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_statement('alter table ' ~ target ~ ' add columns (' ~ defined | join(', ') ~ ')') -%}
+        {%- do run_statement('alter table ' ~ target_relation ~ ' add columns (' ~ defined | join(', ') ~ ')') -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -158,11 +159,11 @@
   What a model does where there is nothing to read: nothing. Under dbt's `--empty` its query is run all the same, and a
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
-{% macro leave_as_is(target, decision, partitioned_by=none, columns=decision.state.columns) -%}
+{% macro leave_as_is(target_relation, decision, partitioned_by=none, columns=decision.state.columns) -%}
     {%- if flags.EMPTY and load_relation(this) is none and progress_of([model.unique_id]) -%}
         {%- do register(decision.layer) -%}
     {%- elif flags.EMPTY and load_relation(this) is none -%}
-        {%- do create_as(target, compiled_code, decision.layer, partitioned_by, columns) -%}
+        {%- do create_as(target_relation, compiled_code, decision.layer, partitioned_by, columns) -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}
     {%- endif -%}
@@ -173,14 +174,14 @@
 {#- Builds a table anew where what it tells of has moved, and leaves it alone otherwise (G3). -#}
 {% materialization remade, adapter='spark' %}
     {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision) -%}
+        {%- do leave_as_is(target_relation, decision) -%}
     {%- else -%}
-        {%- do create_as(target, compiled_code, decision.layer, columns=decision.state.columns) -%}
+        {%- do create_as(target_relation, compiled_code, decision.layer, columns=decision.state.columns) -%}
         {%- do say('built', decision) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
-    {{ return({'relations': [target]}) }}
+    {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}

@@ -41,10 +41,10 @@
 
 
 {#- Relation: a log up to a cut. -#}
-{% macro up_to(log, cut) -%}
+{% macro up_to(changes_log, cut) -%}
     {%- if cut is none -%}
-        {{ log }}
+        {{ changes_log }}
     {%- else -%}
-        (select * from {{ log }} where position < {{ text_literal(cut) }})
+        (select * from {{ changes_log }} where position < {{ text_literal(cut) }})
     {%- endif -%}
 {%- endmacro %}

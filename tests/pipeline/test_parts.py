@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from hashlib import md5
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -767,6 +768,29 @@ def test_a_change_rests_on_the_reads_before_it(orders: Orders) -> Story:
 @beside_others
 def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders) -> Story:
     yield from read_in_partitions(orders, 2)
+
+
+@beside_others
+def test_a_log_of_an_older_form_is_made_anew(orders: Orders) -> Story:
+    orders.send(("r", {"id": 1, "state": "new"}, {}))
+    yield
+    declared = {
+        "key": ["id"], "placeholder": PLACEHOLDER, "before_is_whole": None, "new_logs": [], "connector": None,
+        "identity": 4,
+    }  # fmt: skip
+    progress, place = f"delta.`{orders.places.lakehouse}/ops/progress`", f"{10:020} {0:020}"
+    of_log = f"where model like '%{orders.source}%changes'"
+    state = json.loads(orders.spark.sql(f"select state from {progress} {of_log}").collect()[0]["state"])
+    [watermark] = state.pop("watermarks")
+    assert (watermark["position"], watermark["snapshot_lsn"]) == (place, 10)
+    # As it was written down before what is known of a partition had names.
+    state["tops"] = [list(watermark.values())]
+    state["declared"] = md5(json.dumps(declared).encode(), usedforsecurity=False).hexdigest()
+    orders.spark.sql(f"update {progress} set state = '{json.dumps(state)}' {of_log}")
+    orders.land(orders.record("c", {"id": 2, "state": "new"}, place=5, sequence='[null,"5"]'))
+    yield
+
+    assert orders.positions() == {1: place, 2: f"{10:020} {5:020}"}
 
 
 def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(alone: Orders) -> None:

@@ -1,0 +1,63 @@
+{#- Which deliveries repeat one another, and which of them counts (R3). -#}
+
+
+{#- Expression: which delivery of a change, or of another record, this is; the first is the one that counts (R3). -#}
+{% macro delivery_of(id) -%}
+    row_number() over (partition by {{ id }} order by {{ place_of_delivery(id) | join(', ') }}, content_hash)
+{%- endmacro %}
+
+
+{#-
+  The columns that deliveries of one change, or of another record, are told apart by, in their order. A topic that was made anew
+  (R1) can have a change, as one read again, at the offset that it had: it counts as it was written first.
+-#}
+{% macro place_of_delivery(id) -%}
+    {{ return(['`partition`', '`offset`'] + (['processed_at'] if id == 'change_id' else []) + ['topic', 'source_label']) }}
+{%- endmacro %}
+
+
+{#-
+  Query: the changes of a table without a key, with `ordinal`: which of the equal changes of one run of deliveries each
+  is (R3). Equal changes at one position within a run are different changes, and only a later run repeats them. A run
+  ends where the position falls back or, where it ties in one transaction, `total_order` does not rise; a change without
+  a place tells nothing of it. Equal reads are one change.
+
+  Args:
+      among: names of connectors, as `connectors` takes them
+-#}
+{% macro numbered_in_runs(changes, among) -%}
+    {%- set by_offset = 'partition by source_label, topic, `partition`, log_number order by `offset` rows between unbounded preceding' -%}
+    select
+        *,
+        if(op = 'r', 0, row_number() over (
+            partition by source_label, topic, `partition`, log_number, run_no, {{ exact_json('identity') }} order by `offset`
+        )) as ordinal
+    from (
+        select
+            *,
+            sum(if(op != 'r' and (
+                if(
+                    streamed.place <=> last_streamed.place and streamed.transaction_id <=> last_streamed.transaction_id,
+                    coalesce(streamed.total_order, 0) <= last_streamed.total_order,
+                    streamed.place < last_streamed.place
+                )
+            ), 1, 0)) over ({{ by_offset }} and current row) as run_no
+        from (
+            select
+                *,
+                last_value(if(op != 'r' and place is not null, streamed, null), true) over ({{ by_offset }} and 1 preceding)
+                    as last_streamed
+            from (
+                select
+                    *,
+                    {{ change_identity([], among) }} as identity,
+                    struct(
+                        place,
+                        {{ transaction_id(among) }} as transaction_id,
+                        try_cast(transaction.total_order as bigint) as total_order
+                    ) as streamed
+                from {{ changes }}
+            ) as placed
+        ) as followed
+    ) as run
+{%- endmacro %}

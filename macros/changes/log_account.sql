@@ -1,0 +1,174 @@
+{#- What a log, or a new part of it, holds by partition: what its next build goes on from. -#}
+
+
+{#-
+  What a log, or a staged part of it, holds: one question, answered by partition of the topic.
+
+  Args:
+      watermarks: those before that part
+
+  Returns: {hazards, watermarks, begins, is_doubtful, late, bounds}
+      hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
+      watermarks: how far each partition is, as {label, topic, partition, offset, log_number, position, server, latest,
+          snapshot_lsn, streamed_position, streamed_at}: the highest offset and, of the last log, the highest position, the
+          server of the highest that tells one, the latest time (µs), the highest place of a snapshot read (S in R4), and of
+          streamed changes alone the highest position and the latest time
+      begins: whether it has a partition's first changes
+      is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
+      late: {label, topic, partition, lowest_offset, last_log} of the partitions in which it did
+      bounds: [changes, the lowest position, changes without one]
+-#}
+{% macro account_of_log(relation, watermarks) -%}
+    {%- set rows = run_query(log_account(relation, watermarks)) -%}
+    {%- set account = namespace(
+        hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
+    ) -%}
+    {%- set known = {} -%}
+    {%- for one in watermarks -%}{%- do known.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
+    {%- for row in rows -%}
+        {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
+        {%- set account.hazards = both_hazards(account.hazards, hazards_in(row)) -%}
+        {%- set account.bounds = [
+            account.bounds[0] + row['changes'] | int,
+            [account.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
+            account.bounds[2] + row['placeless_changes'] | int
+        ] -%}
+        {%- do account.watermarks.append({
+            'label': place[0],
+            'topic': place[1],
+            'partition': place[2],
+            'offset': row['highest_offset'] | int,
+            'log_number': row['last_log'] | int,
+            'position': row['position'],
+            'server': row['server'],
+            'latest': none if row['latest'] is none else row['latest'] | int,
+            'snapshot_lsn': none if row['snapshot_lsn'] is none else row['snapshot_lsn'] | int,
+            'streamed_position': row['streamed_position'],
+            'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
+        }) -%}
+        {%- set watermark = known.get(place | string) -%}
+        {%- set account.begins = account.begins or not watermark -%}
+        {#- Offsets of a topic's former life don't compare with those of its last. -#}
+        {%- if watermark
+            and (row['lowest_offset'] | int <= watermark.offset or row['lowest_log'] | int < watermark.log_number) -%}
+            {%- do account.late.append({
+                'label': place[0], 'topic': place[1], 'partition': place[2], 'lowest_offset': row['lowest_offset'] | int,
+                'last_log': watermark.log_number
+            }) -%}
+        {%- endif -%}
+        {%- if row['doubts'] or account.late -%}
+            {%- set account.is_doubtful = true -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({
+        'hazards': account.hazards, 'watermarks': account.watermarks, 'begins': account.begins,
+        'is_doubtful': account.is_doubtful, 'late': account.late, 'bounds': account.bounds
+    }) }}
+{%- endmacro %}
+
+
+{% macro log_account(relation, watermarks) -%}
+    select
+        source_label, topic, `partition`,
+        max(struct(log_number, `offset`)).`offset` as highest_offset,
+        max(log_number) as last_log,
+        max(struct(log_number, position, server)).position as position,
+        max(struct(log_number, {{ place_of_server('position', 'server') }} as told)).told.server as server,
+        unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
+        max(struct(log_number, place_of_read)).place_of_read as snapshot_lsn,
+        min(`offset`) as lowest_offset,
+        count_if(({{ begins_new_log('highest', 'streamed') }}) or `offset` = last_offset) as doubts,
+        count(*) as changes,
+        min(position) as lowest_position,
+        count_if(position is null) as placeless_changes,
+        min(log_number) as lowest_log,
+        max(struct(log_number, streamed_position)).streamed_position as streamed_position,
+        unix_micros(max(struct(log_number, streamed_time)).streamed_time) as streamed_at,
+        {{ hazard_counts() }}
+    from (
+        select
+            log.*,
+            greatest(max(log.position) over before, watermark.position) as highest,
+            greatest(max(log.streamed_position) over before, watermark.streamed_position) as streamed,
+            greatest(
+                max({{ place_of_server('log.position', 'log.server') }}) over before,
+                {{ place_of_server('watermark.position', 'watermark.server') }}
+            ) as told,
+            greatest(max(log.changed_at) over before, watermark.latest) as latest,
+            greatest(max(log.streamed_time) over before, watermark.streamed_at) as streamed_at,
+            lag(log.`offset`) over by_offset as last_offset
+        from (
+            select
+                *,
+                {{ snapshot_place() }} as place_of_read,
+                if({{ is_streamed() }}, position, null) as streamed_position,
+                if({{ is_streamed() }}, changed_at, null) as streamed_time
+            from {{ relation }}
+        ) as log
+        left join ({{ watermarks_as_rows(watermarks) }}) as watermark
+            on log.source_label = watermark.source_label
+            and log.topic = watermark.topic
+            and log.`partition` = watermark.`partition`
+            and log.log_number = watermark.log_number
+        window
+            by_offset as (
+                partition by log.source_label, log.topic, log.`partition`, log.log_number order by log.`offset`
+            ),
+            before as (
+                partition by log.source_label, log.topic, log.`partition`, log.log_number
+                order by log.`offset` rows between unbounded preceding and 1 preceding
+            )
+    ) as followed
+    group by source_label, topic, `partition`
+{%- endmacro %}
+
+
+{#- Query: watermarks as rows; none for a log that is looked at as a whole. -#}
+{% macro watermarks_as_rows(watermarks) -%}
+    select
+        watermark.label as source_label,
+        watermark.topic,
+        watermark.`partition`,
+        watermark.`offset` as highest_offset,
+        watermark.log_number,
+        watermark.position,
+        watermark.server,
+        timestamp_micros(watermark.latest) as latest,
+        watermark.snapshot_lsn,
+        watermark.streamed_position,
+        timestamp_micros(watermark.streamed_at) as streamed_at
+    from (
+        {{ list_as_rows(
+            watermarks, 'watermark',
+            'array<struct<label: string, topic: string, `partition`: int, `offset`: bigint, log_number: int, position: string,'
+            ~ ' server: string, latest: bigint, snapshot_lsn: bigint, streamed_position: string, streamed_at: bigint>>'
+        ) }}
+    ) as told
+{%- endmacro %}
+
+
+{#- The partition that a watermark is of. -#}
+{% macro place_of_watermark(watermark) -%}
+    {{ return([watermark.label, watermark.topic, watermark.partition]) }}
+{%- endmacro %}
+
+
+{#- The watermarks after a part of a log has come: of the same log the higher of each. -#}
+{% macro merged_watermarks(known, new) -%}
+    {%- set merged = {} -%}
+    {%- for one in known + new -%}
+        {%- set place = place_of_watermark(one) | string -%}
+        {%- set before = merged.get(place) -%}
+        {%- if before is none or before.log_number < one.log_number -%}
+            {%- do merged.update({place: one}) -%}
+        {%- elif before.log_number == one.log_number -%}
+            {%- set in_order = [before, one] if (before.position or '') <= (one.position or '') else [one, before] -%}
+            {%- set higher = {'server': in_order | map(attribute='server') | reject('none') | list | last | default(none)} -%}
+            {%- for name in ['offset', 'position', 'latest', 'snapshot_lsn', 'streamed_position', 'streamed_at'] -%}
+                {%- do higher.update({name: [before[name], one[name]] | reject('none') | max | default(none)}) -%}
+            {%- endfor -%}
+            {%- do merged.update({place: dict(before, **higher)}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(merged.values() | list) }}
+{%- endmacro %}

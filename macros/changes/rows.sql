@@ -1,0 +1,248 @@
+{#- How the image of a row is read from JSON text and typed (R6). -#}
+
+
+{#- Columns whose text Spark's JSON reader would change (1.50 to 1.5) are read as variant, which keeps every digit. -#}
+{% macro json_type(spec) -%}
+    {{ 'variant' if spec.type.startswith('decimal') or is_array(spec.type) or has_decimals(spec) or is_nested(spec.type) else 'string' }}
+{%- endmacro %}
+
+
+{#-
+  Whether numbers can come to a column with more digits than Spark's JSON reader keeps: a variant holds 38, and is a double
+  of more, as it is of what has an exponent. Where a converter writes decimals as numbers (`decimal.format=NUMERIC`), those
+  of less than 39 digits have an exponent where their scale is negative, or above 6 (`0E-8`).
+-#}
+{% macro has_long_numbers(spec) -%}
+    {%- set is_rounded = kind_of(spec.type) == 'number' and not is_integral(spec.type) -%}
+    {%- for seen in spec.encodings or [''] -%}
+        {%- set encoding = effective_encoding(seen, spec) -%}
+        {%- set is_short = modules.re.match('org.apache.kafka.connect.data.Decimal:[0-6]$', encoding) -%}
+        {%- if is_rounded and not seen or (encoding.startswith('org.apache.kafka.connect.data.Decimal') and not is_short) -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro %}
+
+
+{#- A regular expression: a number with more digits than that reader keeps, in text. -#}
+{% macro long_number() -%}
+    {{ return('-?(?=[0-9.]{39}|(?=[0-9]+[.])[0-9.]{18}|[0-9.]+[eE])[0-9][-+.0-9eE]*') }}
+{%- endmacro %}
+
+
+{#-
+  The names of the fields that `has_long_numbers` is true of, as JSON and a regular expression spell them: JSON can spell
+  letters by their numbers.
+-#}
+{% macro long_numbers(columns) -%}
+    {%- set names = [] -%}
+    {%- for spec in columns if has_long_numbers(spec) -%}
+        {%- set spelled = [spec.field | replace('\\', '\\\\') | replace('"', '\\"'), tojson(spec.field)[1:-1]] -%}
+        {%- for one in spelled | unique(case_sensitive=true) -%}{%- do names.append(modules.re.escape(one)) -%}{%- endfor -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: a row in JSON text, read as a type says. Numbers that the reader would round are read as texts, behind the mark
+  of text that no type takes; `field_text` takes it off, and `field_json` the quotes, too, as those mean base64. Within a
+  text of JSON each quote has a backslash before it, so what looks like such a field is one.
+
+  A record has no such number as a rule, and looking for the fields and what is before them takes longer than reading the
+  row. Whether there is one is asked first, by expressions that never go back: of a few fields for the name of each, which
+  Java looks for by leaps, else for any number behind a colon.
+-#}
+{% macro read_row(text, ddl, columns) -%}
+    {%- set names = long_numbers(columns) -%}
+    {%- set field = '(?<!\\\\)("(?:' ~ names | join('|') ~ ')"\\s*:\\s*)' -%}
+    {%- set number = '(' ~ long_number() ~ ')' -%}
+    {%- set behind_colon = ':\\s*+-?[0-9]++(?:[eE]|(?<=[0-9]{39})|[.][0-9]*+(?:[eE]|(?<=[0-9.]{18})))' -%}
+    {%- set marks = [behind_colon] if names | length > 4 else [] -%}
+    {%- for name in names if names | length <= 4 -%}{%- do marks.append('"' ~ name ~ '"\\s*+' ~ behind_colon) -%}{%- endfor -%}
+    {%- set long_as_text -%}
+        if(
+            {% for mark in marks %}{{ 'or ' if not loop.first }}{{ text }} rlike {{ text_literal(mark) }}{% endfor %},
+            regexp_replace({{ text }}, {{ text_literal(field ~ number) }}, '$1"\uFFFF$2"'),
+            {{ text }}
+        )
+    {%- endset -%}
+    {{ read_json(long_as_text if names else text, ddl) }}
+{%- endmacro %}
+
+
+{#- Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. -#}
+{% macro is_case_sensitive(columns) -%}
+    {%- set names = [] -%}
+    {%- for spec in columns -%}{%- do names.append(folded(spec.field)) -%}{%- endfor -%}
+    {{ return(names | unique(case_sensitive=true) | list | length < columns | length) }}
+{%- endmacro %}
+
+
+{% macro row_ddl(columns, only=none) -%}
+    {%- if is_case_sensitive(columns) -%}
+        map<string, variant>
+    {%- else -%}
+        struct<
+        {%- for spec in columns if only is none or spec.name in only -%}
+            {{ quoted(spec.field) }}: {{ json_type(spec) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+        >
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro fields_ddl(columns, type) -%}
+    {%- if is_case_sensitive(columns) -%}
+        map<string, {{ type }}>
+    {%- else -%}
+        {%- for spec in columns -%}{{ quoted(spec.field) }} {{ type }}{{ ', ' if not loop.last }}{%- endfor -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a field of a row, as the row was read. Where it has two of a name, the last counts. -#}
+{% macro field_of(row, spec, columns) -%}
+    {%- if is_case_sensitive(columns) -%}
+        try_element_at(
+            filter(map_entries({{ row }}), entry -> entry.key = {{ text_literal(spec.field) }}), -1
+        ).value
+    {%- else -%}
+        {{ row }}.{{ quoted(spec.field) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a field of a row as text, with marks of long numbers as `read_row` left them. -#}
+{% macro read_text(row, spec, columns) -%}
+    {%- set field = field_of(row, spec, columns) -%}
+    {{ 'cast(' ~ field ~ ' as string)' if is_case_sensitive(columns) or json_type(spec) == 'variant' else field }}
+{%- endmacro %}
+
+
+{#- Expression: a field of a row as text; NULL where the row has none or null. -#}
+{% macro field_text(row, spec, columns) -%}
+    {%- set text = read_text(row, spec, columns) -%}
+    {%- if has_long_numbers(spec) -%}
+        ltrim('\uFFFF', {{ text }})
+    {%- elif kind_of(spec.type) in ('text', none) and long_numbers(columns) -%}
+        {#- An object within the row can have a field of the same name. The source's own text can have the letter, too. -#}
+        {%- set marked = '("(?:' ~ long_numbers(columns) | join('|') ~ ')"\\s*:\\s*)"\\uFFFF(' ~ long_number() ~ ')"' -%}
+        if(contains({{ text }}, '\uFFFF'), regexp_replace({{ text }}, {{ text_literal(marked) }}, '$1$2'), {{ text }})
+    {%- else -%}
+        {{ text }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: the same as JSON, for a column whose decimals are read as variant. -#}
+{% macro field_json(row, spec, columns) -%}
+    {%- set json = "nullif(to_json(" ~ field_of(row, spec, columns) ~ "), 'null')" -%}
+    {{ 'regexp_replace(' ~ json ~ ', \'^"\uFFFF(.*)"$\', \'$1\')' if has_long_numbers(spec) else json }}
+{%- endmacro %}
+
+
+{#-
+  Expression: how a record encodes a column, '' where nothing tells; a literal where every record does so alike. Of records
+  without a shape, which are deletes without a schema, the others tell.
+-#}
+{% macro encoding_of(spec, columns) -%}
+    {%- if has_one_encoding(spec) -%}
+        {{ text_literal(spec.encodings[0]) }}
+    {%- else -%}
+        {%- set shapeless = shapeless_encoding(spec, spec.encodings or []) -%}
+        coalesce(
+            {{- 'shapes.encodings[' ~ text_literal(spec.field) ~ ']' if is_case_sensitive(columns)
+                else 'shapes.encodings.' ~ quoted(spec.field) -}}
+            {{- ', if(shapes.encodings is null, ' ~ text_literal(shapeless) ~ ', null)' if shapeless }}, '')
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: a struct of plain texts, one field a column. -#}
+{% macro plain_struct(row, columns, only=none) -%}
+    {%- if only is not none and not only -%}
+        cast(null as struct<none: string>)
+    {%- else -%}
+    named_struct(
+        {%- for spec in columns if only is none or spec.name in only %}
+            {{ text_literal(spec.name) }}, {{ plain_text(
+                field_text(row, spec, columns), field_json(row, spec, columns), encoding_of(spec, columns), spec
+            ) }}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro typed_struct(texts, columns, only=none) -%}
+    named_struct(
+        {%- for spec in columns if only is none or spec.name in only %}
+            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
+{%- endmacro %}
+
+
+{#-
+  Expression: an image of the row, with NULL where a value is unavailable; NULL where there is no image.
+
+  Args are expressions: the image's typed struct, whether it is there, and the names of its unavailable columns.
+-#}
+{% macro known_struct(typed, is_there, unavailable, columns) -%}
+    if({{ is_there }}, if(
+        size({{ unavailable }}) = 0, {{ typed }}, named_struct(
+            {%- for spec in columns %}
+            {{ text_literal(spec.name) }}, if(
+                array_contains({{ unavailable }}, {{ text_literal(spec.name) }}), null, {{ typed }}.{{ quoted(spec.name) }}
+            )
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        )
+    ), null)
+{%- endmacro %}
+
+
+{#- Expression: column → exact text of each value that its type can't hold (R6). -#}
+{% macro exact_values(texts, typed, columns) -%}
+    {%- set casts = columns | rejectattr('type', 'equalto', 'string') | list -%}
+    {%- if not casts -%}
+    cast(map() as map<string, string>)
+    {%- else -%}
+    if(
+        {%- for spec in casts %}
+        {{ 'or ' if not loop.first }}{{ is_undecoded(texts, typed, spec) }}
+        {%- endfor %},
+        {{ exact_texts(lossy_texts(texts, typed, casts), casts) }},
+        cast(map() as map<string, string>)
+    )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Condition: whether a column has a plain text that its type can't hold. -#}
+{% macro is_undecoded(texts, typed, spec) -%}
+    {{ typed }}.{{ quoted(spec.name) }} is null and {{ texts }}.{{ quoted(spec.name) }} is not null
+{%- endmacro %}
+
+
+{#- Expression: column → plain text of each value that is there, known and not in its type. -#}
+{% macro lossy_texts(texts, typed, columns) -%}
+    map_filter(
+        map(
+            {%- for spec in columns %}
+            {{ text_literal(spec.name) }}, if(
+                {{ typed }}.{{ quoted(spec.name) }} is null
+                and not array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
+                {{ texts }}.{{ quoted(spec.name) }},
+                null
+            )
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        ),
+        (name, value) -> value is not null
+    )
+{%- endmacro %}
