@@ -267,8 +267,15 @@ def _of_table(
             "replace.null.with.default",
             table.name,
             f"{what} never held NULL in {one.changes} changes: {_named(never_null)}. The converter writes a column's"
-            " default in place of NULL unless told not to, and an update to NULL can vanish.",
-            "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false",
+            " default in place of NULL unless told not to, and an update to NULL can vanish."
+            + (" So does the transform that flattened these rows." if described.is_flattened else ""),
+            "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false"
+            + (
+                ", and transforms.unwrap.replace.null.with.default=false, as the transform is called there; before"
+                " Debezium 3 it has no such option, and whole envelopes alone tell NULL"
+                if described.is_flattened
+                else ""
+            ),
             "warning" if described.is_described else "info",
         )
     unresolved = told["unresolved_columns"].count if "unresolved_columns" in told else 0

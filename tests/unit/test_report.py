@@ -431,6 +431,14 @@ def test_what_no_schema_describes_may_hide_null() -> None:
     assert 'that no schema describes never held NULL in 10 changes: "v"' in told.shows
 
 
+def test_rows_that_a_transform_flattened_need_its_own_option_for_null() -> None:
+    measured = {"src__t": Measures(10, nulls={"v": 0})}
+    [told] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_flattened=True)}, {}, {})
+    assert "transforms.unwrap.replace.null.with.default=false" in told.set_instead
+    [told] = findings([captured()], [], measured, {"src__t": Fields(("v",))}, {}, {})
+    assert "transforms" not in told.set_instead
+
+
 def test_a_healthy_source_is_told_nothing() -> None:
     found = [
         Content("src__t", "src.t", "change", "postgresql", "src", 10, 0),
