@@ -123,7 +123,7 @@
 
 
 {#-
-  Tell dbt, and through it the progress table, what a model did and what it has to know the next time.
+  Tell dbt what a model did, and keep what it has to know the next time until the run ends.
 
   Args:
       account: of a history that is accounted for, what `account_for` gave
@@ -135,8 +135,7 @@
         {%- do graph.tidemark.accounts.update({model.unique_id: account}) -%}
     {%- endif -%}
     {%- do graph.tidemark.states.update({model.unique_id: state}) -%}
-    {%- set told = dict(state=state, added=account.added, staged=account.staged) if account else {'state': state} -%}
-    {%- do store_raw_result(name='main', message=message, code=tojson(told), rows_affected=none) -%}
+    {%- do store_raw_result(name='main', message=message, code=none, rows_affected=none) -%}
 {%- endmacro %}
 
 
@@ -146,10 +145,10 @@
         {%- do sign_commits(is_over=true) -%}
         {%- do compile_queries(true) -%}
         {%- set moved = {} -%}
-        {%- for result in results
-            if result.node.resource_type == 'model' and result.status == 'success'
-            and (result.adapter_response or {}).get('code') -%}
-            {%- do moved.update({result.node.unique_id: fromjson(result.adapter_response['code'])}) -%}
+        {#- A model can fail behind what it said: in a hook of its own. -#}
+        {%- for id in results | selectattr('status', 'equalto', 'success') | map(attribute='node.unique_id')
+            if id in graph.tidemark.states -%}
+            {%- do moved.update({id: dict(graph.tidemark.accounts.get(id) or {}, state=graph.tidemark.states[id])}) -%}
         {%- endfor -%}
         {%- if moved -%}{%- do run_query(write_progress(moved)) -%}{%- endif -%}
     {%- endif -%}
