@@ -162,9 +162,7 @@ def findings(frames: Frames) -> list[DataFrame]:
         return []
     identity = F.col("identity")
     versions = frames.history.select(frames.identity().alias("identity"), *[frames.own(name) for name in _OWN])
-    # The state that a first change found (R19) stands at that change's own place, before what it made.
-    order = ["position", "partition", "offset", "topic", F.col("opened_by") != "before"]
-    by_place = Window.partitionBy("identity").orderBy(*order)
+    by_place = Window.partitionBy("identity").orderBy(F.expr(query("place_of_version")))
     judged = versions.withColumns(
         {
             "lacks_key": lacks(identity, frames.table.key),

@@ -11,8 +11,9 @@
   Columns: key; change_id, op, position, topic, partition, offset, changed_at, transaction_id, landed_at, problem, as the
       log has them; became, a disposition of `accounting`, with `waiting` for what landed behind the last run; signs, their
       names; columns, what of the row differs from the change of the key before it, as [{name, value}], the value as text;
-      and of the version that it opened, NULL where there is none: valid_from, valid_to, opened_by, closed_by,
-      previous_key, next_key, unresolved_columns, version_id. A change that found a state (R19) may have two rows.
+      place, in whose order the rows of a key are told; and of the version that it opened, NULL where there is none:
+      valid_from, valid_to, opened_by, closed_by, previous_key, next_key, unresolved_columns, version_id. A change that
+      found a state (R19) may have two rows.
 -#}
 {% macro traced(history, log, keys) -%}
     {%- if execute -%}
@@ -122,6 +123,7 @@ select
     became,
     signs,
     {{ told_differences(columns, table.key) }} as columns,
+    {{ place('met', "if(coalesce(version.opened_by, 'before') = 'before', 0, 1)") }} as place,
     version.*
 from met
     {%- endif -%}

@@ -65,7 +65,7 @@ every_change as (
     lateral view explode(array_compact(array(
         {%- if hazards.whole_before %}
         if(is_first and before is not null and previous_key is null and op in ('u', 'd'), {{ step('neighbours', 'key', {
-            'place': place('neighbours', 0), 'op': "'b'", 'is_state': 'true', 'state': 'before', 'transaction_id': 'null',
+            'place': place('neighbours', rank=0), 'op': "'b'", 'is_state': 'true', 'state': 'before', 'transaction_id': 'null',
             'next_key': 'null', 'unavailable_columns': 'cast(array() as array<string>)',
             'exact_values': 'cast(map() as map<string, string>)'
         }) }}, null),

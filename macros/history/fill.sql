@@ -177,7 +177,7 @@ questions as (
                     if(is_state, previous_key, {{ key_text('key') }}),
                     if(is_state, {{ key_text('key') }}, next_key)
                 -- they share a position, and may stand in two partitions
-                order by position, is_state, `partition`, `offset`, topic
+                order by position, is_state, place
                 rows between unbounded preceding and current row
             ) as left_at
         from filled_alone

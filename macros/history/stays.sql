@@ -125,7 +125,7 @@ stays as (
                 and not {{ is_of_another_row('arrival', table) }} and {{ is_of_another_row('resident', table) }}
             ) over (partition by key, alone_no order by place rows between unbounded preceding and current row), false)
             {%- endif %},
-            struct(arrival.place.position, arrival.place.`partition`, arrival.place.`offset`, arrival.place.topic, 0 as rank),
+            {{ place('arrival.place', rank=0) }},
             place
         ) as place
     from (
@@ -167,24 +167,6 @@ stays as (
 {#- Condition: whether what leaves the key stands directly behind the arrival of a row, in one transaction. -#}
 {% macro is_left() -%}
     coalesce(lead({{ leaves_in() }}) over by_place = {{ arrives_in() }}, false)
-{%- endmacro %}
-
-
-{#-
-  Expression: where a change stands among its key's changes (R4). The one spelling of the order of a fold. `rank` puts
-  what a change found before the change itself.
--#}
-{% macro place(relation, rank=1) -%}
-    struct({{ relation }}.position, {{ relation }}.`partition`, {{ relation }}.`offset`, {{ relation }}.topic, {{ rank }} as rank)
-{%- endmacro %}
-
-
-{#- Expression: the structs of a group as an array in that order; `change` has the field `place`. -#}
-{% macro in_order_of_place(change) -%}
-    array_sort(
-        collect_list({{ change }}),
-        (one, other) -> case when one.place < other.place then -1 when one.place > other.place then 1 else 0 end
-    )
 {%- endmacro %}
 
 

@@ -153,7 +153,7 @@ from (
         from (
             select
                 {{ key_text('key') }} as key_as_text,
-                {{ place('told_by', "if(opened_by = 'before', 0, 1)") }} as place,
+                place,
                 true as is_version,
                 false as is_end,
                 false as is_state,
@@ -227,7 +227,7 @@ having not bool_or(tells) or bool_or(ends_what_is_open)
             {%- for name in names if name not in told %}
             {{ own(name, names) }} as {{ name }},
             {%- endfor %}
-            struct({{ place_of_version(names) }}) as place,
+            {{ place_of_version(names) }} as place,
             struct({% for name in told %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
             struct(*) as row
         from {{ history }}

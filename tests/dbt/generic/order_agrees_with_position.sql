@@ -8,10 +8,7 @@ from (
         {{ own('valid_from', column_names) }} as valid_from,
         lead({{ own('valid_from', column_names) }}) over (
             partition by {{ whole_key(key) }}
-            order by
-                {{ own('position', column_names) }},
-                {{ own('partition', column_names) }},
-                {{ own('offset', column_names) }}
+            order by {{ place_of_version(column_names) }}
         ) as next_from
     from {{ model }}
 ) as ordered
