@@ -250,7 +250,7 @@ select * from account
     {%- set is_shown = 'coalesce(position < ' ~ text_literal(cut) ~ ', false)' if cut is not none else 'true' -%}
     count_if(({{ landed }}) and problem is not null) as quarantined,
     count_if(
-        ({{ shown }}) and problem is null and {{ is_shown }} and op = 'd' and coalesce(next_key = {{ key_text('key') }}, false)
+        ({{ shown }}) and problem is null and {{ is_shown }} and {{ is_other_half() }}
     ) as no_op,
     count_if(problem is null and not {{ is_shown }}) as held_back
 {%- endmacro %}

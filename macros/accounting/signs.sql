@@ -9,7 +9,7 @@
 
 {#- Expression list over `labelled`'s window: what a change found, as far as signs look at it. -#}
 {% macro found_columns(hazards, account, snapshot_deletes) -%}
-        coalesce(lag(is_state) over by_place, false) as follows_state
+        {{ follows_state() }} as follows_state
         {%- if hazards.whole_before %},
         lag(if(is_state, struct(state, unavailable_columns, absent_columns, exact_values), null)) over by_place as met
         {%- endif %}

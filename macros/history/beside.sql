@@ -1,29 +1,19 @@
 {#-
   Steps up to `every_change`: the key's own changes, and what else a key meets on its way:
 
-  - a change of key written as one `u` is an end of the old key and a state of the new;
+  - a change of key that was written as one `u` has two halves (R14);
   - a truncate ends every state that stands at its place, a complete snapshot those that it did not read, where the
     model says that it may;
   - the first change of a key found a state, where `before` is the whole row.
 
-  Owns R14, R15, R16 and R19.
+  Owns R15, R16 and R19.
 -#}
 {% macro beside_steps(log, table, hazards, snapshot_deletes, scans=[]) -%}
 {%- set closes = snapshot_deletes == 'close' and hazards.reads -%}
 {%- if hazards.moves -%}
 halves as (
 
-    select half.*
-    from own_changes
-    lateral view explode(
-        if(
-            op = 'u' and previous_key is not null,
-            array({{ step('own_changes', key_of('before', table), {
-                'op': "'d'", 'is_state': 'false', 'state': 'null', 'previous_key': 'null', 'next_key': key_text('key')
-            }) }}, {{ step('own_changes', 'key', {'before': 'null'}) }}),
-            array({{ step('own_changes', 'key') }})
-        )
-    ) exploded as half
+    {{ halves('own_changes', table) }}
 
 ),
 {% endif -%}

@@ -139,7 +139,7 @@ from (
                 and {{ ends_at('changed_at') }}
         end as tells,
         version.closed_by is null and is_last and coalesce(
-            (is_end and not is_left and is_shown) or last_shown > place, false
+            (is_end and not leaves_behind_arrival and is_shown) or last_shown > place, false
         ) as ends_what_is_open
     from (
         select
@@ -149,7 +149,7 @@ from (
             ) as version,
             lead(version_here) ignore nulls over by_place as next_version,
             lead(place) over by_place is null as is_last,
-            coalesce(lag({{ arrives_in() }}) over by_place = {{ leaves_in() }}, false) as is_left
+            {{ leaves_behind_arrival() }} as leaves_behind_arrival
         from (
             select
                 {{ key_text('key') }} as key_as_text,
@@ -173,7 +173,7 @@ from (
                 false,
                 op = 'd',
                 op in ('c', 'u', 'r'),
-                if(previous_key = {{ key_text('key') }}, null, previous_key),
+                {{ came_from() }},
                 next_key,
                 transaction_id,
                 changed_at,
