@@ -22,6 +22,11 @@
     {%- set progress = progress_so_far() -%}
     {%- set built = progress[changes.unique_id] -%}
     {%- set last = progress[model_node(history).unique_id] -%}
+    {%- if known_scans(last) is string -%}
+        {{ exceptions.raise_compiler_error(
+            history ~ ': an earlier release has built it. Run `tidemark build`, and then trace again.'
+        ) }}
+    {%- endif -%}
     {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
     {%- set columns = as_built(with_undeclared(table.columns, built.columns), built.columns) -%}
     {%- do table.update({'columns': columns, 'known': columns | map(attribute='name') | list}) -%}
@@ -29,7 +34,7 @@
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
         'case': 'keys', 'log': up_to(with_late_columns(log, built.get('late')), last.cut), 'touched': [keys],
-        'hazards': hazards_of_log(built), 'scans': scans_from_text(last.get('scans', '')), 'carried': none, 'alone': none
+        'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
     {%- set account = dict(whole_account(scope, dict(declared, snapshot_deletes=snapshot_deletes)), shared=true) -%}
     {%- do scope.update({'account': account}) -%}

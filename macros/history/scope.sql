@@ -47,7 +47,7 @@
         scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     ) -%}
-    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
+    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scope.scans}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
     {%- if table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and not scope.added and scope.after == known.batch_id
@@ -116,7 +116,16 @@
 
 {#- Whether the changes that a model has read may say otherwise: their log was made anew, or scans were told of (R16). -#}
 {% macro is_moved(scope, last) -%}
-    {{ return(scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')) }}
+    {{ return(scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != known_scans(last)) }}
+{%- endmacro %}
+
+
+{#-
+  The scans that a model's last run knew of, as `scans_of` gave them. An earlier release wrote a text, which is none of their
+  lists: the next run then reads the log whole.
+-#}
+{% macro known_scans(state) -%}
+    {{ return(state.get('scans') or []) }}
 {%- endmacro %}
 
 
@@ -168,7 +177,7 @@
     {{ return(dict(
         scope, batch_id=[scope.batch_id, reached.batch_id] | min,
         state=dict(
-            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=reached.get('scans', '')
+            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=known_scans(reached)
         )
     )) }}
 {%- endmacro %}
