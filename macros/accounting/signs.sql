@@ -131,7 +131,7 @@
   Query: the log, or what of it is behind a landing, with the signs that its order alone shows. A border can show at a
   change with a problem, whose key may name no row.
 -#}
-{% macro told_by_order(log, account) -%}
+{% macro told_by_order(changes_log, account) -%}
     {%- set is_new = account.order == 'new' -%}
     select
         if(problem is null, {{ key_text('key') }}, null) as key,
@@ -153,7 +153,7 @@
             {{ 'coalesce(' if is_new }}lag(log.log_number) over (
                 partition by log.source_label, log.topic, log.`partition` order by log.log_number, log.`offset`
             ){{ ', top.log_number)' if is_new }} as former_log
-        from {{ log }} as log
+        from {{ changes_log }} as log
         {%- if is_new %}
         left join ({{ tops_as_rows(account.tops) }}) as top
             on log.source_label = top.source_label

@@ -4,7 +4,7 @@
 
   Args:
       history: the name of the table's history model, which a run has built
-      log: the relation of its changes
+      changes_log: the relation of its changes
       keys: a relation that has the keys as JSON texts, in its column `key`, and all that are linked with them by changes
           of key (R7, R14)
 
@@ -15,7 +15,7 @@
       valid_from, valid_to, opened_by, closed_by, previous_key, next_key, unresolved_columns, version_id. A change that
       found a state (R19) may have two rows.
 -#}
-{% macro traced(history, log, keys) -%}
+{% macro traced(history, changes_log, keys) -%}
     {%- if execute -%}
     {%- set declared = history_declaration(history) -%}
     {%- set changes = model_node(declared.changes) -%}
@@ -33,7 +33,7 @@
     {%- set snapshot_deletes = 'ignore' if table.documents else declared.snapshot_deletes -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
-        'case': 'keys', 'log': up_to(with_late_columns(log, built.get('late')), last.cut), 'touched': [keys],
+        'case': 'keys', 'log': up_to(with_late_columns(changes_log, built.get('late')), last.cut), 'touched': [keys],
         'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
     {%- set account = dict(whole_account(scope, dict(declared, snapshot_deletes=snapshot_deletes)), shared=true) -%}
@@ -87,7 +87,7 @@ logged as (
         *,
         {{ key_text('key') }} as key_as_text,
         lag(after) over (partition by key order by {{ place('log') }}) as former
-    from {{ log }} as log
+    from {{ changes_log }} as log
     where exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }}) or op = 't'
 
 ),

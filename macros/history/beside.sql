@@ -8,7 +8,7 @@
 
   Owns R15, R16 and R19.
 -#}
-{% macro beside_steps(log, table, hazards, snapshot_deletes, scans=[]) -%}
+{% macro beside_steps(changes_log, table, hazards, snapshot_deletes, scans=[]) -%}
 {%- set closes = snapshot_deletes == 'close' and hazards.reads -%}
 {%- if hazards.moves -%}
 halves as (
@@ -21,7 +21,7 @@ halves as (
 {%- if hazards.truncates or closes %}
 ends as (
 
-    {{ ends(log, hazards.truncates, closes, scans) }}
+    {{ ends(changes_log, hazards.truncates, closes, scans) }}
 
 ),
 {% endif -%}
@@ -117,7 +117,7 @@ every_change as (
   Args:
       scans: what `scans_of` gave
 -#}
-{% macro ends(log, truncates, closes, scans=[]) -%}
+{% macro ends(changes_log, truncates, closes, scans=[]) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
     from (
         {%- if truncates %}
@@ -127,7 +127,7 @@ every_change as (
             change_id,
             transaction_id,
             changed_at
-        from {{ log }} as log
+        from {{ changes_log }} as log
         where op = 't' and problem is null
         {%- endif %}
         {{- ' union all ' if truncates and closes }}
@@ -135,7 +135,7 @@ every_change as (
         select last_read.*
         from (
             select max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)) as last_read
-            from {{ log }} as log
+            from {{ changes_log }} as log
             where op = 'r' and snapshot != 'incremental' and position is not null
             group by position
             having bool_and(problem is null) and (

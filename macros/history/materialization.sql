@@ -25,7 +25,7 @@
 {% macro build_by_difference(layer, declared) -%}
     {%- set open = own('is_current', declared.column_names) if layer == 'gold' else none -%}
     {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {%- set account = decision.account if decision.case != 'nothing' else none -%}
     {%- set made_of = none if open or decision.case == 'nothing' else (
         graph.tidemark.left.get(decision.history) or written_by(decision.history)
@@ -35,7 +35,7 @@
     {%- if decision.case != 'nothing' -%}{%- do sign_commits() -%}{%- endif -%}
     {%- if decision.case in ('keys', 'table') -%}
         {#- What goes on from stored versions reads them with all columns. -#}
-        {%- do add_source_columns(target, decision) -%}
+        {%- do add_source_columns(target_relation, decision) -%}
     {%- endif -%}
     {%- set is_in_order = decision.carried and not decision.carried.refolded -%}
     {#- Versions of changes that are alone are told by the log as fast as by what holds them. -#}
@@ -47,38 +47,38 @@
     ) -%}
     {%- set counts = counts_of_told(told, open, account, is_in_order)
         if told and not (account and account.is_whole) else {} -%}
-    {%- if is_in_order -%}{%- do graph.tidemark.open.update({target | string: decision.open}) -%}{%- endif -%}
+    {%- if is_in_order -%}{%- do graph.tidemark.open.update({target_relation | string: decision.open}) -%}{%- endif -%}
     {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision, open, named) -%}
+        {%- do leave_as_is(target_relation, decision, open, named) -%}
     {%- elif decision.case == 'full' -%}
-        {%- do create_as(target, built, layer, open, named, pruned_by=pruned_by(declared, layer)) -%}
+        {%- do create_as(target_relation, built, layer, open, named, pruned_by=pruned_by(declared, layer)) -%}
         {%- do say(
-            'built', decision, states_after(target, made_of, invocation_id),
+            'built', decision, states_after(target_relation, made_of, invocation_id),
             account_for(decision, declared, told, counts) if account else none
         ) -%}
     {%- else -%}
-        {%- set columns = columns_in(target) -%}
-        {%- set is_few = not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
+        {%- set columns = columns_in(target_relation) -%}
+        {%- set is_few = not open and are_few(target_relation, declared, decision.history, own('is_current', declared.column_names)) -%}
         {%- if not open and made_of and made_of == decision.made_of -%}
             {%- set changed = 0 -%}
         {%- elif is_few -%}
-            {%- set changed = write_anew(target, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
+            {%- set changed = write_anew(target_relation, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
         {%- elif is_in_order and decision.carried.known == 0 -%}
-            {%- set changed = append_versions(target, columns, built) if counts.get('versions', 1) else 0 -%}
-        {%- elif is_in_order and counts.closed and are_few(target, declared, target, open) -%}
-            {%- set changed = write_open_anew(target, columns, built, decision, declared, open) -%}
+            {%- set changed = append_versions(target_relation, columns, built) if counts.get('versions', 1) else 0 -%}
+        {%- elif is_in_order and counts.closed and are_few(target_relation, declared, target_relation, open) -%}
+            {%- set changed = write_open_anew(target_relation, columns, built, decision, declared, open) -%}
         {%- elif is_in_order and account and declared.track is none and not declared.ignore -%}
-            {%- set changed = merge_going_on(target, columns, told, declared, open) -%}
+            {%- set changed = merge_going_on(target_relation, columns, told, declared, open) -%}
         {%- elif not open and decision.case == 'keys' and not decision.touched -%}
             {%- set living = living_of_news(built, columns, decision, declared) -%}
-            {%- set changed = merge_living(target, columns, living, declared) -%}
+            {%- set changed = merge_living(target_relation, columns, living, declared) -%}
         {%- else -%}
-            {%- set changed = merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
+            {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, is_in_order) -%}
         {%- endif -%}
         {%- if is_in_order -%}
-            {%- set before = graph.tidemark.open[target | string] -%}
+            {%- set before = graph.tidemark.open[target_relation | string] -%}
             {%- set is_known = account and before is not none -%}
-            {%- do graph.tidemark.open.update({target | string: before + counts.more_open if is_known else none}) -%}
+            {%- do graph.tidemark.open.update({target_relation | string: before + counts.more_open if is_known else none}) -%}
         {%- endif -%}
         {%- if account and decision.case == 'keys' and not account.is_whole -%}
             {%- do hand_on(told, decision, open) -%}
@@ -86,14 +86,14 @@
         {%- set is_written = changed != 0 or decision.added -%}
         {%- do say(
             changed ~ ' rows changed', decision,
-            states_after(target, made_of, invocation_id if is_written else written_by(target)),
+            states_after(target_relation, made_of, invocation_id if is_written else written_by(target_relation)),
             account_for(decision, declared, told, counts) if account else none
         ) -%}
     {%- endif -%}
     {%- if told and not is_plain -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
-    {{ return(target) }}
+    {{ return(target_relation) }}
 {%- endmacro %}
 
 
@@ -103,12 +103,12 @@
   Args:
       left_as: the run whose commit is a history's last
 -#}
-{% macro states_after(target, made_of, left_as) -%}
+{% macro states_after(target_relation, made_of, left_as) -%}
     {%- if made_of -%}
         {{ return({'made_of': made_of}) }}
     {%- endif -%}
-    {%- do graph.tidemark.left.update({target | string: left_as}) -%}
-    {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target | string)}) }}
+    {%- do graph.tidemark.left.update({target_relation | string: left_as}) -%}
+    {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target_relation | string)}) }}
 {%- endmacro %}
 
 
@@ -189,7 +189,7 @@
 
 
 {#- New columns of the source stand behind its other columns and before our own (R8). -#}
-{% macro add_source_columns(target, decision) -%}
+{% macro add_source_columns(target_relation, decision) -%}
     {%- if decision.added -%}
         {%- set columns = decision.state.columns | map('first') | list -%}
         {%- set definitions = {} -%}
@@ -198,7 +198,7 @@
                 column[0]: quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
             }) -%}
         {%- endfor -%}
-        {%- do add_columns(target, decision.added, definitions, columns_in(target) | map(attribute='name') | list) -%}
+        {%- do add_columns(target_relation, decision.added, definitions, columns_in(target_relation) | map(attribute='name') | list) -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -207,7 +207,7 @@
   Query: what differs, by a row's id: `acted_on`, the `row` as a struct, NULL where it is to be removed, and whether the
   stored one `was_open`, NULL where there is none. Stored rows of untouched keys are not looked at.
 -#}
-{% macro difference(built, target, columns, decision, declared, open) -%}
+{% macro difference(built, target_relation, columns, decision, declared, open) -%}
     {%- set id = own('version_id', declared.column_names) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
     {%- set carried = decision.carried -%}
@@ -226,7 +226,7 @@
 
     stored as (
 
-        select * from {{ target }} as stored
+        select * from {{ target_relation }} as stored
         {%- if carried %}
         where ({{ open }} and {{ is_refolded(key, carried, otherwise=true) }})
             {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}
@@ -254,8 +254,8 @@
   Write what differs. A closed version is only read where one may differ: as long as all are open, a literal says so and
   prunes.
 -#}
-{% macro merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
-    {%- set differing = '(' ~ difference(built, target, columns, decision, declared, open) ~ ')' -%}
+{% macro merge_difference(target_relation, columns, built, decision, declared, open, is_in_order) -%}
+    {%- set differing = '(' ~ difference(built, target_relation, columns, decision, declared, open) ~ ')' -%}
     {%- set are_open = open and is_in_order -%}
     {%- set staged = stage(differing) if open and not is_in_order else none -%}
     {%- if staged -%}
@@ -264,7 +264,7 @@
     {%- endif -%}
     {%- set found = 'select acted_on, row from ' ~ (staged or differing) -%}
     {%- set on = 'target.' ~ own('version_id', declared.column_names) ~ ' = found.acted_on' ~ (' and target.' ~ open ~ ' = true' if are_open) -%}
-    {%- set changed = merge_rows(target, columns, found, on) if not staged or counts[0] else 0 -%}
+    {%- set changed = merge_rows(target_relation, columns, found, on) if not staged or counts[0] else 0 -%}
     {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}
     {{ return(changed) }}
 {%- endmacro %}

@@ -22,14 +22,14 @@
       left_as: the run that wrote a history last; `made_of`, the one that had written its history when a current model read it
       open: how many versions the last build of a history left open, where it knew
 -#}
-{% macro history_scope(layer, log, table, declared, history=none, sorted_changes=none) -%}
+{% macro history_scope(layer, changes_log, table, declared, history=none, sorted_changes=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
     {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
     {%- set cut = cut_of(declared.changes) -%}
     {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
-        log=up_to(with_late_columns(log, built.get('late')), cut), scans=[], touched=[], carried=none, alone=none, account=none
+        log=up_to(with_late_columns(changes_log, built.get('late')), cut), scans=[], touched=[], carried=none, alone=none, account=none
     ) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
@@ -47,7 +47,7 @@
         scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     ) -%}
-    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scope.scans}) -%}
+    {%- do scope.state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scope.scans}) -%}
     {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
     {%- if table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and not scope.added and scope.after == known.batch_id
@@ -57,7 +57,7 @@
     {%- endif -%}
     {%- set fresh = fresh_part(scope, table, known, built, last) -%}
     {%- do scope.update({'fresh': fresh or scope.log}) -%}
-    {%- set asked = [log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
+    {%- set asked = [changes_log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
     {%- set found = graph.tidemark.found.get(asked) if history else none -%}
     {%- if found is none -%}
         {%- set found = run_query(
@@ -65,7 +65,7 @@
             ~ ") and op = 't') as new_truncates, count_if((" ~ scope.news ~ ') and ' ~ is_snapshot_read()
             ~ ') as new_snapshot_reads, count_if(' ~ is_hidden_again(scope, last.get('cut')) ~ ') as hidden_again, '
             ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from '
-            ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or ' ~ landed_since(known.batch_id)
+            ~ followed(fresh or changes_log, scope, stored) ~ ' where ' ~ scope.news ~ ' or ' ~ landed_since(known.batch_id)
         )[0] -%}
         {#- An account is asked of news alone. -#}
         {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
@@ -81,7 +81,7 @@
         or found['hidden_again'] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
         or (stored and needs_all(stored, found)) -%}
         {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
-        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, found, declared, log)}) -%}{%- endif -%}
+        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, found, declared, changes_log)}) -%}{%- endif -%}
         {%- if history is none and whole.case == 'full' -%}
             {%- do whole.update({'alone': keys_alone(whole, table, declared, found['changes'], sorted_changes)}) -%}
         {%- endif -%}
@@ -89,7 +89,7 @@
     {%- elif not found['changes'] -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- endif -%}
-    {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
+    {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, changes_log)}) -%}{%- endif -%}
     {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
     {%- set carries = history is none and not is_linked and not table.documents and not table.reselected and is_in_step(scope, last, declared) -%}
     {{ return(as_far_as(history, progress, dict(
@@ -184,16 +184,16 @@
 
 
 {#- The run that made a log anew: it may say otherwise of changes that histories have read. A run asks once. -#}
-{% macro log_made_in(log) -%}
+{% macro log_made_in(changes_log) -%}
     {%- set known = (graph.get('tidemark') or {}).get('made_in', {}) -%}
-    {%- if log | string not in known -%}
+    {%- if changes_log | string not in known -%}
         {%- set made_in = namespace(run='') -%}
-        {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.made_in' -%}
+        {%- for row in run_query('show tblproperties ' ~ changes_log) if row[0] == 'tidemark.made_in' -%}
             {%- set made_in.run = row[1] -%}
         {%- endfor -%}
-        {%- do known.update({log | string: made_in.run}) -%}
+        {%- do known.update({changes_log | string: made_in.run}) -%}
     {%- endif -%}
-    {{ return(known[log | string]) }}
+    {{ return(known[changes_log | string]) }}
 {%- endmacro %}
 
 
