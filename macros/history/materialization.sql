@@ -23,6 +23,41 @@
       declared: what the history declared
 -#}
 {% macro build_by_difference(layer, declared) -%}
+    {%- set build = prepared_build(layer, declared) -%}
+    {%- set decision = build.decision -%}
+    {%- if decision.case == 'nothing' -%}
+        {%- do leave_as_is(build.target, decision, build.open, build.named) -%}
+    {%- elif decision.case == 'full' -%}
+        {%- do create_as(build.target, build.built, layer, build.open, build.named, pruned_by=pruned_by(declared, layer)) -%}
+        {%- do record_build(build, 'built') -%}
+    {%- else -%}
+        {%- set written = write_in(way_to_write(build), build) -%}
+        {%- do record_build(build, written.message, written.is_changed or decision.added) -%}
+    {%- endif -%}
+    {%- if build.told and not build.is_plain -%}
+        {%- do unstage(build.told, is_large=build.account and build.account.is_whole) -%}
+    {%- endif -%}
+    {%- do release_touched(decision) -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return(build.target) }}
+{%- endmacro %}
+
+
+{#-
+  What a build writes and where, with the fold's result held where it is asked more than once.
+
+  Returns: {target, declared, decision, open, named, account, made_of, is_in_order, is_plain, told, built, counts}
+      open: the column that tells open versions from closed ones; none of a current state, which has no others
+      named: the names of the table's columns
+      account: how the build is accounted for, where it is
+      made_of: which run wrote the history that a current state is built from
+      is_in_order: whether all news stand behind the open versions that stand for what was before
+      is_plain: whether all keys have one change: the log tells their versions as fast as a relation that would hold them
+      told: the relation of what the fold told, where it is held or accounted for
+      built: the query of the table's rows
+      counts: what `counts_of_told` gave
+-#}
+{% macro prepared_build(layer, declared) -%}
     {%- set open = own('is_current', declared.column_names) if layer == 'gold' else none -%}
     {%- set decision = decided(compiled_code) -%}
     {%- set target_relation = this.incorporate(type='table') -%}
@@ -30,7 +65,6 @@
     {%- set made_of = none if open or decision.case == 'nothing' else (
         graph.tidemark.left.get(decision.history) or written_by(decision.history)
     ) -%}
-    {%- set named = decision.state.columns + declared.column_names.values() | batch(1) | list -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case != 'nothing' -%}{%- do sign_commits() -%}{%- endif -%}
     {%- if decision.case in ('keys', 'table') -%}
@@ -38,62 +72,106 @@
         {%- do add_source_columns(target_relation, decision) -%}
     {%- endif -%}
     {%- set is_in_order = decision.carried and not decision.carried.refolded -%}
-    {#- Versions of changes that are alone are told by the log as fast as by what holds them. -#}
     {%- set is_plain = decision.alone and not decision.alone.others -%}
     {%- set told = '(' ~ compiled_code ~ '\n)' if is_plain and account
         else stage(compiled_code, 'told') if account or is_in_order else none -%}
-    {%- set built = compiled_code if not told else (
-        'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
-    ) -%}
-    {%- set counts = counts_of_told(told, open, account, is_in_order)
-        if told and not (account and account.is_whole) else {} -%}
     {%- if is_in_order -%}{%- do graph.tidemark.open.update({target_relation | string: decision.open}) -%}{%- endif -%}
-    {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target_relation, decision, open, named) -%}
-    {%- elif decision.case == 'full' -%}
-        {%- do create_as(target_relation, built, layer, open, named, pruned_by=pruned_by(declared, layer)) -%}
-        {%- do say(
-            'built', decision, states_after(target_relation, made_of, invocation_id),
-            account_for(decision, declared, told, counts) if account else none
-        ) -%}
-    {%- else -%}
-        {%- set columns = columns_in(target_relation) -%}
-        {%- set is_few = not open and are_few(target_relation, declared, decision.history, own('is_current', declared.column_names)) -%}
-        {%- if not open and made_of and made_of == decision.made_of -%}
-            {%- set changed = 0 -%}
-        {%- elif is_few -%}
-            {%- set changed = write_anew(target_relation, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
-        {%- elif is_in_order and decision.carried.known == 0 -%}
-            {%- set changed = append_versions(target_relation, columns, built) if counts.get('versions', 1) else 0 -%}
-        {%- elif is_in_order and counts.closed and are_few(target_relation, declared, target_relation, open) -%}
-            {%- set changed = write_open_anew(target_relation, columns, built, decision, declared, open) -%}
-        {%- elif is_in_order and account and declared.track is none and not declared.ignore -%}
-            {%- set changed = merge_going_on(target_relation, columns, told, declared, open) -%}
-        {%- elif not open and decision.case == 'keys' and not decision.touched -%}
-            {%- set living = living_of_news(built, columns, decision, declared) -%}
-            {%- set changed = merge_living(target_relation, columns, living, declared) -%}
-        {%- else -%}
-            {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, is_in_order) -%}
+    {{ return({
+        'target': target_relation, 'declared': declared, 'decision': decision, 'open': open,
+        'named': decision.state.columns + declared.column_names.values() | batch(1) | list,
+        'account': account, 'made_of': made_of, 'is_in_order': is_in_order, 'is_plain': is_plain, 'told': told,
+        'built': compiled_code if not told else (
+            'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
+        ),
+        'counts': counts_of_told(told, open, account, is_in_order) if told and not (account and account.is_whole) else {}
+    }) }}
+{%- endmacro %}
+
+
+{#-
+  How a table that is there is written:
+
+      none        a current state is of the history as it is
+      all         a current state of few rows, anew
+      living      of a current state the rows of keys with news
+      append      versions of keys that nothing was known of
+      open        the open versions anew, where they are few, and those that were closed
+      going_on    versions behind open ones that stay as they are unless they were closed
+      difference  what differs, by comparison
+-#}
+{% macro way_to_write(build) -%}
+    {%- set decision = build.decision -%}
+    {%- set declared = build.declared -%}
+    {%- if not build.open -%}
+        {%- if build.made_of and build.made_of == decision.made_of -%}
+            {{ return('none') }}
+        {%- elif are_few(build.target, declared, decision.history, own('is_current', declared.column_names)) -%}
+            {{ return('all') }}
+        {%- elif decision.case == 'keys' and not decision.touched -%}
+            {{ return('living') }}
         {%- endif -%}
-        {%- if is_in_order -%}
-            {%- set before = graph.tidemark.open[target_relation | string] -%}
-            {%- set is_known = account and before is not none -%}
-            {%- do graph.tidemark.open.update({target_relation | string: before + counts.more_open if is_known else none}) -%}
+    {%- elif build.is_in_order -%}
+        {%- if decision.carried.known == 0 -%}
+            {{ return('append') }}
+        {%- elif build.counts.closed and are_few(build.target, declared, build.target, build.open) -%}
+            {{ return('open') }}
+        {%- elif build.account and declared.track is none and not declared.ignore -%}
+            {{ return('going_on') }}
         {%- endif -%}
-        {%- if account and decision.case == 'keys' and not account.is_whole -%}
-            {%- do hand_on(told, decision, open) -%}
-        {%- endif -%}
-        {%- set is_written = changed != 0 or decision.added -%}
-        {%- do say(
-            changed ~ ' rows changed', decision,
-            states_after(target_relation, made_of, invocation_id if is_written else written_by(target_relation)),
-            account_for(decision, declared, told, counts) if account else none
-        ) -%}
     {%- endif -%}
-    {%- if told and not is_plain -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
-    {%- do release_touched(decision) -%}
-    {{ run_hooks(post_hooks) }}
-    {{ return(target_relation) }}
+    {{ return('difference') }}
+{%- endmacro %}
+
+
+{#- Write in one of these ways. Returns: {is_changed, message}. -#}
+{% macro write_in(way, build) -%}
+    {%- set target_relation, open = build.target, build.open -%}
+    {%- set built, decision, declared = build.built, build.decision, build.declared -%}
+    {%- set columns = columns_in(target_relation) -%}
+    {%- if way == 'all' -%}
+        {%- do write_anew(target_relation, columns, built) -%}
+        {{ return({'is_changed': true, 'message': 'all rows written'}) }}
+    {%- elif way == 'open' -%}
+        {%- do write_open_anew(target_relation, columns, built, decision, declared, open) -%}
+        {{ return({'is_changed': true, 'message': 'all open rows written'}) }}
+    {%- elif way == 'append' -%}
+        {%- set changed = build.counts.versions -%}
+        {%- if changed -%}{%- do append_versions(target_relation, columns, built) -%}{%- endif -%}
+    {%- elif way == 'going_on' -%}
+        {%- set changed = merge_going_on(target_relation, columns, build.told, declared, open) -%}
+    {%- elif way == 'living' -%}
+        {%- set changed = merge_living(target_relation, columns, living_of_news(built, columns, decision, declared), declared) -%}
+    {%- elif way == 'difference' -%}
+        {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, build.is_in_order) -%}
+    {%- else -%}
+        {%- set changed = 0 -%}
+    {%- endif -%}
+    {{ return({'is_changed': changed != 0, 'message': changed ~ ' rows changed'}) }}
+{%- endmacro %}
+
+
+{#-
+  Tell dbt, the models behind this one and the next run what was written, and what became of the changes.
+
+  Args:
+      message: what dbt shows
+      is_changed: whether the table has a new commit
+-#}
+{% macro record_build(build, message, is_changed=true) -%}
+    {%- set decision, account, target_relation = build.decision, build.account, build.target -%}
+    {%- if build.is_in_order -%}
+        {%- set before = graph.tidemark.open[target_relation | string] -%}
+        {%- set is_known = account and before is not none -%}
+        {%- do graph.tidemark.open.update({target_relation | string: before + build.counts.more_open if is_known else none}) -%}
+    {%- endif -%}
+    {%- if account and decision.case == 'keys' and not account.is_whole -%}
+        {%- do hand_on(build.told, decision, build.open) -%}
+    {%- endif -%}
+    {%- do say(
+        message, decision,
+        states_after(target_relation, build.made_of, invocation_id if is_changed else written_by(target_relation)),
+        account_for(decision, build.declared, build.told, build.counts) if account else none
+    ) -%}
 {%- endmacro %}
 
 

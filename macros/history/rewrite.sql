@@ -41,10 +41,9 @@
 {%- endmacro %}
 
 
-{#- Add the versions of keys that were never seen before. Returns: what to say. -#}
+{#- Add the versions of keys that were never seen before. -#}
 {% macro append_versions(target_relation, columns, built) -%}
     {%- do run_statement('insert into ' ~ target_relation ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
-    {{ return('new') }}
 {%- endmacro %}
 
 
@@ -55,8 +54,6 @@
   Args:
       built: a query for the versions of the carried keys, open and closed, from their open one on
       open: the column that tells open versions, by which the table is partitioned
-
-  Returns: what to say
 -#}
 {% macro write_open_anew(target_relation, columns, built, decision, declared, open) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
@@ -65,14 +62,12 @@
         ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target_relation ~ ' as stored where ' ~ open
         ~ ' and not exists (select 1 from ' ~ decision.carried.held ~ ' as held where held.key <=> ' ~ key ~ ')'
     ) -%}
-    {{ return('all open') }}
 {%- endmacro %}
 
 
-{#- Write a table as a query for its columns says. Returns: what to say. -#}
-{% macro write_anew(target_relation, sql) -%}
-    {%- do run_statement('insert overwrite ' ~ target_relation ~ ' ' ~ sql) -%}
-    {{ return('all') }}
+{#- Write a table as a query for its columns says. -#}
+{% macro write_anew(target_relation, columns, built) -%}
+    {%- do run_statement('insert overwrite ' ~ target_relation ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
 {%- endmacro %}
 
 
