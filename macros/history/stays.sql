@@ -18,7 +18,11 @@ own_changes as (
         is_read,
         op in ('c', 'u', 'r') as is_state,
         {{ document_state('after') if table.documents else 'after' }} as state,
-        {{ 'if(is_before_whole, ' ~ (document_state('before') if table.documents else 'before') ~ ', null)' if hazards.whole_before or hazards.moves else 'null' }} as before,
+        {%- if hazards.whole_before or hazards.moves %}
+        if(is_before_whole, {{ document_state('before') if table.documents else 'before' }}, null) as before,
+        {%- else %}
+        null as before,
+        {%- endif %}
         unavailable_columns,
         absent_columns,
         exact_values,
