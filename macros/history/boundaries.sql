@@ -47,9 +47,9 @@
 
 
 {#-
-  Expression: the time that a boundary claims. A read's time is a clock: it moves back to a streamed change that follows it and
-  is earlier, whether that made a boundary or only confirmed the state. The running maximum over these then keeps a key's
-  boundaries from running back.
+  Expression: the time that a boundary claims. A read's time is a clock: it moves back to a streamed change that follows
+  it and is earlier, whether that made a boundary or only confirmed the state. The running maximum over these then keeps
+  a key's boundaries from running back.
 -#}
 {% macro boundary_clock() -%}
     if(

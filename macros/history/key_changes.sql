@@ -1,10 +1,10 @@
 {#-
-  Changes of key: a row leaves one key and comes to another. Events tell it in two halves that act each alone, a `d` with
-  `next_key` and a `c` with `previous_key`, or as one `u`. Owns R14.
+  Changes of key: a row leaves one key and comes to another. Events tell it in two halves, each of which acts alone: a `d`
+  with `next_key` and a `c` with `previous_key`; or as one `u`. Owns R14.
 -#}
 
 
-{#- Condition: whether a change is one half of a change of key that is none under the declared key: the other is an update. -#}
+{#- Condition: whether a change is one half of a change of key that the declared key doesn't show: the other is an update. -#}
 {% macro is_other_half() -%}
     op = 'd' and coalesce(next_key = {{ key_text('key') }}, false)
 {%- endmacro %}
@@ -22,7 +22,7 @@
 {%- endmacro %}
 
 
-{#- Query: changes, with an end of the old key and a state of the new for each change of key that was written as one `u`. -#}
+{#- Query: changes, where one `u` told of a change of key with an end of the old key and a state of the new in its place. -#}
 {% macro halves(changes, table) -%}
     select half.*
     from {{ changes }}
@@ -39,12 +39,12 @@
 
 
 {#-
-  Query: changes in the order in which rows had a key. Some databases check duplicate keys at the end of a statement (Oracle,
-  Db2, deferrable constraints). With `set id = id + 1` row B can then arrive at a key before row A has left it.
+  Query: changes in the order in which rows had a key. Some databases check duplicate keys at the end of a statement
+  (Oracle, Db2, deferrable constraints). With `set id = id + 1` row B can then arrive at a key before row A has left it.
 
   Rule: the row that leaves a living key directly behind an arrival, in its transaction, is A: it is placed before B.
-  Exception: where whole `before` images show that the row that leaves is B, A was gone without an event. B passes through,
-  and the key is empty until something but such a pair comes to it.
+  Exception: where whole `before` images show that the row that leaves is B, A was gone without an event. B passes
+  through, and the key is empty until something but such a pair comes to it.
 -#}
 {% macro handed_over(changes, table, hazards) -%}
     {%- set row = 'state, unavailable_columns, absent_columns, exact_values' -%}

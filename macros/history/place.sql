@@ -1,13 +1,14 @@
 {#-
-  The order of a key's changes and of its versions (R4): by position and, where that ties, by partition, offset and topic of
-  the delivery that counts. `rank` puts what a change found (R19) before the change itself.
+  The order of a key's changes and of its versions (R4): by position and, where that ties, by partition, offset and topic
+  of the delivery that counts. `rank` puts what a change found (R19) before the change itself.
 -#}
 
 
 {#- Expression: where something stands in that order. -#}
 {% macro place_by(position, partition, offset, topic, rank=1) -%}
     struct(
-        {{ position }} as position, {{ partition }} as `partition`, {{ offset }} as `offset`, {{ topic }} as topic, {{ rank }} as rank
+        {{ position }} as position, {{ partition }} as `partition`, {{ offset }} as `offset`, {{ topic }} as topic,
+        {{ rank }} as rank
     )
 {%- endmacro %}
 
