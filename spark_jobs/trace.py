@@ -32,8 +32,6 @@ _BECAME = {
     "held_back": "waits until all of its transaction has arrived (G7)",
     "waiting": "landed behind the last build of the history: run `tidemark build`",
 }
-# The changes of a key, each with a row per version that it opened.
-_ORDER = "key, position, `partition`, `offset`, topic, opened_by is not null and opened_by != 'before'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     _with_linked(asked, log).createOrReplaceTempView("tidemark_traced_keys")
     query = _query(places, table.history, table.changes, "tidemark_traced_keys")
     rows = rows_of(
-        spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by {_ORDER}"
+        spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by key, place"
     )
     return Trace(table, rows)
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.names import exact_json, quoted
+from spark_jobs.names import exact_json
 from spark_jobs.reporting.masking import hashed
 from spark_jobs.shown import Shown
 
@@ -30,14 +30,6 @@ class Frames:
     current: DataFrame | None = None
     history: DataFrame | None = None
     shown: Shown | None = None
-
-    def own(self, name: str) -> Column:
-        """One of gold's own columns, under the name that it has in this table, as `name`."""
-        return F.col(quoted(self.table.column_names.get(name, name))).alias(name)
-
-    def identity(self) -> Column:
-        """The key of a row of current or history as a struct."""
-        return F.struct(*[F.col(quoted(name)).alias(name) for name in self.table.key])
 
     def key_text(self, identity: Column) -> Column:
         """A key as JSON text for people: columns declared sensitive as short hashes."""

@@ -12,12 +12,12 @@ _MACROS = Path(__file__).parents[2] / "macros"
 # What these ask of other macros; what those ask of dbt is asked only where they are called.
 _FILES = (
     "project/quoting.sql", "changes/envelope.sql", "history/compare.sql", "history/version_rows.sql",
-    "history/stays.sql", "laws/versions.sql",
+    "history/place.sql", "history/key_changes.sql", "history/stays.sql", "laws/versions.sql", "laws/neighbours.sql",
 )  # fmt: skip
 
 
 def query(name: str, *given: Any) -> str:
-    """The query that a macro of `macros/laws` writes."""
+    """What a macro of those files writes."""
     return str(getattr(_macros(), name)(*given))
 
 

@@ -16,10 +16,10 @@
     {%- if execute and model.resource_type == 'unit_test' -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
-        {%- set log = relation_of(declared.changes) -%}
+        {%- set changes_log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = {
-            'case': 'full', 'log': log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none, 'batch_id': none, 'news': 'true',
+            'case': 'full', 'log': changes_log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none, 'batch_id': none, 'news': 'true',
             'carried': none, 'alone': none
         } -%}
         {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
@@ -33,7 +33,7 @@ told as (
 
 ),
 
-{{ account_steps('told', scope, log) }}
+{{ account_steps('told', scope, changes_log) }}
 
 select * from account
     {%- elif execute -%}
@@ -163,9 +163,9 @@ select * from account
 
 
 {#- Relation: a log of which `account_counts` can tell whether news are in the order of their partitions. -#}
-{% macro followed(log, scope, stored) -%}
-    {%- if not stored or not stored.watermarks -%}
-        {{ log }}
+{% macro followed(changes_log, scope, stored) -%}
+    {%- if not stored or not stored.tops -%}
+        {{ changes_log }}
     {%- else -%}
         (
             select
@@ -174,7 +174,7 @@ select * from account
                     partition by source_label, topic, `partition`, log_number
                     order by `offset` rows between unbounded preceding and 1 preceding
                 ) as highest
-            from {{ log }}
+            from {{ changes_log }}
             where {{ scope.news }}
         )
     {%- endif -%}
@@ -208,9 +208,9 @@ select * from account
 
 
 {#- How a run that reads the whole log is accounted for. -#}
-{% macro account_of_all(scope, found, declared, log) -%}
+{% macro account_of_all(scope, found, declared, changes_log) -%}
     {%- set account = dict(whole_account(scope, declared), before=none, **(
-        as_set_aside(found) if scope.case == 'full' else set_aside(log, scope.cut)
+        as_set_aside(found) if scope.case == 'full' else set_aside(changes_log, scope.cut)
     )) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
@@ -218,10 +218,10 @@ select * from account
 
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
-{% macro account_of_news(scope, stored, found, declared, log) -%}
-    {%- set order = 'all' if not stored.watermarks or found['late'] else 'new' if found['falling_back'] else 'none' -%}
+{% macro account_of_news(scope, stored, found, declared, changes_log) -%}
+    {%- set order = 'all' if not stored.tops or found['late'] else 'new' if found['falling_back'] else 'none' -%}
     {%- set held_back = run_query(
-        'select count(*) from ' ~ log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
+        'select count(*) from ' ~ changes_log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
@@ -237,8 +237,8 @@ select * from account
 
 
 {#- How many changes of a log no fold meets, and why. -#}
-{% macro set_aside(log, cut) -%}
-    {{ return(as_set_aside(run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ log)[0])) }}
+{% macro set_aside(changes_log, cut) -%}
+    {{ return(as_set_aside(run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ changes_log)[0])) }}
 {%- endmacro %}
 
 
@@ -254,7 +254,7 @@ select * from account
     {%- set is_shown = 'coalesce(position < ' ~ text_literal(cut) ~ ', false)' if cut is not none else 'true' -%}
     count_if(({{ landed }}) and problem is not null) as quarantined,
     count_if(
-        ({{ shown }}) and problem is null and {{ is_shown }} and op = 'd' and coalesce(next_key = {{ key_text('key') }}, false)
+        ({{ shown }}) and problem is null and {{ is_shown }} and {{ is_other_half() }}
     ) as no_op,
     count_if(problem is null and not {{ is_shown }}) as held_back
 {%- endmacro %}
@@ -280,11 +280,11 @@ select * from account
 
   Args:
       told: what `told_of_versions` gave
-      log: the changes, those beyond a cut too
+      changes_log: the changes, those beyond a cut too
       before: the same of what the stored account has counted of the keys that were folded whole
       stored: the account that this one goes on from
 -#}
-{% macro account_steps(told, scope, log, before=none, stored=none) -%}
+{% macro account_steps(told, scope, changes_log, before=none, stored=none) -%}
 {%- set account = scope.account -%}
 {%- set parts = [[told, 1]] + ([[before, -1]] if before else []) -%}
 marks as (
@@ -302,7 +302,7 @@ marks as (
         1 as records,
         false as is_sample
     from (
-        {{ told_by_order(log, account) }}
+        {{ told_by_order(changes_log, account) }}
     ) as in_order
     where name is not null
     {%- endif %}
@@ -484,7 +484,7 @@ account as (
 
 {#- Makes the view of an account, once. -#}
 {% materialization accounting, adapter='spark' %}
-    {%- set target = this.incorporate(type='view') -%}
+    {%- set target_relation = this.incorporate(type='view') -%}
     {%- set known = load_relation(this) -%}
     {{ run_hooks(pre_hooks) }}
     {%- if known is not none and known.type != 'view' -%}
@@ -493,7 +493,7 @@ account as (
     {%- endif -%}
     {%- if known is none or known.type != 'view' or should_full_refresh() -%}
         {%- call statement('main') %}
-        create or replace view {{ target }}
+        create or replace view {{ target_relation }}
         comment {{ text_literal(model.description) }}
         as
         {{ stored_account(config.get('meta').tidemark.accounts) }}
@@ -502,5 +502,5 @@ account as (
         {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
-    {{ return({'relations': [target]}) }}
+    {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}

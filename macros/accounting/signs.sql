@@ -9,7 +9,7 @@
 
 {#- Expression list over `labelled`'s window: what a change found, as far as signs look at it. -#}
 {% macro found_columns(hazards, account, snapshot_deletes) -%}
-        coalesce(lag(is_state) over by_place, false) as follows_state
+        {{ follows_state() }} as follows_state
         {%- if hazards.whole_before %},
         lag(if(is_state, struct(state, unavailable_columns, absent_columns, exact_values), null)) over by_place as met
         {%- endif %}
@@ -131,7 +131,7 @@
   Query: the log, or what of it is behind a landing, with the signs that its order alone shows. A border can show at a
   change with a problem, whose key may name no row.
 -#}
-{% macro told_by_order(log, account) -%}
+{% macro told_by_order(changes_log, account) -%}
     {%- set is_new = account.order == 'new' -%}
     select
         if(problem is null, {{ key_text('key') }}, null) as key,
@@ -152,8 +152,8 @@
             ){{ ', if(log.log_number = watermark.log_number, watermark.position, null))' if is_new }} as highest,
             {{ 'coalesce(' if is_new }}lag(log.log_number) over (
                 partition by log.source_label, log.topic, log.`partition` order by log.log_number, log.`offset`
-            ){{ ', watermark.log_number)' if is_new }} as former_log
-        from {{ log }} as log
+            ){{ ', top.log_number)' if is_new }} as former_log
+        from {{ changes_log }} as log
         {%- if is_new %}
         left join ({{ watermarks_as_rows(account.watermarks) }}) as watermark
             on log.source_label = watermark.source_label

@@ -4,31 +4,37 @@
 
   Args:
       history: the name of the table's history model, which a run has built
-      log: the relation of its changes
+      changes_log: the relation of its changes
       keys: a relation that has the keys as JSON texts, in its column `key`, and all that are linked with them by changes
           of key (R7, R14)
 
   Columns: key; change_id, op, position, topic, partition, offset, changed_at, transaction_id, landed_at, problem, as the
       log has them; became, a disposition of `accounting`, with `waiting` for what landed behind the last run; signs, their
       names; columns, what of the row differs from the change of the key before it, as [{name, value}], the value as text;
-      and of the version that it opened, NULL where there is none: valid_from, valid_to, opened_by, closed_by,
-      previous_key, next_key, unresolved_columns, version_id. A change that found a state (R19) may have two rows.
+      place, in whose order the rows of a key are told; and of the version that it opened, NULL where there is none:
+      valid_from, valid_to, opened_by, closed_by, previous_key, next_key, unresolved_columns, version_id. A change that
+      found a state (R19) may have two rows.
 -#}
-{% macro traced(history, log, keys) -%}
+{% macro traced(history, changes_log, keys) -%}
     {%- if execute -%}
     {%- set declared = history_declaration(history) -%}
     {%- set changes = model_node(declared.changes) -%}
     {%- set progress = progress_so_far() -%}
     {%- set built = progress[changes.unique_id] -%}
     {%- set last = progress[model_node(history).unique_id] -%}
+    {%- if known_scans(last) is string -%}
+        {{ exceptions.raise_compiler_error(
+            history ~ ': an earlier release has built it. Run `tidemark build`, and then trace again.'
+        ) }}
+    {%- endif -%}
     {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
     {%- set columns = as_built(with_undeclared(table.columns, built.columns), built.columns) -%}
     {%- do table.update({'columns': columns, 'known': columns | map(attribute='name') | list}) -%}
     {%- set snapshot_deletes = 'ignore' if table.documents else declared.snapshot_deletes -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
-        'case': 'keys', 'log': up_to(with_late_columns(log, built.get('late')), last.cut), 'touched': [keys],
-        'hazards': hazards_of_log(built), 'scans': scans_from_text(last.get('scans', '')), 'carried': none, 'alone': none
+        'case': 'keys', 'log': up_to(with_late_columns(changes_log, built.get('late')), last.cut), 'touched': [keys],
+        'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
     {%- set account = dict(whole_account(scope, dict(declared, snapshot_deletes=snapshot_deletes)), shared=true) -%}
     {%- do scope.update({'account': account}) -%}
@@ -81,7 +87,7 @@ logged as (
         *,
         {{ key_text('key') }} as key_as_text,
         lag(after) over (partition by key order by {{ place('log') }}) as former
-    from {{ log }} as log
+    from {{ changes_log }} as log
     where exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }}) or op = 't'
 
 ),
@@ -122,6 +128,7 @@ select
     became,
     signs,
     {{ told_differences(columns, table.key) }} as columns,
+    {{ place('met', "if(coalesce(version.opened_by, 'before') = 'before', 0, 1)") }} as place,
     version.*
 from met
     {%- endif -%}

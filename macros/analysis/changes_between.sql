@@ -50,7 +50,7 @@ versions as (
         {%- for name in ['valid_from', 'valid_to', 'opened_by', 'closed_by', 'transaction_id'] %}
         {{ own(name, column_names) }} as {{ quoted(name) }},
         {%- endfor %}
-        struct({{ place_of_version(column_names) }}) as place
+        {{ place_of_version(column_names) }} as place
     from {{ history }}
 
 ),

@@ -24,7 +24,7 @@ past as (
         count_if({{ own('closed_by', column_names) }} in ('delete', 'truncate', 'key_change')) as removals,
         min_by(
             struct({{ own('valid_from', column_names) }} as began_at, {{ own('opened_by', column_names) }} as opened_by),
-            struct({{ place_of_version(column_names) }})
+            {{ place_of_version(column_names) }}
         ) as first
     from {{ history }}
     group by 1

@@ -307,14 +307,3 @@ where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.i
     {%- endif -%}
     {{ return(found) }}
 {%- endmacro %}
-
-
-{% macro scans_as_text(scans) -%}
-    {{ return(scans | join(' ')) }}
-{%- endmacro %}
-
-
-{#- The same from that text. -#}
-{% macro scans_from_text(text) -%}
-    {{ return(modules.re.findall('-?[0-9]+', text) | map('int') | batch(3) | list) }}
-{%- endmacro %}

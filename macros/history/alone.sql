@@ -65,7 +65,7 @@ versions_alone as (
         after as state,
         exact_values,
         cast(array() as array<string>) as unresolved_columns,
-        if(is_read, 'snapshot', 'insert') as opened_by,
+        {{ opens_as(is_living='false') }} as opened_by,
         cast(null as string) as opened_from,
         cast(null as string) as closed_by,
         cast(null as string) as closed_into,
@@ -77,7 +77,7 @@ versions_alone as (
         changed_at as boundary,
         changed_at as version_from,
         cast(null as timestamp) as version_to,
-        struct(change_id, changed_at, position, transaction_id, topic, `partition`, `offset`) as told_by,
+        {{ opening_change() }} as told_by,
         0 as collapsed,
         cast(array() as array<string>) as collapsed_changes,
         0 as unknown_deletes,
@@ -87,7 +87,8 @@ versions_alone as (
         select
             *,
             {{ place('log') }} as place,
-            if(false, {{ place('log') }}, null) as next_place
+            if(false, {{ place('log') }}, null) as next_place,
+            false as is_pair
         from {{ scope.log }} as log
     ) as placed
     {%- if account and account.ends %}

@@ -1,29 +1,19 @@
 {#-
   Steps up to `every_change`: the key's own changes, and what else a key meets on its way:
 
-  - a change of key written as one `u` is an end of the old key and a state of the new;
+  - a change of key that was written as one `u` has two halves (R14);
   - a truncate ends every state that stands at its place, a complete snapshot those that it did not read, where the
     model says that it may;
   - the first change of a key found a state, where `before` is the whole row.
 
-  Owns R14, R15, R16 and R19.
+  Owns R15, R16 and R19.
 -#}
-{% macro beside_steps(log, table, hazards, snapshot_deletes, scans=[]) -%}
+{% macro beside_steps(changes_log, table, hazards, snapshot_deletes, scans=[]) -%}
 {%- set closes = snapshot_deletes == 'close' and hazards.reads -%}
 {%- if hazards.moves -%}
 halves as (
 
-    select half.*
-    from own_changes
-    lateral view explode(
-        if(
-            op = 'u' and previous_key is not null,
-            array({{ step('own_changes', key_of('before', table), {
-                'op': "'d'", 'is_state': 'false', 'state': 'null', 'previous_key': 'null', 'next_key': key_text('key')
-            }) }}, {{ step('own_changes', 'key', {'before': 'null'}) }}),
-            array({{ step('own_changes', 'key') }})
-        )
-    ) exploded as half
+    {{ halves('own_changes', table) }}
 
 ),
 {% endif -%}
@@ -31,7 +21,7 @@ halves as (
 {%- if hazards.truncates or closes %}
 ends as (
 
-    {{ ends(log, hazards.truncates, closes, scans) }}
+    {{ ends(changes_log, hazards.truncates, closes, scans) }}
 
 ),
 {% endif -%}
@@ -65,7 +55,7 @@ every_change as (
     lateral view explode(array_compact(array(
         {%- if hazards.whole_before %}
         if(is_first and before is not null and previous_key is null and op in ('u', 'd'), {{ step('neighbours', 'key', {
-            'place': place('neighbours', 0), 'op': "'b'", 'is_state': 'true', 'state': 'before', 'transaction_id': 'null',
+            'place': place('neighbours', rank=0), 'op': "'b'", 'is_state': 'true', 'state': 'before', 'transaction_id': 'null',
             'next_key': 'null', 'unavailable_columns': 'cast(array() as array<string>)',
             'exact_values': 'cast(map() as map<string, string>)'
         }) }}, null),
@@ -127,7 +117,7 @@ every_change as (
   Args:
       scans: what `scans_of` gave
 -#}
-{% macro ends(log, truncates, closes, scans=[]) -%}
+{% macro ends(changes_log, truncates, closes, scans=[]) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
     from (
         {%- if truncates %}
@@ -137,7 +127,7 @@ every_change as (
             change_id,
             transaction_id,
             changed_at
-        from {{ log }} as log
+        from {{ changes_log }} as log
         where op = 't' and problem is null
         {%- endif %}
         {{- ' union all ' if truncates and closes }}
@@ -145,7 +135,7 @@ every_change as (
         select last_read.*
         from (
             select max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)) as last_read
-            from {{ log }} as log
+            from {{ changes_log }} as log
             where op = 'r' and snapshot != 'incremental' and position is not null
             group by position
             having bool_and(problem is null) and (

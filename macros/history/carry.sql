@@ -119,10 +119,7 @@
     {%- set key = key_of('stored', table) -%}
     select
         {{ key }} as key,
-        struct(
-            {{ own('position', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }},
-            {{ own('topic', names) }}, 1 as rank
-        ) as place,
+        {{ place_of_version(names) }} as place,
         concat('version ', {{ own('version_id', names) }}) as change_id,
         {{ own('opened_by', names) }} as op,
         {{ own('transaction_id', names) }} as transaction_id,

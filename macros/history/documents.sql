@@ -1,11 +1,20 @@
 {#-
   Steps up to `filled` for documents: each described change is done to the state before it, one after the other (R7).
 
-  What is known of a document is its image {fields: field → JSON text, is_whole, told}: of one that is not whole, the fields
-  in `told` are known, though they be removed, and what others it has were looked up, later than the change: columns
-  with such a value are named as unresolved, as those without any are. A described change goes out from the state before it
-  where that is whole, else from its own `before`, with which everything is known, else from what was looked up.
-  A nested edit of a field that nobody knows tells too little of it.
+  What is known of a document is its image {fields: field → JSON text, is_whole, told}, in one of three states:
+
+  - whole: all of it is known;
+  - partly known: of the fields in `told` it is known what they hold, or that they were removed; nothing of others;
+  - looked up: that, and the others in `fields` are as a lookup found them, later than the change.
+
+  A described change edits, in this order of preference:
+
+  - the image before it, if that is whole;
+  - its own `before`, with which the image is whole;
+  - what was looked up for it, or what the image before it has; in both what is in `told` stays as it was told.
+
+  It adds to `told` the fields that it sets or removes; a nested edit of a field that nobody knows tells too little of it.
+  A column is named as unresolved where its image is not whole and `told` lacks its field, looked up or not.
 -#}
 {% macro document_steps(table) -%}
     {%- set others = table.columns | rejectattr('name', 'in', table.key) | list -%}

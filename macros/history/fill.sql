@@ -144,7 +144,8 @@ filled as (
   another key: the links are followed in their order, each finding the one before it resolved.
 -#}
 {% macro follow_links(table, hazards, last='filled') -%}
-{%- set exact = ['exact_values'] if hazards.inexact else [] -%}
+{#- Rows are as narrow as they can be: few tables have values that their types can't hold. -#}
+{%- set exact = 'exact_values, ' if hazards.inexact else '' -%}
 {%- set unknown = 'array_union(unresolved_columns, absent_columns)' if hazards.absent else 'unresolved_columns' -%}
 questions as (
 
@@ -152,7 +153,7 @@ questions as (
         {{ key_text('key') }} as asked,
         place,
         -- a row that ended tells nothing of the next one that has its key
-        struct(if(is_state, struct({{ (['state', unknown ~ ' as unresolved_columns'] + exact + ['link']) | join(', ') }}), null) as row) as told,
+        struct(if(is_state, struct(state, {{ unknown }} as unresolved_columns, {{ exact }}link), null) as row) as told,
         not is_state and next_key is not null as leaves,
         cast(null as string) as asker,
         cast(null as boolean) as is_own,
@@ -177,7 +178,7 @@ questions as (
                     if(is_state, previous_key, {{ key_text('key') }}),
                     if(is_state, {{ key_text('key') }}, next_key)
                 -- they share a position, and may stand in two partitions
-                order by position, is_state, `partition`, `offset`, topic
+                order by position, is_state, place
                 rows between unbounded preceding and current row
             ) as left_at
         from filled_alone
@@ -226,9 +227,7 @@ resolved as (
         (known, link) -> map_concat(known, map(link.change_id, {{ resolved_link(table, hazards) }}))
     )) as (link, row)
     from (
-        select {{ in_order_of_place('struct(' ~ (
-            ['place', 'change_id', 'state', 'unresolved_columns'] + exact + ['told']
-        ) | join(', ') ~ ')') }} as links
+        select {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, ' ~ exact ~ 'told)') }} as links
         from filled_alone
         inner join answers on change_id = asker
     ) as in_order
@@ -238,7 +237,7 @@ resolved as (
 {{ last }} as (
 
     select
-        filled_alone.* except ({{ (['state', 'unresolved_columns', 'link'] + exact) | join(', ') }}),
+        filled_alone.* except (state, unresolved_columns, {{ exact }}link),
         if(state is null or row is null, state, named_struct(
             {%- for spec in table.columns %}
             {{ text_literal(spec.name) }}, if(

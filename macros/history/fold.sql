@@ -36,8 +36,8 @@ committed as (
         -- what a first change found is told with the change that found it (R19)
         if(
             op = 'b',
-            lead(struct(change_id, changed_at, position, transaction_id, topic, `partition`, `offset`)) over by_place,
-            struct(change_id, changed_at, position, transaction_id, topic, `partition`, `offset`)
+            lead({{ opening_change() }}) over by_place,
+            {{ opening_change() }}
         ) as told_by,
         lag(if(is_state, struct(state, unresolved_columns, absent_columns, exact_values), null)) over by_place as found
     from begun
@@ -59,7 +59,7 @@ numbered as (
 
     select
         *,
-        sum(if(is_opening or (was_open and not is_state), 1, 0)) over (
+        sum(if({{ makes_boundary() }}, 1, 0)) over (
             partition by key order by place rows between unbounded preceding and current row
         ) as boundary_no
     from compared
@@ -99,10 +99,10 @@ boundaries as (
         {{ boundary_clock() if hazards.reads else 'told_by.changed_at' }} as clock
     {%- if account %}
     -- what made no boundary stays, to be counted, and stands apart from what did
-    from (select *, is_opening or (was_open and not is_state) as is_boundary from {{ told }}) as changes
+    from (select *, {{ makes_boundary() }} as is_boundary from {{ told }}) as changes
     {%- else %}
     from {{ told }}
-    where is_opening or (was_open and not is_state)
+    where {{ makes_boundary() }}
     {%- endif %}
     window by_place as (partition by {{ of_key }} order by place)
 
@@ -140,34 +140,4 @@ versions as (
     {%- endif %}
 
 )
-{%- endmacro %}
-
-
-{#- Expression: what a boundary closes the version before it as (R9). -#}
-{% macro closes_as() -%}
-    case
-        when is_read then 'snapshot'
-        when is_state then 'update'
-        when op = 't' then 'truncate'
-        when next_key is not null then 'key_change'
-        else 'delete'
-    end
-{%- endmacro %}
-
-
-{#-
-  Expression: the time that a boundary claims (R10). A read's time is a clock: it moves back to a streamed change that
-  follows it and is earlier, whether that made a boundary or only confirmed the state. The running maximum over these
-  then keeps a key's boundaries from running back.
--#}
-{% macro boundary_clock() -%}
-    if(
-        is_read,
-        least(
-            told_by.changed_at,
-            confirmed_at,
-            if(lead(is_read) over by_place, null, lead(told_by.changed_at) over by_place)
-        ),
-        told_by.changed_at
-    )
 {%- endmacro %}

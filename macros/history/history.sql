@@ -28,7 +28,7 @@
         kwargs, rewritten_rows=rewritten_rows, sorted_changes=sorted_changes, **declared
     )) -%}
     {%- do config(meta={'tidemark': dict(declared, rewritten_rows=rewritten_rows)}) -%}
-    {%- set log = read(changes) -%}
+    {%- set changes_log = read(changes) -%}
     {%- for name in [transactions_of(changes), snapshots_of(changes)] if name -%}{%- do read(name) -%}{%- endfor -%}
     {%- if execute -%}
         {%- set table = declaration_of(changes, reselected) -%}
@@ -42,7 +42,7 @@
             {%- do declared.update({'snapshot_deletes': snapshot_deletes}) -%}
         {%- endif -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
-        {%- set scope = history_scope('gold', log, table, declared, sorted_changes=sorted_changes) -%}
+        {%- set scope = history_scope('gold', changes_log, table, declared, sorted_changes=sorted_changes) -%}
         {%- if scope.case == 'nothing' and is_building() -%}
             {{ return(as_it_is(scope)) }}
         {%- endif -%}
@@ -130,15 +130,15 @@ select * from final
 
 
 {#- The columns that a log has beyond the declared ones. -#}
-{% macro undeclared_in(log, columns) -%}
+{% macro undeclared_in(changes_log, columns) -%}
     {%- set found = [] -%}
     {%- if is_building() -%}
         {%- set declared = columns | map(attribute='name') | list -%}
         {%- set known = graph.tidemark.columns -%}
-        {%- if log | string not in known -%}
-            {%- do known.update({log | string: run_query('describe query select after.* from ' ~ log)}) -%}
+        {%- if changes_log | string not in known -%}
+            {%- do known.update({changes_log | string: run_query('describe query select after.* from ' ~ changes_log)}) -%}
         {%- endif -%}
-        {%- for row in known[log | string] if row[0] not in declared -%}
+        {%- for row in known[changes_log | string] if row[0] not in declared -%}
             {%- do found.append({'name': row[0], 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
         {%- endfor -%}
     {%- endif -%}

@@ -23,77 +23,155 @@
       declared: what the history declared
 -#}
 {% macro build_by_difference(layer, declared) -%}
+    {%- set build = prepared_build(layer, declared) -%}
+    {%- set decision = build.decision -%}
+    {%- if decision.case == 'nothing' -%}
+        {%- do leave_as_is(build.target, decision, build.open, build.named) -%}
+    {%- elif decision.case == 'full' -%}
+        {%- do create_as(build.target, build.built, layer, build.open, build.named, pruned_by=pruned_by(declared, layer)) -%}
+        {%- do record_build(build, 'built') -%}
+    {%- else -%}
+        {%- set written = write_in(way_to_write(build), build) -%}
+        {%- do record_build(build, written.message, written.is_changed or decision.added) -%}
+    {%- endif -%}
+    {%- if build.told and not build.is_plain -%}
+        {%- do unstage(build.told, is_large=build.account and build.account.is_whole) -%}
+    {%- endif -%}
+    {%- do release_touched(decision) -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return(build.target) }}
+{%- endmacro %}
+
+
+{#-
+  What a build writes and where, with the fold's result held where it is asked more than once.
+
+  Returns: {target, declared, decision, open, named, account, made_of, is_in_order, is_plain, told, built, counts}
+      open: the column that tells open versions from closed ones; none of a current state, which has no others
+      named: the names of the table's columns
+      account: how the build is accounted for, where it is
+      made_of: which run wrote the history that a current state is built from
+      is_in_order: whether all news stand behind the open versions that stand for what was before
+      is_plain: whether all keys have one change: the log tells their versions as fast as a relation that would hold them
+      told: the relation of what the fold told, where it is held or accounted for
+      built: the query of the table's rows
+      counts: what `counts_of_told` gave
+-#}
+{% macro prepared_build(layer, declared) -%}
     {%- set open = own('is_current', declared.column_names) if layer == 'gold' else none -%}
     {%- set decision = decided(compiled_code) -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {%- set account = decision.account if decision.case != 'nothing' else none -%}
     {%- set made_of = none if open or decision.case == 'nothing' else (
         graph.tidemark.last_writers.get(decision.history) or written_by(decision.history)
     ) -%}
-    {%- set named = decision.state.columns + declared.column_names.values() | batch(1) | list -%}
     {{ run_hooks(pre_hooks) }}
     {%- if decision.case != 'nothing' -%}{%- do sign_commits() -%}{%- endif -%}
     {%- if decision.case in ('keys', 'table') -%}
         {#- What goes on from stored versions reads them with all columns. -#}
-        {%- do add_source_columns(target, decision) -%}
+        {%- do add_source_columns(target_relation, decision) -%}
     {%- endif -%}
     {%- set is_in_order = decision.carried and not decision.carried.refolded -%}
-    {#- Versions of changes that are alone are told by the log as fast as by what holds them. -#}
     {%- set is_plain = decision.alone and not decision.alone.others -%}
     {%- set told = '(' ~ compiled_code ~ '\n)' if is_plain and account
         else stage(compiled_code, 'told') if account or is_in_order else none -%}
-    {%- set built = compiled_code if not told else (
-        'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
-    ) -%}
-    {%- set counts = counts_of_told(told, open, account, is_in_order)
-        if told and not (account and account.is_whole) else {} -%}
-    {%- if is_in_order -%}{%- do graph.tidemark.open_versions.update({target | string: decision.open}) -%}{%- endif -%}
-    {%- if decision.case == 'nothing' -%}
-        {%- do leave_as_is(target, decision, open, named) -%}
-    {%- elif decision.case == 'full' -%}
-        {%- do create_as(target, built, layer, open, named, pruned_by=pruned_by(declared, layer)) -%}
-        {%- do say(
-            'built', decision, states_after(target, made_of, invocation_id),
-            account_for(decision, declared, told, counts) if account else none
-        ) -%}
-    {%- else -%}
-        {%- set columns = columns_in(target) -%}
-        {%- set is_few = not open and are_few(target, declared, decision.history, own('is_current', declared.column_names)) -%}
-        {%- if not open and made_of and made_of == decision.made_of -%}
-            {%- set changed = 0 -%}
-        {%- elif is_few -%}
-            {%- set changed = write_anew(target, 'select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
-        {%- elif is_in_order and decision.carried.known == 0 -%}
-            {%- set changed = append_versions(target, columns, built) if counts.get('versions', 1) else 0 -%}
-        {%- elif is_in_order and counts.closed and are_few(target, declared, target, open) -%}
-            {%- set changed = write_open_anew(target, columns, built, decision, declared, open) -%}
-        {%- elif is_in_order and account and declared.track is none and not declared.ignore -%}
-            {%- set changed = merge_going_on(target, columns, told, declared, open) -%}
-        {%- elif not open and decision.case == 'keys' and not decision.touched -%}
-            {%- set living = living_of_news(built, columns, decision, declared) -%}
-            {%- set changed = merge_living(target, columns, living, declared) -%}
-        {%- else -%}
-            {%- set changed = merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
+    {%- if is_in_order -%}{%- do graph.tidemark.open.update({target_relation | string: decision.open}) -%}{%- endif -%}
+    {{ return({
+        'target': target_relation, 'declared': declared, 'decision': decision, 'open': open,
+        'named': decision.state.columns + declared.column_names.values() | batch(1) | list,
+        'account': account, 'made_of': made_of, 'is_in_order': is_in_order, 'is_plain': is_plain, 'told': told,
+        'built': compiled_code if not told else (
+            'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
+        ),
+        'counts': counts_of_told(told, open, account, is_in_order) if told and not (account and account.is_whole) else {}
+    }) }}
+{%- endmacro %}
+
+
+{#-
+  How a table that is there is written:
+
+      none        a current state is of the history as it is
+      all         a current state of few rows, anew
+      living      of a current state the rows of keys with news
+      append      versions of keys that nothing was known of
+      open        the open versions anew, where they are few, and those that were closed
+      going_on    versions behind open ones that stay as they are unless they were closed
+      difference  what differs, by comparison
+-#}
+{% macro way_to_write(build) -%}
+    {%- set decision = build.decision -%}
+    {%- set declared = build.declared -%}
+    {%- if not build.open -%}
+        {%- if build.made_of and build.made_of == decision.made_of -%}
+            {{ return('none') }}
+        {%- elif are_few(build.target, declared, decision.history, own('is_current', declared.column_names)) -%}
+            {{ return('all') }}
+        {%- elif decision.case == 'keys' and not decision.touched -%}
+            {{ return('living') }}
         {%- endif -%}
-        {%- if is_in_order -%}
-            {%- set before = graph.tidemark.open_versions[target | string] -%}
-            {%- set is_known = account and before is not none -%}
-            {%- do graph.tidemark.open_versions.update({target | string: before + counts.more_open if is_known else none}) -%}
+    {%- elif build.is_in_order -%}
+        {%- if decision.carried.known == 0 -%}
+            {{ return('append') }}
+        {%- elif build.counts.closed and are_few(build.target, declared, build.target, build.open) -%}
+            {{ return('open') }}
+        {%- elif build.account and declared.track is none and not declared.ignore -%}
+            {{ return('going_on') }}
         {%- endif -%}
-        {%- if account and decision.case == 'keys' and not account.is_whole -%}
-            {%- do hand_on(told, decision, open) -%}
-        {%- endif -%}
-        {%- set is_written = changed != 0 or decision.added -%}
-        {%- do say(
-            changed ~ ' rows changed', decision,
-            states_after(target, made_of, invocation_id if is_written else written_by(target)),
-            account_for(decision, declared, told, counts) if account else none
-        ) -%}
     {%- endif -%}
-    {%- if told and not is_plain -%}{%- do unstage(told, is_large=account and account.is_whole) -%}{%- endif -%}
-    {%- do release_touched(decision) -%}
-    {{ run_hooks(post_hooks) }}
-    {{ return(target) }}
+    {{ return('difference') }}
+{%- endmacro %}
+
+
+{#- Write in one of these ways. Returns: {is_changed, message}. -#}
+{% macro write_in(way, build) -%}
+    {%- set target_relation, open = build.target, build.open -%}
+    {%- set built, decision, declared = build.built, build.decision, build.declared -%}
+    {%- set columns = columns_in(target_relation) -%}
+    {%- if way == 'all' -%}
+        {%- do write_anew(target_relation, columns, built) -%}
+        {{ return({'is_changed': true, 'message': 'all rows written'}) }}
+    {%- elif way == 'open' -%}
+        {%- do write_open_anew(target_relation, columns, built, decision, declared, open) -%}
+        {{ return({'is_changed': true, 'message': 'all open rows written'}) }}
+    {%- elif way == 'append' -%}
+        {%- set changed = build.counts.versions -%}
+        {%- if changed -%}{%- do append_versions(target_relation, columns, built) -%}{%- endif -%}
+    {%- elif way == 'going_on' -%}
+        {%- set changed = merge_going_on(target_relation, columns, build.told, declared, open) -%}
+    {%- elif way == 'living' -%}
+        {%- set changed = merge_living(target_relation, columns, living_of_news(built, columns, decision, declared), declared) -%}
+    {%- elif way == 'difference' -%}
+        {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, build.is_in_order) -%}
+    {%- else -%}
+        {%- set changed = 0 -%}
+    {%- endif -%}
+    {{ return({'is_changed': changed != 0, 'message': changed ~ ' rows changed'}) }}
+{%- endmacro %}
+
+
+{#-
+  Tell dbt, the models behind this one and the next run what was written, and what became of the changes.
+
+  Args:
+      message: what dbt shows
+      is_changed: whether the table has a new commit
+-#}
+{% macro record_build(build, message, is_changed=true) -%}
+    {%- set decision, account, target_relation = build.decision, build.account, build.target -%}
+    {%- if build.is_in_order -%}
+        {%- set before = graph.tidemark.open[target_relation | string] -%}
+        {%- set is_known = account and before is not none -%}
+        {%- do graph.tidemark.open.update({target_relation | string: before + build.counts.more_open if is_known else none}) -%}
+    {%- endif -%}
+    {%- if account and decision.case == 'keys' and not account.is_whole -%}
+        {%- do hand_on(build.told, decision, build.open) -%}
+    {%- endif -%}
+    {%- do say(
+        message, decision,
+        states_after(target_relation, build.made_of, invocation_id if is_changed else written_by(target_relation)),
+        account_for(decision, build.declared, build.told, build.counts) if account else none
+    ) -%}
 {%- endmacro %}
 
 
@@ -103,12 +181,12 @@
   Args:
       left_as: the run whose commit is a history's last
 -#}
-{% macro states_after(target, made_of, left_as) -%}
+{% macro states_after(target_relation, made_of, left_as) -%}
     {%- if made_of -%}
         {{ return({'made_of': made_of}) }}
     {%- endif -%}
-    {%- do graph.tidemark.last_writers.update({target | string: left_as}) -%}
-    {{ return({'left_as': left_as, 'open': graph.tidemark.open_versions.get(target | string)}) }}
+    {%- do graph.tidemark.left.update({target_relation | string: left_as}) -%}
+    {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target_relation | string)}) }}
 {%- endmacro %}
 
 
@@ -189,7 +267,7 @@
 
 
 {#- New columns of the source stand behind its other columns and before our own (R8). -#}
-{% macro add_source_columns(target, decision) -%}
+{% macro add_source_columns(target_relation, decision) -%}
     {%- if decision.added -%}
         {%- set columns = decision.state.columns | map('first') | list -%}
         {%- set definitions = {} -%}
@@ -198,7 +276,7 @@
                 column[0]: quoted(column[0]) ~ ' ' ~ column[1] ~ ' after ' ~ quoted(columns[columns.index(column[0]) - 1])
             }) -%}
         {%- endfor -%}
-        {%- do add_columns(target, decision.added, definitions, columns_in(target) | map(attribute='name') | list) -%}
+        {%- do add_columns(target_relation, decision.added, definitions, columns_in(target_relation) | map(attribute='name') | list) -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -207,7 +285,7 @@
   Query: what differs, by a row's id: `acted_on`, the `row` as a struct, NULL where it is to be removed, and whether the
   stored one `was_open`, NULL where there is none. Stored rows of untouched keys are not looked at.
 -#}
-{% macro difference(built, target, columns, decision, declared, open) -%}
+{% macro difference(built, target_relation, columns, decision, declared, open) -%}
     {%- set id = own('version_id', declared.column_names) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
     {%- set carried = decision.carried -%}
@@ -226,7 +304,7 @@
 
     stored as (
 
-        select * from {{ target }} as stored
+        select * from {{ target_relation }} as stored
         {%- if carried %}
         where ({{ open }} and {{ is_refolded(key, carried, otherwise=true) }})
             {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}
@@ -254,8 +332,8 @@
   Write what differs. A closed version is only read where one may differ: as long as all are open, a literal says so and
   prunes.
 -#}
-{% macro merge_difference(target, columns, built, decision, declared, open, is_in_order) -%}
-    {%- set differing = '(' ~ difference(built, target, columns, decision, declared, open) ~ ')' -%}
+{% macro merge_difference(target_relation, columns, built, decision, declared, open, is_in_order) -%}
+    {%- set differing = '(' ~ difference(built, target_relation, columns, decision, declared, open) ~ ')' -%}
     {%- set are_open = open and is_in_order -%}
     {%- set staged = stage(differing) if open and not is_in_order else none -%}
     {%- if staged -%}
@@ -264,7 +342,7 @@
     {%- endif -%}
     {%- set found = 'select acted_on, row from ' ~ (staged or differing) -%}
     {%- set on = 'target.' ~ own('version_id', declared.column_names) ~ ' = found.acted_on' ~ (' and target.' ~ open ~ ' = true' if are_open) -%}
-    {%- set changed = merge_rows(target, columns, found, on) if not staged or counts[0] else 0 -%}
+    {%- set changed = merge_rows(target_relation, columns, found, on) if not staged or counts[0] else 0 -%}
     {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}
     {{ return(changed) }}
 {%- endmacro %}

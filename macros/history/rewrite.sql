@@ -13,15 +13,15 @@
   Args:
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
 -#}
-{% macro are_few(target, declared, history, open) -%}
-    {%- set known = graph.tidemark.open_versions -%}
+{% macro are_few(target_relation, declared, history, open) -%}
+    {%- set known = graph.tidemark.open -%}
     {%- if known.get(history | string) is none -%}
         {%- do known.update({
             history | string: run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int
         }) -%}
     {%- endif -%}
     {%- set are_few = known[history | string] <= declared.rewritten_rows -%}
-    {%- if not are_few -%}{%- do leave_files(target) -%}{%- endif -%}
+    {%- if not are_few -%}{%- do leave_files(target_relation) -%}{%- endif -%}
     {{ return(are_few) }}
 {%- endmacro %}
 
@@ -41,10 +41,9 @@
 {%- endmacro %}
 
 
-{#- Add the versions of keys that were never seen before. Returns: what to say. -#}
-{% macro append_versions(target, columns, built) -%}
-    {%- do run_statement('insert into ' ~ target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
-    {{ return('new') }}
+{#- Add the versions of keys that were never seen before. -#}
+{% macro append_versions(target_relation, columns, built) -%}
+    {%- do run_statement('insert into ' ~ target_relation ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
 {%- endmacro %}
 
 
@@ -55,24 +54,20 @@
   Args:
       built: a query for the versions of the carried keys, open and closed, from their open one on
       open: the column that tells open versions, by which the table is partitioned
-
-  Returns: what to say
 -#}
-{% macro write_open_anew(target, columns, built, decision, declared, open) -%}
+{% macro write_open_anew(target_relation, columns, built, decision, declared, open) -%}
     {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
     {%- do run_statement(
-        'insert into ' ~ target ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
-        ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target ~ ' as stored where ' ~ open
+        'insert into ' ~ target_relation ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
+        ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target_relation ~ ' as stored where ' ~ open
         ~ ' and not exists (select 1 from ' ~ decision.carried.held ~ ' as held where held.key <=> ' ~ key ~ ')'
     ) -%}
-    {{ return('all open') }}
 {%- endmacro %}
 
 
-{#- Write a table as a query for its columns says. Returns: what to say. -#}
-{% macro write_anew(target, sql) -%}
-    {%- do run_statement('insert overwrite ' ~ target ~ ' ' ~ sql) -%}
-    {{ return('all') }}
+{#- Write a table as a query for its columns says. -#}
+{% macro write_anew(target_relation, columns, built) -%}
+    {%- do run_statement('insert overwrite ' ~ target_relation ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
 {%- endmacro %}
 
 
@@ -86,9 +81,9 @@
 
   Returns: how many rows were written or removed
 -#}
-{% macro merge_rows(target, columns, found, on) -%}
+{% macro merge_rows(target_relation, columns, found, on) -%}
     {%- set merge -%}
-    merge into {{ target }} as target
+    merge into {{ target_relation }} as target
     using ({{ found }}) as found
     on {{ on }}
     when matched and found.row is null then delete
@@ -110,13 +105,13 @@
   Args:
       told: the carried versions and those behind them, as `accounted_rows` gives them
 -#}
-{% macro merge_going_on(target, columns, told, declared, open) -%}
+{% macro merge_going_on(target_relation, columns, told, declared, open) -%}
     {%- set found -%}
         select is_carried, version as row
         from {{ told }}
         where version is not null and not (is_carried and version.{{ open }})
     {%- endset -%}
-    {{ return(merge_rows(target, columns, found, (
+    {{ return(merge_rows(target_relation, columns, found, (
         'target.' ~ open ~ ' = true and found.is_carried and ' ~ is_row_of('found.row', declaration_of(declared.changes))
     ))) }}
 {%- endmacro %}
@@ -129,8 +124,8 @@
   Args:
       living: a query for the keys with news and their rows
 -#}
-{% macro merge_living(target, columns, living, declared) -%}
-    {{ return(merge_rows(target, columns, living, is_row_of('found.key', declaration_of(declared.changes)))) }}
+{% macro merge_living(target_relation, columns, living, declared) -%}
+    {{ return(merge_rows(target_relation, columns, living, is_row_of('found.key', declaration_of(declared.changes)))) }}
 {%- endmacro %}
 
 

@@ -22,80 +22,130 @@
       left_as: the run that wrote a history last; `made_of`, the one that had written its history when a current model read it
       open: how many versions the last build of a history left open, where it knew
 -#}
-{% macro history_scope(layer, log, table, declared, history=none, sorted_changes=none) -%}
+{% macro history_scope(layer, changes_log, table, declared, history=none, sorted_changes=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
     {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
-    {%- set cut = cut_of(declared.changes) -%}
     {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
-    {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
-        log=up_to(with_late_columns(log, built.get('late')), cut), scans=[], touched=[], carried=none, alone=none, account=none
-    ) -%}
+    {%- set scope = scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
+    {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
+    {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
+    {%- if is_idle(scope, table, known, last, stored, progress.get(history)) -%}
+        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+    {%- endif -%}
+    {%- set fresh = fresh_part(scope, table, known, built, last) -%}
+    {%- set found = what_is_new(scope, changes_log, fresh, known, last, stored, may_be_known=history is not none) -%}
+    {%- set scope = dict(
+        scope, case=case_of(scope, found, declared, last, stored, progress.get(history)), fresh=fresh or scope.log,
+        news=news(scope.after, scope.cut, last.get('cut'), found['last_batch']),
+        hazards=both_hazards(built.hazards, hazards_in(found)),
+        batch_id=[found['last_batch'] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
+    ) -%}
+    {%- if scope.case == 'nothing' -%}
+        {{ return(dict(scope, batch_id=none)) }}
+    {%- elif scope.case == 'keys' -%}
+        {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, changes_log)}) -%}{%- endif -%}
+        {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
+        {%- set is_carried = history is none and not is_linked and not table.documents and not table.reselected
+            and is_in_step(scope, last, declared) -%}
+        {%- do scope.update({
+            'touched': touched_with_linked(scope) if is_linked else [],
+            'carried': keys_to_carry(scope, declared.granularity) if is_carried else none
+        }) -%}
+    {%- else -%}
+        {%- if stored -%}{%- do scope.update({'account': account_of_all(scope, found, declared, changes_log)}) -%}{%- endif -%}
+        {%- if history is none and scope.case == 'full' -%}
+            {%- do scope.update({'alone': keys_alone(scope, table, declared, found['changes'], sorted_changes)}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(as_far_as(history, progress, scope)) }}
+{%- endmacro %}
+
+
+{#- The scope by declaration and progress, before the log is asked; where dbt builds no tables, by declaration alone. -#}
+{% macro scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
+    {%- set cut = cut_of(declared.changes) -%}
+    {%- set scope = dict(
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
+        log=up_to(with_late_columns(changes_log, built.get('late')), cut), scans=[], touched=[], carried=none, alone=none,
+        account=none
+    ) -%}
+    {%- if not is_building() -%}
+        {{ return(scope) }}
+    {%- endif -%}
+    {%- set last = progress.get(model.unique_id, {}) -%}
+    {%- set state = dict(scope.state) -%}
     {%- if history -%}
-        {%- set built_as = (graph.tidemark.states.get(history) or progress.get(history, {})).get('declared') -%}
-        {%- do scope.state.update({'built_as': built_as}) -%}
+        {%- set built_as = (graph.tidemark.said.get(history) or progress.get(history, {})).get('declared') -%}
+        {%- do state.update({'built_as': built_as}) -%}
         {%- if scope.case == 'increment' and last.get('built_as', built_as) != built_as -%}
             {#- The last run read a history that was not built yet as it is declared. -#}
             {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
         {%- endif -%}
     {%- endif -%}
-    {%- set scope = dict(
-        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans_of(declared.changes),
+    {%- set scans = scans_of(declared.changes) -%}
+    {%- do state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans}) -%}
+    {{ return(dict(
+        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, state=state,
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
-    ) -%}
-    {%- do scope.state.update({'log_made_in': log_made_in(log), 'cut': cut, 'scans': scans_as_text(scope.scans)}) -%}
-    {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
-    {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
-    {%- if table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and not scope.added and scope.after == known.batch_id
-        and cut == last.get('cut') and not is_moved(scope, last) and not is_made_anew_alone(progress.get(history), last)
-        and (not stored or stored.is_base) -%}
-        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+    )) }}
+{%- endmacro %}
+
+
+{#- Whether nothing can be new: the log's build in this run had nothing to do, and nothing else says otherwise. -#}
+{% macro is_idle(scope, table, known, last, stored, reached) -%}
+    {{ return(
+        table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and not scope.added
+        and scope.after == known.batch_id and scope.cut == last.get('cut') and not is_moved(scope, last)
+        and not is_made_anew_alone(reached, last) and (not stored or stored.is_base)
+    ) }}
+{%- endmacro %}
+
+
+{#-
+  What the log has since the last run: counts, and the hazards of what its build has not written down yet.
+
+  Args:
+      fresh: what `fresh_part` gave
+      may_be_known: whether another model of this run may have asked the same, as a current model's history has
+-#}
+{% macro what_is_new(scope, changes_log, fresh, known, last, stored, may_be_known) -%}
+    {%- set asked = [changes_log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
+    {%- if may_be_known and asked in graph.tidemark.found -%}
+        {{ return(graph.tidemark.found[asked]) }}
     {%- endif -%}
-    {%- set fresh = fresh_part(scope, table, known, built, last) -%}
-    {%- do scope.update({'fresh': fresh or scope.log}) -%}
-    {%- set asked = [log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
-    {%- set found = graph.tidemark.scope_answers.get(asked) if history else none -%}
-    {%- if found is none -%}
-        {%- set found = run_query(
-            'select max(batch_id) as last_batch, count_if(' ~ scope.news ~ ') as changes, count_if((' ~ scope.news
-            ~ ") and op = 't') as new_truncates, count_if((" ~ scope.news ~ ') and ' ~ is_snapshot_read()
-            ~ ') as new_snapshot_reads, count_if(' ~ is_hidden_again(scope, last.get('cut')) ~ ') as hidden_again, '
-            ~ hazard_counts() ~ (', ' ~ account_counts(scope, stored) if stored) ~ ' from '
-            ~ followed(fresh or log, scope, stored) ~ ' where ' ~ scope.news ~ ' or ' ~ landed_since(known.batch_id)
-        )[0] -%}
-        {#- An account is asked of news alone. -#}
-        {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.scope_answers.update({asked: found}) -%}{%- endif -%}
-    {%- endif -%}
-    {%- set scope = dict(
-        scope, news=news(scope.after, cut, last.get('cut'), found['last_batch']),
-        hazards=both_hazards(built.hazards, hazards_in(found)),
-        batch_id=[found['last_batch'] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
-    ) -%}
-    {#- A column that came without news is added to what is stored (R8). -#}
-    {%- if scope.case == 'full' or (scope.added and not found['changes']) or found['new_truncates']
+    {%- set query -%}
+    select
+        max(batch_id) as last_batch,
+        count_if({{ scope.news }}) as changes,
+        count_if(({{ scope.news }}) and op = 't') as new_truncates,
+        count_if(({{ scope.news }}) and {{ is_snapshot_read() }}) as new_snapshot_reads,
+        count_if({{ is_hidden_again(scope, last.get('cut')) }}) as hidden_again,
+        {{ hazard_counts() }}{{ ', ' ~ account_counts(scope, stored) if stored }}
+    from {{ followed(fresh or changes_log, scope, stored) }}
+    where {{ scope.news }} or {{ landed_since(known.batch_id) }}
+    {%- endset -%}
+    {%- set found = run_query(query)[0] -%}
+    {#- An account is asked of news alone. -#}
+    {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
+    {{ return(found) }}
+{%- endmacro %}
+
+
+{#- Which of the cases a run is. A column that came without news is added to what is stored (R8). -#}
+{% macro case_of(scope, found, declared, last, stored, reached) -%}
+    {%- if scope.case == 'full' -%}
+        {{ return('full') }}
+    {%- elif (scope.added and not found['changes']) or found['new_truncates']
         or (found['new_snapshot_reads'] and declared.get('snapshot_deletes') == 'close')
-        or found['hidden_again'] or is_moved(scope, last) or is_made_anew_alone(progress.get(history), last)
+        or found['hidden_again'] or is_moved(scope, last) or is_made_anew_alone(reached, last)
         or (stored and needs_all(stored, found)) -%}
-        {%- set whole = dict(scope, case='full' if scope.case == 'full' else 'table') -%}
-        {%- if stored -%}{%- do whole.update({'account': account_of_all(whole, found, declared, log)}) -%}{%- endif -%}
-        {%- if history is none and whole.case == 'full' -%}
-            {%- do whole.update({'alone': keys_alone(whole, table, declared, found['changes'], sorted_changes)}) -%}
-        {%- endif -%}
-        {{ return(as_far_as(history, progress, whole)) }}
-    {%- elif not found['changes'] -%}
-        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+        {{ return('table') }}
     {%- endif -%}
-    {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, log)}) -%}{%- endif -%}
-    {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
-    {%- set carries = history is none and not is_linked and not table.documents and not table.reselected and is_in_step(scope, last, declared) -%}
-    {{ return(as_far_as(history, progress, dict(
-        scope, case='keys', touched=touched_with_linked(scope) if is_linked else [],
-        carried=keys_to_carry(scope, declared.granularity) if carries else none
-    ))) }}
+    {{ return('keys' if found['changes'] else 'nothing') }}
 {%- endmacro %}
 
 
@@ -116,7 +166,16 @@
 
 {#- Whether the changes that a model has read may say otherwise: their log was made anew, or scans were told of (R16). -#}
 {% macro is_moved(scope, last) -%}
-    {{ return(scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != last.get('scans', '')) }}
+    {{ return(scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != known_scans(last)) }}
+{%- endmacro %}
+
+
+{#-
+  The scans that a model's last run knew of, as `scans_of` gave them. An earlier release wrote a text, which is none of their
+  lists: the next run then reads the log whole.
+-#}
+{% macro known_scans(state) -%}
+    {{ return(state.get('scans') or []) }}
 {%- endmacro %}
 
 
@@ -168,23 +227,23 @@
     {{ return(dict(
         scope, batch_id=[scope.batch_id, reached.batch_id] | min,
         state=dict(
-            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=reached.get('scans', '')
+            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=known_scans(reached)
         )
     )) }}
 {%- endmacro %}
 
 
 {#- The run that made a log anew: it may say otherwise of changes that histories have read. A run asks once. -#}
-{% macro log_made_in(log) -%}
+{% macro log_made_in(changes_log) -%}
     {%- set known = (graph.get('tidemark') or {}).get('made_in', {}) -%}
-    {%- if log | string not in known -%}
+    {%- if changes_log | string not in known -%}
         {%- set made_in = namespace(run='') -%}
-        {%- for row in run_query('show tblproperties ' ~ log) if row[0] == 'tidemark.made_in' -%}
+        {%- for row in run_query('show tblproperties ' ~ changes_log) if row[0] == 'tidemark.made_in' -%}
             {%- set made_in.run = row[1] -%}
         {%- endfor -%}
-        {%- do known.update({log | string: made_in.run}) -%}
+        {%- do known.update({changes_log | string: made_in.run}) -%}
     {%- endif -%}
-    {{ return(known[log | string]) }}
+    {{ return(known[changes_log | string]) }}
 {%- endmacro %}
 
 

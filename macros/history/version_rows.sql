@@ -26,16 +26,6 @@
 {%- endmacro %}
 
 
-{#-
-  Expression list: what orders a key's versions as they came. A version that a change found (R19) has the place of that
-  change, which opened the next.
--#}
-{% macro place_of_version(column_names={}) -%}
-    {%- for name in ['position', 'partition', 'offset'] %}{{ own(name, column_names) }}, {% endfor -%}
-    {{ own('opened_by', column_names) }} != 'before'
-{%- endmacro %}
-
-
 {#- Query: the versions as gold's rows. -#}
 {% macro version_rows(table, column_names, versions) -%}
     select

@@ -80,13 +80,8 @@ left anti join {{ changes }} as changes
 
   What ends a version stands behind its opening, and no later than that of the key's next version: a change of the key, the
   half of one `u` that tells of two keys (R14), or a truncate. It ends it at its time, or at the version's start where that is
-  later (R10). A read ends a version by opening the next. Where a change may be told too weakly rather than wrongly, it is:
-
-  - any such change will do, though the last of its transaction (R11) or the first of several is the one;
-  - a row can arrive at a key before the row that has it leaves (`handed_over`): a version that a row's arrival follows may
-    have left by a change behind that, and a change of key directly behind an arrival in its transaction leaves nothing closed;
-  - the end of a complete snapshot, where those close (R16), is any read of the table behind the version;
-  - when an update ends a version is asked of the version that follows, by other laws, as is what runs back in time.
+  later (R10). A read ends a version by opening the next. The query tells too little rather than what is wrong: where it asks
+  for less than a rule says, a comment names that.
 
   A version is open in vain where the last of all that the log has of its key is such an end, and the history shows that: what
   landed behind the history's last build, and what its cut hides (G7), is no part of it.
@@ -114,11 +109,14 @@ from (
         version.key,
         version.version_id,
         case
+            -- R10: what runs back in time is another law's
             when version.valid_to < version.valid_from then true
             when is_version then case version.closed_by
+                -- R9: that the next version begins where an update ended this one is another law's
                 when 'update' then coalesce(next_version.opened_by, '') != 'snapshot'
                 when 'snapshot' then coalesce(next_version.opened_by = 'snapshot' and next_version.valid_from = version.valid_to, false)
                     {%- if declared.get('snapshot_deletes') == 'close' %}
+                    -- R16: any read of the table behind the version will do for the end of a complete snapshot
                     or coalesce(place < (
                         select max({{ place('changes') }})
                         from {{ changes }} as changes
@@ -129,6 +127,7 @@ from (
                     truncates,
                     ending -> ending.place > place and {{ ends_at('ending.changed_at') }}
                 )
+                -- R14: a row can leave a key behind the arrival of the next one (`handed_over`)
                 when 'key_change' then coalesce(next_version.opened_by = 'key_change', false)
                 when 'delete' then false
                 else true
@@ -138,8 +137,9 @@ from (
                 and (next_key is null or next_key = version.next_key)
                 and {{ ends_at('changed_at') }}
         end as tells,
+        -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed
         version.closed_by is null and is_last and coalesce(
-            (is_end and not is_left and is_shown) or last_shown > place, false
+            (is_end and not leaves_behind_arrival and is_shown) or last_shown > place, false
         ) as ends_what_is_open
     from (
         select
@@ -149,11 +149,11 @@ from (
             ) as version,
             lead(version_here) ignore nulls over by_place as next_version,
             lead(place) over by_place is null as is_last,
-            coalesce(lag({{ arrives_in() }}) over by_place = {{ leaves_in() }}, false) as is_left
+            {{ leaves_behind_arrival() }} as leaves_behind_arrival
         from (
             select
                 {{ key_text('key') }} as key_as_text,
-                {{ place('told_by', "if(opened_by = 'before', 0, 1)") }} as place,
+                place,
                 true as is_version,
                 false as is_end,
                 false as is_state,
@@ -173,7 +173,7 @@ from (
                 false,
                 op = 'd',
                 op in ('c', 'u', 'r'),
-                if(previous_key = {{ key_text('key') }}, null, previous_key),
+                {{ came_from() }},
                 next_key,
                 transaction_id,
                 changed_at,
@@ -209,6 +209,7 @@ from (
     where version is not null and (is_version or is_end or is_last)
 ) as judged
 group by key, version_id
+-- R11: any change that ends a version so will do, though the last of its transaction, or the first of several, is the one
 having not bool_or(tells) or bool_or(ends_what_is_open)
 {%- endmacro %}
 
@@ -227,7 +228,7 @@ having not bool_or(tells) or bool_or(ends_what_is_open)
             {%- for name in names if name not in told %}
             {{ own(name, names) }} as {{ name }},
             {%- endfor %}
-            struct({{ place_of_version(names) }}) as place,
+            {{ place_of_version(names) }} as place,
             struct({% for name in told %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
             struct(*) as row
         from {{ history }}

@@ -2,18 +2,7 @@
 {% test order_agrees_with_position(model, key, column_names={}) %}
 select *
 from (
-    select
-        {{ whole_key(key) }} as key_of_version,
-        {{ own('version_id', column_names) }} as version_id,
-        {{ own('valid_from', column_names) }} as valid_from,
-        lead({{ own('valid_from', column_names) }}) over (
-            partition by {{ whole_key(key) }}
-            order by
-                {{ own('position', column_names) }},
-                {{ own('partition', column_names) }},
-                {{ own('offset', column_names) }}
-        ) as next_from
-    from {{ model }}
-) as ordered
-where next_from < valid_from
+    {{ versions_with_next(model, key, column_names) }}
+) as versions
+where {{ runs_back() }}
 {% endtest %}

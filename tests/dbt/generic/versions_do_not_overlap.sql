@@ -1,20 +1,8 @@
-{#- Law: two versions of a key never cover the same instant, and none ends before it begins. -#}
+{#- Law: a version ends before the next one of its key begins, and not before its own beginning. -#}
 {% test versions_do_not_overlap(model, key, column_names={}) %}
 select *
 from (
-    select
-        {{ whole_key(key) }} as key_of_version,
-        {{ own('version_id', column_names) }} as version_id,
-        {{ own('valid_from', column_names) }} as valid_from,
-        {{ own('valid_to', column_names) }} as valid_to,
-        lead({{ own('valid_from', column_names) }}) over in_key as next_from
-    from {{ model }}
-    window in_key as (
-        partition by {{ whole_key(key) }}
-        order by {{ own('valid_from', column_names) }}, {{ place_of_version(column_names) }}
-    )
-) as bounds
-where valid_from is null
-    or valid_to < valid_from
-    or coalesce(valid_to, timestamp'9999-12-31') > next_from
+    {{ versions_with_next(model, key, column_names) }}
+) as versions
+where valid_from is null or {{ ends_before_it_begins() }} or {{ overlaps_next() }}
 {% endtest %}
