@@ -164,7 +164,7 @@ select * from account
 
 {#- Relation: a log of which `account_counts` can tell whether news are in the order of their partitions. -#}
 {% macro followed(changes_log, scope, stored) -%}
-    {%- if not stored or not stored.tops -%}
+    {%- if not stored or not stored.watermarks -%}
         {{ changes_log }}
     {%- else -%}
         (
@@ -219,7 +219,7 @@ select * from account
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
 {% macro account_of_news(scope, stored, found, declared, changes_log) -%}
-    {%- set order = 'all' if not stored.tops or found['late'] else 'new' if found['falling_back'] else 'none' -%}
+    {%- set order = 'all' if not stored.watermarks or found['late'] else 'new' if found['falling_back'] else 'none' -%}
     {%- set held_back = run_query(
         'select count(*) from ' ~ changes_log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'

@@ -152,7 +152,7 @@
             ){{ ', if(log.log_number = watermark.log_number, watermark.position, null))' if is_new }} as highest,
             {{ 'coalesce(' if is_new }}lag(log.log_number) over (
                 partition by log.source_label, log.topic, log.`partition` order by log.log_number, log.`offset`
-            ){{ ', top.log_number)' if is_new }} as former_log
+            ){{ ', watermark.log_number)' if is_new }} as former_log
         from {{ changes_log }} as log
         {%- if is_new %}
         left join ({{ watermarks_as_rows(account.watermarks) }}) as watermark

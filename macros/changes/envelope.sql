@@ -39,7 +39,7 @@
 
 {#-
   Expression: when it happened in the source, in µs since 1970: the source block's time in its finest unit, else the
-  envelope's; 0 is no time. Owns R10. That times are whole numbers within the years 1 to 9999 landing has seen.
+  envelope's; 0 is no time. Belongs to R10. That times are whole numbers within the years 1 to 9999 landing has seen.
 
   Args:
       envelope: the column that holds the envelope, where its fields are no columns

@@ -75,7 +75,7 @@
     {%- set is_plain = decision.alone and not decision.alone.others -%}
     {%- set told = '(' ~ compiled_code ~ '\n)' if is_plain and account
         else stage(compiled_code, 'told') if account or is_in_order else none -%}
-    {%- if is_in_order -%}{%- do graph.tidemark.open.update({target_relation | string: decision.open}) -%}{%- endif -%}
+    {%- if is_in_order -%}{%- do graph.tidemark.open_versions.update({target_relation | string: decision.open}) -%}{%- endif -%}
     {{ return({
         'target': target_relation, 'declared': declared, 'decision': decision, 'open': open,
         'named': decision.state.columns + declared.column_names.values() | batch(1) | list,
@@ -160,9 +160,9 @@
 {% macro record_build(build, message, is_changed=true) -%}
     {%- set decision, account, target_relation = build.decision, build.account, build.target -%}
     {%- if build.is_in_order -%}
-        {%- set before = graph.tidemark.open[target_relation | string] -%}
+        {%- set before = graph.tidemark.open_versions[target_relation | string] -%}
         {%- set is_known = account and before is not none -%}
-        {%- do graph.tidemark.open.update({target_relation | string: before + build.counts.more_open if is_known else none}) -%}
+        {%- do graph.tidemark.open_versions.update({target_relation | string: before + build.counts.more_open if is_known else none}) -%}
     {%- endif -%}
     {%- if account and decision.case == 'keys' and not account.is_whole -%}
         {%- do hand_on(build.told, decision, build.open) -%}
@@ -185,8 +185,8 @@
     {%- if made_of -%}
         {{ return({'made_of': made_of}) }}
     {%- endif -%}
-    {%- do graph.tidemark.left.update({target_relation | string: left_as}) -%}
-    {{ return({'left_as': left_as, 'open': graph.tidemark.open.get(target_relation | string)}) }}
+    {%- do graph.tidemark.last_writers.update({target_relation | string: left_as}) -%}
+    {{ return({'left_as': left_as, 'open': graph.tidemark.open_versions.get(target_relation | string)}) }}
 {%- endmacro %}
 
 

@@ -14,7 +14,7 @@
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
 -#}
 {% macro are_few(target_relation, declared, history, open) -%}
-    {%- set known = graph.tidemark.open -%}
+    {%- set known = graph.tidemark.open_versions -%}
     {%- if known.get(history | string) is none -%}
         {%- do known.update({
             history | string: run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int

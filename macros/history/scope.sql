@@ -79,7 +79,7 @@
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set state = dict(scope.state) -%}
     {%- if history -%}
-        {%- set built_as = (graph.tidemark.said.get(history) or progress.get(history, {})).get('declared') -%}
+        {%- set built_as = (graph.tidemark.states.get(history) or progress.get(history, {})).get('declared') -%}
         {%- do state.update({'built_as': built_as}) -%}
         {%- if scope.case == 'increment' and last.get('built_as', built_as) != built_as -%}
             {#- The last run read a history that was not built yet as it is declared. -#}
@@ -114,8 +114,8 @@
 -#}
 {% macro what_is_new(scope, changes_log, fresh, known, last, stored, may_be_known) -%}
     {%- set asked = [changes_log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
-    {%- if may_be_known and asked in graph.tidemark.found -%}
-        {{ return(graph.tidemark.found[asked]) }}
+    {%- if may_be_known and asked in graph.tidemark.scope_answers -%}
+        {{ return(graph.tidemark.scope_answers[asked]) }}
     {%- endif -%}
     {%- set query -%}
     select
@@ -130,7 +130,7 @@
     {%- endset -%}
     {%- set found = run_query(query)[0] -%}
     {#- An account is asked of news alone. -#}
-    {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.found.update({asked: found}) -%}{%- endif -%}
+    {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.scope_answers.update({asked: found}) -%}{%- endif -%}
     {{ return(found) }}
 {%- endmacro %}
 
