@@ -125,6 +125,9 @@
 
 {#- Write in one of these ways. Returns: {is_changed, message}. -#}
 {% macro write_in(way, build) -%}
+    {%- if way == 'none' -%}
+        {{ return({'is_changed': false, 'message': '0 rows changed'}) }}
+    {%- endif -%}
     {%- set target_relation, open = build.target, build.open -%}
     {%- set built, decision, declared = build.built, build.decision, build.declared -%}
     {%- set columns = columns_in(target_relation) -%}
@@ -141,10 +144,8 @@
         {%- set changed = merge_going_on(target_relation, columns, build.told, declared, open) -%}
     {%- elif way == 'living' -%}
         {%- set changed = merge_living(target_relation, columns, living_of_news(built, columns, decision, declared), declared) -%}
-    {%- elif way == 'difference' -%}
-        {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, build.is_in_order) -%}
     {%- else -%}
-        {%- set changed = 0 -%}
+        {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, build.is_in_order) -%}
     {%- endif -%}
     {{ return({'is_changed': changed != 0, 'message': changed ~ ' rows changed'}) }}
 {%- endmacro %}
