@@ -30,6 +30,14 @@
 {%- endmacro %}
 
 
+{#- Every hazard, for a fold that stands alone. -#}
+{% macro every_hazard() -%}
+    {%- set hazards = {} -%}
+    {%- for name in hazard_conditions() -%}{%- do hazards.update({name: true}) -%}{%- endfor -%}
+    {{ return(hazards) }}
+{%- endmacro %}
+
+
 {% macro hazard_counts() -%}
     {%- for name, condition in hazard_conditions().items() -%}
         count_if({{ condition }}) as {{ name }}{{ ', ' if not loop.last }}

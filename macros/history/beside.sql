@@ -136,10 +136,10 @@ every_change as (
         from (
             select max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)) as last_read
             from {{ changes_log }} as log
-            where op = 'r' and snapshot != 'incremental' and position is not null
+            where {{ is_snapshot_read() }} and position is not null
             group by position
             having bool_and(problem is null) and (
-                bool_or(snapshot in ('last', 'last_in_data_collection'))
+                bool_or({{ marks_last() }})
                 {%- for scan in scans %}
                 or (min(processed_at) >= timestamp_millis({{ scan[0] }}) and max(processed_at) <= timestamp_millis({{ scan[1] }}) and count(*) >= {{ scan[2] }})
                 {%- endfor %}

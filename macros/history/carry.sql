@@ -72,7 +72,7 @@
         key,
         known is not null as is_known,
         known is not null and not coalesce(
-            known.op in ('c', 'u', 'r')
+            {{ is_state_op('known') }}
             and first.place > known.place
             {%- if scope.hazards.truncates %}
             and known.place > (select max({{ place('log') }}) from {{ scope.log }} as log where op = 't')

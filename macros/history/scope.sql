@@ -292,14 +292,6 @@
 {%- endmacro %}
 
 
-{#- Every hazard, for a fold that stands alone. -#}
-{% macro every_hazard() -%}
-    {%- set hazards = {} -%}
-    {%- for name in hazard_conditions() -%}{%- do hazards.update({name: true}) -%}{%- endfor -%}
-    {{ return(hazards) }}
-{%- endmacro %}
-
-
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
     {%- if scope.carried -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}

@@ -16,7 +16,7 @@ own_changes as (
         transaction_id,
         changed_at,
         is_read,
-        op in ('c', 'u', 'r') as is_state,
+        {{ is_state_op() }} as is_state,
         {{ document_state('after') if table.documents else 'after' }} as state,
         {%- if hazards.whole_before or hazards.moves %}
         if(is_before_whole, {{ document_state('before') if table.documents else 'before' }}, null) as before,

@@ -120,7 +120,7 @@ from (
                     or coalesce(place < (
                         select max({{ place('changes') }})
                         from {{ changes }} as changes
-                        where op = 'r' and snapshot != 'incremental' and position is not null
+                        where {{ is_snapshot_read() }} and position is not null
                     ), false)
                     {%- endif %}
                 when 'truncate' then exists(
@@ -172,7 +172,7 @@ from (
                 {{ place('changes') }},
                 false,
                 op = 'd',
-                op in ('c', 'u', 'r'),
+                {{ is_state_op() }},
                 {{ came_from() }},
                 next_key,
                 transaction_id,
