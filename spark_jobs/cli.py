@@ -101,7 +101,7 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
         type=_Duration(or_nothing=True),
         default=0,
         metavar="TIME",
-        help="Wait so long for another writer to end.",
+        help="Wait so long for another writer, or for who holds the catalog, to end.",
     )(_logged(command))
 
 

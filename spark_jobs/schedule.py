@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import steps
 from spark_jobs.engine import ENGINE_ERRORS
-from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.files import Files
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
 from spark_jobs.landing.input_files import files_named
@@ -143,7 +143,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     is_counted = False
     try:
         _files(task, memory)  # what is wrong with them is said before the lock is waited for
-        with run.as_writer(task.log_format, task.wait):
+        with run.as_writer(task.log_format, task.wait, stop):
             memory = Memory.of(task.places)  # another run may have ended meanwhile
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
             is_counted = True
@@ -152,6 +152,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                     if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
                         outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
+            except Stopped:
+                raise  # nothing was begun
             except BaseException as error:
                 # A run that met another writer has not failed.
                 memory.failed_runs += not isinstance(error, Busy)
@@ -159,6 +161,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                     memory.store(task.places, outcome)
                 raise
             memory.store(task.places, outcome)
+    except Stopped:
+        log.info("stopped before it began")
     except TidemarkError as error:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)

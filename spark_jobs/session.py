@@ -27,6 +27,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault
+from spark_jobs.lock import pause
 from spark_jobs.places import Places, profile
 
 JAVA = 17
@@ -143,24 +144,30 @@ def require_thrift_server(places: Places) -> None:
         ) from error
 
 
-def require_free_catalog(places: Places) -> None:
+def require_free_catalog(places: Places, until: float = 0, stop: threading.Event | None = None) -> None:
     """Raise Busy where another process holds the embedded metastore, by the lock that Derby takes on a file of it.
 
     Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
     Asked again for a moment: dbt's Java ends behind dbt.
+
+    Args:
+        places: Where the catalog is.
+        until: The time of the monotonic clock until which it is waited for, where that is longer than the moment.
+        stop: Set to end the waiting, with Stopped.
     """
     lock = _metastore(places) / "dbex.lck"
     if SparkSession.getActiveSession() is not None or not lock.exists():
         return
-    until = time.monotonic() + _MOMENT_SECONDS
+    until = max(until, time.monotonic() + _MOMENT_SECONDS)
     try:
         while not _is_free(lock):
             if time.monotonic() >= until:
                 raise Busy(
                     f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
-                    " an embedded one admits one at a time. Wait for it to end."
+                    " an embedded one admits one at a time. Wait for it to end, or"
+                    " give --wait TIME."
                 )
-            time.sleep(0.1)
+            pause(0.1, stop)
     except OSError as error:
         raise Fault(
             f"The catalog {places.catalog} can't be written ({error.strerror}). Give this user the right to write"
