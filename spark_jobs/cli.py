@@ -437,6 +437,7 @@ def run(
     from spark_jobs import notify, schedule, steps
 
     notify.require_command(on_failure)
+    notify.require_files(summary, metrics)
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import steps
+from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Stopped
+from spark_jobs.files import write_named
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
-from spark_jobs.schedule import Outcome, Task, run_every
+from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import require_free_catalog
+from tests.projects import PROJECT
 
 # Nobody waits so long in these tests: who did has not been told to stop.
 LONG = 60
@@ -26,6 +32,8 @@ LONG = 60
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
+    for name in ("dbt_project.yml", "profiles.yml"):
+        shutil.copy(PROJECT / name, tmp_path)
     return Places(tmp_path, str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
 
 
@@ -114,6 +122,56 @@ def test_who_holds_the_catalog_is_waited_for(places: Places, monkeypatch: pytest
         require_free_catalog(places, time.monotonic() + LONG, stop)
     with soon(is_free.set):
         require_free_catalog(places, time.monotonic() + LONG)
+
+
+@pytest.mark.parametrize("option", ["--summary", "--metrics"])
+def test_what_can_be_no_file_is_refused_before_any_work(
+    option: str, places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, said in (("", "empty"), (" ", "empty"), (".", "a folder"), ("/", "a folder"), ("new/", "a folder")):
+        assert main(["run", option, name, "--project-dir", str(places.project)]) == 2
+        assert f"{option} {name or chr(39)}".strip() in (told := capsys.readouterr().err)
+        assert said in told
+
+
+def test_what_can_not_be_written_keeps_nothing_else_from_being_told(
+    places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def out(_: str) -> None:
+        raise UnicodeEncodeError("ascii", "ü", 0, 1, "no such letter")
+
+    metrics, heard = places.project / "run.prom", places.project / "heard"
+    task = Task(places, ["nowhere"], summary="-", metrics=str(metrics), hook=f"cp /dev/stdin {heard}", out=out)
+    assert run_once(task).status == 2
+    assert "--summary -: can't be written (UnicodeEncodeError" in capsys.readouterr().err
+    assert "tidemark_run_status 2.0" in metrics.read_text()
+    heard.unlink()
+
+    run_once(replace(task, summary=str(metrics / "below"), metrics=str(metrics / "below")))
+    said = capsys.readouterr().err
+    assert "--summary" in said
+    assert "--metrics" in said
+    assert heard.exists()
+
+
+def test_links_and_fifos_stay_what_they_are(tmp_path: Path) -> None:
+    real, link, fifo = tmp_path / "there/real", tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to("there/real")
+    os.mkfifo(fifo)
+    for text in ("one", "two"):
+        write_named(link, text)
+        assert (link.is_symlink(), real.read_text()) == (True, text)
+    assert [one.name for one in real.parent.iterdir()] == ["real"]
+
+    with pytest.raises(OSError, match="No such device"):
+        write_named(fifo, "nobody reads")
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    write_named(fifo, "heard")
+    assert os.read(reader, 10) == b"heard"
+    os.close(reader)
+    assert fifo.is_fifo()
+    write_named(Path(os.devnull), "nothing")
+    assert Path(os.devnull).is_char_device()
 
 
 def _taken() -> None:
