@@ -32,9 +32,13 @@ _QUOTED = re.compile(
 )
 
 
+# A sentence of Spark's about a value (SQLSTATE's class 22), which says numbers and whole records without quoting them.
+_OF_A_VALUE = re.compile(r"(\[[A-Z][\w.]*\])(?:(?!SQLSTATE: ).)*(SQLSTATE: 22\w{3})", re.DOTALL)
+
+
 def redacted(message: str) -> str:
-    """A message of another tool without the values that it quotes."""
-    return _QUOTED.sub("…", message)
+    """A message of another tool without the values that it quotes, or that Spark writes into it as they are."""
+    return _OF_A_VALUE.sub(r"\1 … \2", _QUOTED.sub("…", message))
 
 
 def first_cause(message: str) -> str:
