@@ -115,6 +115,10 @@ def let_java_end(seconds: float | None = None) -> None:
     gateway = SparkContext._gateway
     if gateway.proc is None:
         return  # spark-submit started it, and this process behind it
+    # A thread of PySpark's reads from Java for as long as it lives, and would tell its end in frames.
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
     gateway.shutdown()
     gateway.proc.stdin.close()
     with suppress(subprocess.TimeoutExpired):
