@@ -170,6 +170,12 @@ class Files:
             ) from error
 
 
+def may_write(path: Path) -> bool:
+    """Whether this process may write a file or a folder, or make it where it isn't there yet."""
+    there = next(one for one in (path, *path.parents) if one.exists())
+    return os.access(there, os.W_OK, effective_ids=True)
+
+
 def write_named(file: Path, text: str) -> None:
     """Write a file that a user has named, in one step for those who read it.
 

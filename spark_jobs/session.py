@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import glob
 import locale
@@ -27,6 +28,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault
+from spark_jobs.files import may_write
 from spark_jobs.lock import pause
 from spark_jobs.places import Places, profile
 
@@ -154,13 +156,21 @@ def require_free_catalog(places: Places, until: float = 0, stop: threading.Event
     Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
     Asked again for a moment: dbt's Java ends behind dbt.
 
+    A Fault is raised where the catalog can't be written.
+
     Args:
         places: Where the catalog is.
         until: The time of the monotonic clock until which it is waited for, where that is longer than the moment.
         stop: Set to end the waiting, with Stopped.
     """
-    lock = _metastore(places) / "dbex.lck"
-    if SparkSession.getActiveSession() is not None or not lock.exists():
+    if SparkSession.getActiveSession() is not None:
+        return
+    metastore = _metastore(places)
+    lock = metastore / "dbex.lck"
+    # Of a folder that can't be written Derby says only that a driver could not be made.
+    if not all(map(may_write, (metastore, lock))):
+        raise _unwritable(places, os.strerror(errno.EACCES))
+    if not lock.exists():
         return
     until = max(until, time.monotonic() + _MOMENT_SECONDS)
     try:
@@ -173,10 +183,14 @@ def require_free_catalog(places: Places, until: float = 0, stop: threading.Event
                 )
             pause(0.1, stop)
     except OSError as error:
-        raise Fault(
-            f"The catalog {places.catalog} can't be written ({error.strerror}). Give this user the right to write"
-            " there, or set TIDEMARK_CATALOG to another folder."
-        ) from error
+        raise _unwritable(places, error.strerror or str(error)) from error
+
+
+def _unwritable(places: Places, why: str) -> Fault:
+    return Fault(
+        f"The catalog {places.catalog} can't be written ({why}). Give this user the right to write there, or set"
+        " TIDEMARK_CATALOG to another folder."
+    )
 
 
 def _is_free(lock: Path) -> bool:

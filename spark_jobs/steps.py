@@ -218,6 +218,12 @@ def build(run: Run, arguments: Sequence[str]) -> None:
             bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
+    if isinstance(result.exception, PermissionError):
+        raise Fault(
+            f"dbt build: {result.exception.filename} can't be written ({result.exception.strerror}). dbt's log and"
+            " results are in the project: give this user the right to write there, or set DBT_LOG_PATH and"
+            " DBT_TARGET_PATH to folders where it has it."
+        )
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         of_users = (CompilationError, DbtConfigError, DbtUsageException, ParsingError)

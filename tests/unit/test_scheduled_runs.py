@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import steps
 from spark_jobs.cli import main
-from spark_jobs.errors import Busy, Stopped
+from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
@@ -122,6 +122,19 @@ def test_who_holds_the_catalog_is_waited_for(places: Places, monkeypatch: pytest
         require_free_catalog(places, time.monotonic() + LONG, stop)
     with soon(is_free.set):
         require_free_catalog(places, time.monotonic() + LONG)
+
+
+def test_a_catalog_that_can_not_be_written_is_told_before_spark_starts(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    require_free_catalog(places)
+    Path(places.catalog).mkdir()
+    may = os.access
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, *of, **how: path != Path(places.catalog) and may(path, *of, **how))
+    with pytest.raises(Fault, match=r"catalog can't be written \(Permission denied\)\. Give this user"):
+        require_free_catalog(places)
 
 
 @pytest.mark.parametrize("option", ["--summary", "--metrics"])
