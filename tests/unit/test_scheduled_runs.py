@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -10,16 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs import steps
+from spark_jobs import logs, steps
 from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
+from spark_jobs.fingerprint import fingerprint_of, project_hash
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
@@ -185,6 +188,55 @@ def test_links_and_fifos_stay_what_they_are(tmp_path: Path) -> None:
     assert fifo.is_fifo()
     write_named(Path(os.devnull), "nothing")
     assert Path(os.devnull).is_char_device()
+
+
+def test_a_file_of_the_project_that_can_not_be_read_is_a_fault_and_one_that_is_gone_is_none(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project_hash(places)
+    file, read = places.project / "models/new.sql", Path.read_bytes
+    file.parent.mkdir()
+    file.touch()
+
+    def failing(error: OSError) -> Callable[[Path], bytes]:
+        def read_bytes(path: Path) -> bytes:
+            if path == file:
+                raise error
+            return read(path)
+
+        return read_bytes
+
+    monkeypatch.setattr(Path, "read_bytes", failing(PermissionError(errno.EACCES, "Permission denied")))
+    with pytest.raises(Fault, match=r"models/new\.sql can't be read \(Permission denied\).* Give this user"):
+        project_hash(places)
+    monkeypatch.setattr(Path, "read_bytes", failing(FileNotFoundError(errno.ENOENT, "No such file")))
+    assert project_hash(places) == before
+
+
+def test_what_a_check_writes_is_no_news(places: Places) -> None:
+    def commit(table: str) -> str:
+        log = Path(places.lakehouse) / table / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        (log / f"{len(list(log.iterdir())):020}.json").touch()
+        return fingerprint_of(places, "")
+
+    before = commit("ops/progress")
+    assert commit("ops/accounting") == commit("ops/accounting") == before
+    assert commit("silver/accounting") != before
+
+
+def test_logs_have_one_zone(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        path = logs.start(places.project, "run", False)
+        logs.log.info("a line")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert path is not None
+    at = path.read_text().partition(" run ")[0]
+    assert timedelta(0) <= datetime.now(UTC) - datetime.strptime(at, "%Y-%m-%d %H:%M:%S.%f%z") < timedelta(minutes=5)
 
 
 def _taken() -> None:
