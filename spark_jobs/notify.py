@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,12 +60,23 @@ def tell_machines(task: Task, outcome: Outcome, memory: Memory) -> None:
         _attempt(f"--metrics {metrics}", lambda: write_metrics(Path(metrics), said))
     if outcome.status not in (0, Busy.status) and task.hook is not None:
         try:
-            subprocess.run(
-                shlex.split(task.hook), input=text + "\n", text=True, check=True, timeout=_HOOK_SECONDS,
-                stdout=subprocess.DEVNULL if task.summary == "-" else None,
-            )  # fmt: skip
+            _start(shlex.split(task.hook), text + "\n", is_silent=task.summary == "-")
         except (OSError, subprocess.SubprocessError) as error:
-            _warn(f"--on-failure {task.hook}: {type(error).__name__}, status {getattr(error, 'returncode', 'none')}.")
+            warn(f"--on-failure {task.hook}: {type(error).__name__}, status {getattr(error, 'returncode', 'none')}.")
+
+
+def _start(command: list[str], given: str, *, is_silent: bool) -> None:
+    """Start a command with something on its standard input; when its time is over, end all that it has started."""
+    out = subprocess.DEVNULL if is_silent else None
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, encoding="utf-8", start_new_session=True) as one:
+        try:
+            one.communicate(given, _HOOK_SECONDS)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(one.pid, signal.SIGKILL)
+            raise
+    if one.returncode:
+        raise subprocess.CalledProcessError(one.returncode, command)
 
 
 def _attempt(what: str, do: Callable[[], object]) -> None:
@@ -71,9 +85,10 @@ def _attempt(what: str, do: Callable[[], object]) -> None:
         do()
     except Exception as error:
         why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        _warn(f"{what}: can't be written ({why}). The run itself went on; mend that, or name another file.")
+        warn(f"{what}: can't be written ({why}). The run itself went on; mend that, or name another file.")
 
 
-def _warn(words: str) -> None:
+def warn(words: str) -> None:
+    """Say something to people, and to the run's log."""
     log.warning("%s", words)
     print(f"tidemark: {words}", file=sys.stderr, flush=True)

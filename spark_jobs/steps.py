@@ -185,12 +185,15 @@ def land_kafka(
 
 @contextmanager
 def told_to_stop() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set, instead of ending the process where it is."""
+    """An event that SIGTERM, Ctrl-C and a terminal that is closed set, instead of ending the process where it is."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # a signal's handler can be set in the main thread alone
         return
-    before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+    heard = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        heard.append(signal.SIGHUP)
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in heard}
     try:
         yield stop
     finally:

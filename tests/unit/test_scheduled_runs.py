@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +22,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs import logs, steps
+from spark_jobs import logs, notify, schedule, steps
 from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
@@ -225,6 +229,50 @@ def test_what_a_check_writes_is_no_news(places: Places) -> None:
     assert commit("silver/accounting") != before
 
 
+def test_an_error_that_no_one_foresaw_is_told_to_machines_without_values(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files(*_: Any) -> list[str]:
+        raise ValueError("no such thing: 'ada'")
+
+    monkeypatch.setattr(schedule, "_files", files)
+    summary = places.project / "run.json"
+    with pytest.raises(ValueError, match="ada"):
+        run_once(Task(places, summary=str(summary)))
+    assert json.loads(summary.read_text())["error"] == "ValueError: no such thing: …"
+
+
+def test_a_process_that_ends_behind_three_faults_says_so(
+    places: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(schedule, "run_once", lambda *_: Outcome("run", datetime.now(UTC), status=3))
+    assert run_every(Task(places), 0.01, threading.Event(), lambda _: None) == 3
+    assert "3 runs in a row failed; this process ends with status 3" in capsys.readouterr().err
+
+
+def test_upkeep_is_due_where_the_clock_was_set_back() -> None:
+    now = datetime.now(UTC)
+    lasts = [now - timedelta(seconds=one) for one in (70, 30, -30)]
+    assert [schedule._is_due(60, one.isoformat()) for one in lasts] == [True, False, True]
+    assert [schedule._is_due(60, None), schedule._is_due(None, now.isoformat())] == [True, False]
+
+
+def test_a_hook_whose_time_is_over_ends_with_all_that_it_has_started(
+    places: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = places.project / "started"
+    os.mkfifo(places.project / "never")
+    monkeypatch.setattr(notify, "_HOOK_SECONDS", 1)
+    hook = f"sh -c 'cat {places.project}/never & echo $! > {started}; wait'"
+    assert run_once(Task(places, ["nowhere"], hook=hook)).status == 2
+    assert "TimeoutExpired" in capsys.readouterr().err
+    state = Path("/proc", started.read_text().strip(), "stat")
+    until = time.monotonic() + LONG / 2
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < until:
+        time.sleep(0.05)
+    assert time.monotonic() < until
+
+
 def test_logs_have_one_zone(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -237,6 +285,26 @@ def test_logs_have_one_zone(places: Places, monkeypatch: pytest.MonkeyPatch) -> 
     assert path is not None
     at = path.read_text().partition(" run ")[0]
     assert timedelta(0) <= datetime.now(UTC) - datetime.strptime(at, "%Y-%m-%d %H:%M:%S.%f%z") < timedelta(minutes=5)
+
+
+def test_a_terminal_that_is_closed_is_heard_unless_it_is_ignored() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with steps.told_to_stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.wait(5)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with steps.told_to_stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.wait(0.1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    # It ends as behind SIGTERM, though nobody can be told.
+    words = "import os, spark_jobs.cli as c; held = c._ended_by_signals(); held.__enter__(); os.kill(os.getpid(), 1)"
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-c", words], stderr=full, cwd=PROJECT, check=False, timeout=LONG)
+    assert ended.returncode == 143
 
 
 def _taken() -> None:
