@@ -115,7 +115,8 @@ UNUSUAL = """\
 - **Compiling a history runs queries and writes files.** In `run`, `build` and `retry`, compiling the model asks
   which keys have new changes and what they were before, because the query that is compiled then depends on the answers.
   Rows that are read more than once are written as Parquet files in the lakehouse (`ops/_staged`), so that they are
-  computed once. The files can be removed whenever no run is at work. `compile`, `show` and unit tests write none.
+  computed once. They hold values of sensitive columns, too, and stay until an upkeep removes them; whenever no run is
+  at work, they can be removed by hand. `compile`, `show` and unit tests write none.
 - **A materialization gets its orders from a comment.** The first line of a compiled model is `-- tidemark: ` and a JSON
   document: whether the table is built whole, goes on from a landing, or stays. dbt gives a materialization the compiled
   SQL and the model's config, and the config is fixed when the project is parsed, before anything can be asked. So the

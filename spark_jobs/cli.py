@@ -101,7 +101,7 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
         type=_Duration(or_nothing=True),
         default=0,
         metavar="TIME",
-        help="Wait so long for another writer to end.",
+        help="Wait so long for another writer, or for who holds the catalog, to end.",
     )(_logged(command))
 
 
@@ -437,6 +437,7 @@ def run(
     from spark_jobs import notify, schedule, steps
 
     notify.require_command(on_failure)
+    notify.require_files(summary, metrics)
     wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
@@ -685,11 +686,9 @@ def _say_report(outcome: Any) -> None:
 
 def _unforeseen(error: Exception) -> int:
     """Say in one line what no one foresaw; the frames go to the log, without the values that a message may quote."""
-    from spark_jobs.engine import ENGINE_ERRORS, first_cause, redacted
+    from spark_jobs.engine import unforeseen
 
-    text = str(error)
-    is_java = isinstance(error, ENGINE_ERRORS)
-    said = f"{type(error).__name__}: {first_cause(text) if is_java else redacted((text.splitlines() or [''])[0])[:300]}"
+    said = unforeseen(error)
     frames = "".join(traceback.format_tb(error.__traceback__))
     log.critical("%s\n%s", said, frames)
     where = log_file()
@@ -700,25 +699,34 @@ def _unforeseen(error: Exception) -> int:
 
 
 # The signals that end a command: what people call them, and its exit status.
-_ENDING = {int(signal.SIGTERM): ("SIGTERM", TERMINATED), int(signal.SIGINT): ("Ctrl-C", INTERRUPTED)}
+_ENDING = {
+    int(signal.SIGTERM): ("SIGTERM", TERMINATED),
+    int(signal.SIGINT): ("Ctrl-C", INTERRUPTED),
+    int(signal.SIGHUP): ("the end of its terminal", TERMINATED),
+}
 
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C end Spark before this process: nothing of it writes once the lock is free."""
+    """Have signals end Spark before this process, so that nothing of it writes once the lock is free.
+
+    They are SIGTERM, Ctrl-C, and what a terminal sends that is closed.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
 
     def end(number: int, _: Any) -> None:
         # Where another signal comes meanwhile, this is entered again.
         by, status = _ENDING[number]
-        os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
+        with contextlib.suppress(OSError):  # a terminal that is closed takes no words
+            os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
         # Other threads meet the end of Java in the middle of their calls, and would tell it in frames.
         for output in (1, 2):
             os.dup2(nowhere, output)
         getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
         os._exit(status)
 
-    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C.
+    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C, behind
+    # nohup the end of a terminal.
     is_main = threading.current_thread() is threading.main_thread()
     heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
     before = {one: signal.signal(one, end) for one in heard}

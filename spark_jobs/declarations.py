@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark_jobs.errors import UsageError
+from spark_jobs.files import may_write
 from spark_jobs.places import Places
 
 
@@ -104,6 +106,28 @@ def run_dbt(places: Places, arguments: list[str]) -> Any:
         )
 
 
+@contextmanager
+def reading(places: Places) -> Iterator[list[str]]:
+    """The arguments of a dbt that only reads the project.
+
+    Where that can't be written, and no variable of dbt's says otherwise, its log and what it keeps of what it has read
+    go into a folder that is removed afterwards.
+    """
+    lacking = [
+        option
+        for option, variable, file in (
+            ("--log-path", "DBT_LOG_PATH", "logs/dbt.log"),
+            ("--target-path", "DBT_TARGET_PATH", "target/partial_parse.msgpack"),
+        )
+        if not os.environ.get(variable) and not may_write(places.project / file)
+    ]
+    if not lacking:
+        yield []
+        return
+    with tempfile.TemporaryDirectory() as aside:
+        yield [part for option in lacking for part in (option, aside)]
+
+
 def beginning_of(said: object) -> str:
     """The first lines of what dbt says at length, as one: what is wrong, and where, without plans and call stacks."""
     return " ".join(line.strip() for line in [line for line in str(said).splitlines() if line.strip()][:3])
@@ -116,9 +140,9 @@ def captured_tables(places: Places) -> list[CapturedTable]:
 
 def declared_tables(places: Places) -> Declared:
     """The captured tables, and those of what arrives beside changes, each in the order of their names."""
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as said, reading(places) as options:
         # Without manifest.json, which takes as long to write as the rest: commands that build or document leave one.
-        result = run_dbt(places, ["--quiet", "--no-write-json", "parse"])
+        result = run_dbt(places, ["--quiet", "--no-write-json", "parse", *options])
     if not result.success:
         raise UsageError(f"The project's models can't be read: {beginning_of(result.exception or said.getvalue())}")
     manifest = result.result

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 # What Spark raises, and what comes where its Java throws or is gone.
 ENGINE_ERRORS = (PySparkException, Py4JError)
 _SHOWN = 500
+_UNFORESEEN = 300
 # What Spark says of a statement that it can't read: it is no SQL, or names a column or a function that is not there.
 OF_A_STATEMENT = re.compile("SQLSTATE: (42601|42702|42703|42883|42K09)")
 # What a machine says, or a store, that can't give or take a file just now: it tells nothing of the table.
@@ -32,9 +33,21 @@ _QUOTED = re.compile(
 )
 
 
+# A sentence of Spark's about a value (SQLSTATE's class 22), which says numbers and whole records without quoting them.
+_OF_A_VALUE = re.compile(r"(\[[A-Z][\w.]*\])(?:(?!SQLSTATE: ).)*(SQLSTATE: 22\w{3})", re.DOTALL)
+
+
 def redacted(message: str) -> str:
-    """A message of another tool without the values that it quotes."""
-    return _QUOTED.sub("…", message)
+    """A message of another tool without the values that it quotes, or that Spark writes into it as they are."""
+    return _OF_A_VALUE.sub(r"\1 … \2", _QUOTED.sub("…", message))
+
+
+def unforeseen(error: BaseException) -> str:
+    """An error that no one foresaw, in one line and without the values that its message may quote."""
+    text = str(error)
+    is_java = isinstance(error, ENGINE_ERRORS)
+    said = first_cause(text) if is_java else redacted((text.splitlines() or [""])[0])[:_UNFORESEEN]
+    return f"{type(error).__name__}: {said}"
 
 
 def first_cause(message: str) -> str:

@@ -8,6 +8,10 @@ TERMINATED = 143
 INTERRUPTED = 130
 
 
+class Stopped(Exception):
+    """The process was told to stop while it waited or before it began: no error, and nothing has to be undone."""
+
+
 class TidemarkError(Exception):
     """Base of every error that Tidemark raises on purpose; `status` is the exit status of the command."""
 

@@ -170,6 +170,30 @@ class Files:
             ) from error
 
 
+def may_write(path: Path) -> bool:
+    """Whether this process may write a file or a folder, or make it where it isn't there yet."""
+    there = next(one for one in (path, *path.parents) if one.exists())
+    return os.access(there, os.W_OK, effective_ids=True)
+
+
+def write_named(file: Path, text: str) -> None:
+    """Write a file that a user has named, in one step for those who read it.
+
+    A link stays one. What is no plain file (a FIFO, a device) is written into, never replaced.
+
+    Raises:
+        OSError: It can't be written; a FIFO that nobody reads, too.
+    """
+    if file.exists() and not file.is_file():
+        descriptor = os.open(file, os.O_WRONLY | os.O_NONBLOCK)  # else a FIFO's reader would be waited for
+        os.set_blocking(descriptor, True)
+        with open(descriptor, "w", encoding="utf-8") as into:  # noqa: PTH123 - it has no path
+            into.write(text)
+        return
+    real = file.resolve()
+    Files(str(real.parent)).write(real.name, text)
+
+
 def _store_of(place: str, patience: float) -> Any:
     from obstore.exceptions import BaseError
     from obstore.store import from_url

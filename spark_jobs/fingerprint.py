@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_jobs import __version__
+from spark_jobs.errors import Fault
 from spark_jobs.files import Files
 from spark_jobs.places import LAYERS, Places
 
@@ -20,8 +21,8 @@ _FOLDERS = {
     "model-paths": "models", "macro-paths": "macros", "test-paths": "tests", "seed-paths": "seeds",
     "snapshot-paths": "snapshots", "packages-install-path": "dbt_packages",
 }  # fmt: skip
-# Each look at a broker or each build writes them, and no table is made of them.
-_NOT_NEWS = ("/kafka_offsets", "/_staged")
+# Each look at a broker, each build or each check writes them, and no table is made of them.
+_NOT_NEWS = ("ops/kafka_offsets", "ops/_staged", "ops/accounting")
 
 
 def version_of(places: Places, table: str) -> int:
@@ -31,7 +32,7 @@ def version_of(places: Places, table: str) -> int:
 
 
 def project_hash(places: Places) -> str:
-    """A hash of what tables and reports are made by."""
+    """A hash of what tables and reports are made by; raises a Fault where a file of it can't be read."""
     digest = hashlib.sha256()
     [*own, packages] = _folders(places.project)
     roots = [places.project / name for name in (*own, *_PROJECT)]
@@ -41,10 +42,24 @@ def project_hash(places: Places) -> str:
         roots += [package / name for name in (*its, "dbt_project.yml")]
     for root in roots:
         for file in sorted(files_in(root, places)) if root.is_dir() else [root]:
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{os.path.relpath(file, places.project)}\0".encode())
-                digest.update(hashlib.sha256(file.read_bytes()).digest())
+            if "__pycache__" in file.parts or (held := _held(file)) is None:
+                continue
+            digest.update(f"{os.path.relpath(file, places.project)}\0".encode())
+            digest.update(hashlib.sha256(held).digest())
     return digest.hexdigest()
+
+
+def _held(file: Path) -> bytes | None:
+    """What a file holds; None where there is none, as where an editor has just replaced it."""
+    try:
+        return file.read_bytes() if file.is_file() else None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Fault(
+            f"{file} can't be read ({error.strerror}), and the project's files tell what is new. Give this user the"
+            " right to read it, or move it out of the project."
+        ) from error
 
 
 def files_in(root: Path, places: Places) -> list[Path]:

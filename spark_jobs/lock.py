@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.errors import Busy, Fault, UsageError
+from spark_jobs.errors import Busy, Fault, Stopped, UsageError
 from spark_jobs.files import Files
 from spark_jobs.logs import log
 from spark_jobs.places import Places
@@ -96,10 +96,29 @@ def layout_of(places: Places) -> int | None:
 
 
 @contextmanager
-def writing(places: Places, run_id: str, command: str, wait: float = 0, oldest: int = LAYOUT) -> Iterator[None]:
-    """Hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy.
+def writing(
+    places: Places,
+    run_id: str,
+    command: str,
+    wait: float = 0,
+    oldest: int = LAYOUT,
+    stop: threading.Event | None = None,
+) -> Iterator[None]:
+    """Hold the lakehouse as its one writer.
 
     An environment that only reads bronze has a lock of its own.
+
+    Args:
+        places: Where the lakehouse is.
+        run_id: The run, for those who are kept waiting.
+        command: What it does.
+        wait: Seconds to wait for another writer.
+        oldest: The oldest layout that will do.
+        stop: Set to end the waiting.
+
+    Raises:
+        Busy: Another writes, still.
+        Stopped: `stop` was set meanwhile.
     """
     name = f"{places.prefix}writer"
     since = datetime.now(UTC).isoformat(timespec="seconds")
@@ -115,7 +134,7 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0, oldest: 
 
     if not places.is_folder:
         open_lakehouse(places, oldest)
-        with leased(places.lakehouse, name, said, wait, busy):
+        with leased(places.lakehouse, name, said, wait, busy, stop):
             yield
         return
     descriptor = _lock_file(places, f".{places.prefix}lock", oldest)
@@ -125,7 +144,7 @@ def writing(places: Places, run_id: str, command: str, wait: float = 0, oldest: 
             # Who only looks at the lock holds it for that moment: then no one writes.
             if time.monotonic() >= deadline and (holder := holder_of(places)) is not None:
                 raise busy(holder)
-            time.sleep(0.2)
+            pause(0.2, stop)
         with suppress(OSError):  # on a full disk nobody learns who holds it, and it is held
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(said).encode(), 0)
@@ -151,6 +170,14 @@ def alone(places: Places, name: str, what: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def pause(seconds: float, stop: threading.Event | None) -> None:
+    """Sleep while waiting for another process; raises Stopped where `stop` is set or gets set meanwhile."""
+    if stop is None:
+        time.sleep(seconds)
+    elif stop.wait(seconds):
+        raise Stopped
 
 
 def holder_of(places: Places) -> dict[str, Any] | None:
@@ -244,7 +271,12 @@ class _Lease:
 
 @contextmanager
 def leased(
-    place: str, name: str, holder: dict[str, Any], wait: float, busy: Callable[[dict[str, Any]], Busy]
+    place: str,
+    name: str,
+    holder: dict[str, Any],
+    wait: float,
+    busy: Callable[[dict[str, Any]], Busy],
+    stop: threading.Event | None = None,
 ) -> Iterator[None]:
     """Hold a lock as a lease, on an object store or, as nothing but tests want it, in a folder.
 
@@ -254,6 +286,7 @@ def leased(
         holder: What to say of this process.
         wait: Seconds to wait for another.
         busy: What is raised then, by what the other says of itself; it comes once that one has shown that it lives.
+        stop: Set to end the waiting, with Stopped.
     """
     seconds = _seconds()
     # Asked for so short a time that a holder learns of a store that is away before others may take the lock.
@@ -272,7 +305,7 @@ def leased(
             continue
         if is_alive and asked >= deadline:
             raise busy(other["holder"])
-        time.sleep(min(1, other["seconds"] / 20))
+        pause(min(1, other["seconds"] / 20), stop)
     held = _Held(until=asked + seconds * 2 / 3)
     beating = threading.Thread(target=_beat, args=(lease, number + 1, told, held), daemon=True)
     threading.Thread(target=_watch, args=(held,), daemon=True).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +24,13 @@ class _Json(logging.Formatter):
                 "message": record.getMessage(),
             }
         )
+
+
+class _Text(logging.Formatter):
+    """Lines with times in UTC, whatever zone the process is in: Spark's start puts it into UTC."""
+
+    converter = staticmethod(time.gmtime)
+    default_msec_format = "%s.%03dZ"
 
 
 class _Named(logging.Filter):
@@ -57,7 +65,7 @@ def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
         handler = _File(path, encoding="utf-8")
     except OSError:
         return None
-    text = logging.Formatter(f"%(asctime)s {run_id} %(levelname)s %(message)s")
+    text = _Text(f"%(asctime)s {run_id} %(levelname)s %(message)s")
     handler.setFormatter(_Json() if as_json else text)
     handler.addFilter(_Named(run_id))
     log.handlers = [handler]

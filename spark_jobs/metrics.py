@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from spark_jobs.errors import Fault
-from spark_jobs.files import Files
+from spark_jobs.files import Files, write_named
 from spark_jobs.places import LATEST
 
 # A store that is away is why a run failed, and was waited for.
@@ -35,7 +35,7 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
     """Write a run's summary (`schedule.Outcome.summary`) as a metrics file, in one step: a scrape sees a whole one.
 
     Raises:
-        Fault: The file can't be written.
+        OSError: The file can't be written.
     """
     registry = CollectorRegistry()
     for name, (metric, about) in _OUTCOME.items():
@@ -70,14 +70,7 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
     held = _gauge(registry, "quarantine_held", "Records and lines that the last check found held", "code", "topic")
     for one in _held(said["report"]):
         held.labels(one["code"], one["topic"]).inc(one["records"])
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(file), registry)
-    except OSError as error:
-        raise Fault(
-            f"--metrics {file}: can't be written ({error.strerror}). The run itself went on; give this user the right"
-            " to write there."
-        ) from error
+    write_named(file, generate_latest(registry).decode())
 
 
 def _asked_for(lags: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], datetime]]:

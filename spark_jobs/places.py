@@ -52,10 +52,16 @@ class Places:
         if target not in said["outputs"]:
             raise UsageError(f"--target {target}: profiles.yml has {', '.join(sorted(said['outputs']))}.")
         chosen = said["outputs"][target]
+        catalog = _absolute(root, environ.get("TIDEMARK_CATALOG") or "catalog")
+        if chosen["method"] == "session" and ";" in catalog:
+            raise UsageError(
+                f"The catalog {catalog}: its path has a semicolon, and the URL by which Derby opens it would end there."
+                " Set TIDEMARK_CATALOG to a folder without one."
+            )
         return cls(
             project=root,
             lakehouse=_absolute(root, environ.get("TIDEMARK_LAKEHOUSE") or "lakehouse"),
-            catalog=_absolute(root, environ.get("TIDEMARK_CATALOG") or "catalog"),
+            catalog=catalog,
             target=target,
             is_local=chosen["method"] == "session",
             prefix="" if chosen["schema"] == _PLAIN else f"{chosen['schema']}_",

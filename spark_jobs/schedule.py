@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import steps
-from spark_jobs.engine import ENGINE_ERRORS
-from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, TidemarkError, UsageError
+from spark_jobs.engine import ENGINE_ERRORS, unforeseen
+from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.files import Files
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
 from spark_jobs.landing.input_files import files_named
 from spark_jobs.landing.land import Landed
 from spark_jobs.logs import log
-from spark_jobs.notify import tell_machines
+from spark_jobs.notify import tell_machines, warn
 from spark_jobs.places import Places
 from spark_jobs.run_memory import Memory, memory_file
 from spark_jobs.session import lacks_catalog
@@ -143,7 +143,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     is_counted = False
     try:
         _files(task, memory)  # what is wrong with them is said before the lock is waited for
-        with run.as_writer(task.log_format, task.wait):
+        with run.as_writer(task.log_format, task.wait, stop):
             memory = Memory.of(task.places)  # another run may have ended meanwhile
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
             is_counted = True
@@ -152,6 +152,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                     if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
                         outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
+            except Stopped:
+                raise  # nothing was begun
             except BaseException as error:
                 # A run that met another writer has not failed.
                 memory.failed_runs += not isinstance(error, Busy)
@@ -159,6 +161,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                     memory.store(task.places, outcome)
                 raise
             memory.store(task.places, outcome)
+    except Stopped:
+        log.info("stopped before it began")
     except TidemarkError as error:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)
@@ -168,7 +172,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
                 if Files.of(task.places).read(memory_file(task.places)) is not None:
                     memory.store(task.places, outcome)
     except BaseException as error:
-        outcome.status, outcome.error = Fault.status, type(error).__name__
+        outcome.status, outcome.error = Fault.status, unforeseen(error)
         raise
     finally:
         tell_machines(task, outcome, memory)
@@ -252,9 +256,10 @@ def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory
 
 
 def _is_due(seconds: float | None, last: str | None) -> bool:
-    return seconds is not None and (
-        last is None or datetime.now(UTC) - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
-    )
+    """Whether so many seconds have passed; a last time that is to come is of a clock that has been set back since."""
+    if seconds is None or last is None:
+        return seconds is not None
+    return not timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(last) < timedelta(seconds=seconds)
 
 
 def _land_topics(
@@ -328,6 +333,10 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
         if is_wrong and not has_begun:
             return outcome.status
         if faults == _FAULTS:
+            warn(
+                f"{_FAULTS} runs in a row failed; this process ends with status {Fault.status}, so that another can be"
+                " started. The lines above, and the runs' logs, say what to mend."
+            )
             return Fault.status
         has_begun = True
         stop.wait(max(seconds - (time.monotonic() - began), 0))

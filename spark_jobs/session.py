@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import glob
 import locale
@@ -27,6 +28,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault
+from spark_jobs.files import may_write
+from spark_jobs.lock import pause
 from spark_jobs.places import Places, profile
 
 JAVA = 17
@@ -114,6 +117,10 @@ def let_java_end(seconds: float | None = None) -> None:
     gateway = SparkContext._gateway
     if gateway.proc is None:
         return  # spark-submit started it, and this process behind it
+    # A thread of PySpark's reads from Java for as long as it lives, and would tell its end in frames.
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
     gateway.shutdown()
     gateway.proc.stdin.close()
     with suppress(subprocess.TimeoutExpired):
@@ -143,29 +150,47 @@ def require_thrift_server(places: Places) -> None:
         ) from error
 
 
-def require_free_catalog(places: Places) -> None:
+def require_free_catalog(places: Places, until: float = 0, stop: threading.Event | None = None) -> None:
     """Raise Busy where another process holds the embedded metastore, by the lock that Derby takes on a file of it.
 
     Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
     Asked again for a moment: dbt's Java ends behind dbt.
+
+    A Fault is raised where the catalog can't be written.
+
+    Args:
+        places: Where the catalog is.
+        until: The time of the monotonic clock until which it is waited for, where that is longer than the moment.
+        stop: Set to end the waiting, with Stopped.
     """
-    lock = _metastore(places) / "dbex.lck"
-    if SparkSession.getActiveSession() is not None or not lock.exists():
+    if SparkSession.getActiveSession() is not None:
         return
-    until = time.monotonic() + _MOMENT_SECONDS
+    metastore = _metastore(places)
+    lock = metastore / "dbex.lck"
+    # Of a folder that can't be written Derby says only that a driver could not be made.
+    if not all(map(may_write, (metastore, lock))):
+        raise _unwritable(places, os.strerror(errno.EACCES))
+    if not lock.exists():
+        return
+    until = max(until, time.monotonic() + _MOMENT_SECONDS)
     try:
         while not _is_free(lock):
             if time.monotonic() >= until:
                 raise Busy(
                     f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
-                    " an embedded one admits one at a time. Wait for it to end."
+                    " an embedded one admits one at a time. Wait for it to end, or"
+                    " give --wait TIME."
                 )
-            time.sleep(0.1)
+            pause(0.1, stop)
     except OSError as error:
-        raise Fault(
-            f"The catalog {places.catalog} can't be written ({error.strerror}). Give this user the right to write"
-            " there, or set TIDEMARK_CATALOG to another folder."
-        ) from error
+        raise _unwritable(places, error.strerror or str(error)) from error
+
+
+def _unwritable(places: Places, why: str) -> Fault:
+    return Fault(
+        f"The catalog {places.catalog} can't be written ({why}). Give this user the right to write there, or set"
+        " TIDEMARK_CATALOG to another folder."
+    )
 
 
 def _is_free(lock: Path) -> bool:

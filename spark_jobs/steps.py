@@ -25,7 +25,7 @@ from spark_jobs import bronze
 from spark_jobs.bronze import UNMODELLED
 from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, set_aside
 from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
-from spark_jobs.errors import Busy, DataError, Fault, UsageError
+from spark_jobs.errors import Busy, DataError, Fault, Stopped, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
@@ -45,7 +45,10 @@ _IS_THERE = "LOCATION_ALREADY_EXISTS"
 
 @dataclass(slots=True)
 class Run:
-    """One run of a command: its id, its places, what its stages took, and the oldest layout that it takes."""
+    """One run of a command: its id, its places, what its stages took, and the oldest layout that it takes.
+
+    `patience` is the time of the monotonic clock until which it waits for others; `stop` is set to end it before then.
+    """
 
     places: Places
     command: str
@@ -54,6 +57,8 @@ class Run:
     landed: Landed | None = None
     run_id: str = ""
     oldest: int = LAYOUT
+    patience: float = 0
+    stop: threading.Event | None = None
 
     def __post_init__(self) -> None:
         """Name the run after its start: ids sort as runs do."""
@@ -66,11 +71,24 @@ class Run:
         return path
 
     @contextmanager
-    def as_writer(self, log_format: str, wait: float) -> Iterator[None]:
-        """Begin the run, and hold the lakehouse as its one writer; waits up to `wait` seconds, then raises Busy."""
+    def as_writer(self, log_format: str, wait: float, stop: threading.Event | None = None) -> Iterator[None]:
+        """Begin the run, and hold the lakehouse as its one writer.
+
+        Args:
+            log_format: `text` or `json`.
+            wait: Seconds to wait for another writer and for who holds the catalog, together; then Busy is raised.
+            stop: Set to end that, and the start of Spark behind it, with Stopped.
+        """
         self.begin(log_format)
-        with writing(self.places, self.run_id, self.command, wait, self.oldest):
+        self.patience, self.stop = time.monotonic() + wait, stop
+        with writing(self.places, self.run_id, self.command, wait, self.oldest, stop):
+            self._go_on()
             yield
+
+    def _go_on(self) -> None:
+        """Raise Stopped where the run is to end."""
+        if self.stop is not None and self.stop.is_set():
+            raise Stopped
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -87,18 +105,20 @@ class Run:
     def session(self, *, catalog: bool = False) -> SparkSession:
         """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it.
 
-        Where dbt asks a Thrift Server, that one holds the metastore, and no session here needs it.
+        Stopped is raised where Spark had to be started, and the run was told to end meanwhile. Where dbt asks a Thrift
+        Server, that one holds the metastore, and no session here needs it.
         """
         check_layout(self.places, self.oldest)
         catalog = catalog and self.places.is_local
         if SparkSession.getActiveSession() is not None:
             return build_session(self.places, catalog=catalog)
         if catalog:
-            require_free_catalog(self.places)
+            require_free_catalog(self.places, self.patience, self.stop)
         with self.stage("start Spark"):
             spark = build_session(self.places, catalog=catalog)
             if catalog:
                 _take_catalog(spark, self.places)
+        self._go_on()
         return spark
 
 
@@ -138,7 +158,6 @@ def land_kafka(
         result: What is filled in and given back, for who wants it of a landing that fails, too.
     """
     from spark_jobs.landing.kafka import land_topics
-    from spark_jobs.landing.kafka_client import Stopped
 
     run.places.require_bronze(run.command)
     with nullcontext(stop) if stop is not None else told_to_stop() as stopping, run.stage("land"):
@@ -166,12 +185,15 @@ def land_kafka(
 
 @contextmanager
 def told_to_stop() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set, instead of ending the process where it is."""
+    """An event that SIGTERM, Ctrl-C and a terminal that is closed set, instead of ending the process where it is."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # a signal's handler can be set in the main thread alone
         return
-    before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+    heard = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        heard.append(signal.SIGHUP)
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in heard}
     try:
         yield stop
     finally:
@@ -199,6 +221,12 @@ def build(run: Run, arguments: Sequence[str]) -> None:
             bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
+    if isinstance(result.exception, PermissionError):
+        raise Fault(
+            f"dbt build: {result.exception.filename} can't be written ({result.exception.strerror}). dbt's log and"
+            " results are in the project: give this user the right to write there, or set DBT_LOG_PATH and"
+            " DBT_TARGET_PATH to folders where it has it."
+        )
     if result.exception is not None:
         # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
         of_users = (CompilationError, DbtConfigError, DbtUsageException, ParsingError)

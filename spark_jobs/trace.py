@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.damage import models_of
-from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, run_dbt
+from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, reading, run_dbt
 from spark_jobs.delta import table_if_made
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.names import exact_json, quoted, table_at
@@ -166,9 +166,9 @@ def _with_linked(keys: DataFrame, log: DataFrame) -> DataFrame:
 def _query(places: Places, history: Model, log: Model, keys: str) -> str:
     """The query of the macro `traced`, as dbt writes it."""
     given = ", ".join(map(literal, (history.name, table_at(log.location), keys)))
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as said, reading(places) as options:
         result = run_dbt(
-            places, ["--quiet", "--no-populate-cache", "compile", "--inline", f"{{{{ traced({given}) }}}}"]
+            places, ["--quiet", "--no-populate-cache", "compile", *options, "--inline", f"{{{{ traced({given}) }}}}"]
         )
     if not result.success:
         raise Fault(

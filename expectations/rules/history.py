@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -175,7 +176,7 @@ def findings(frames: Frames) -> list[DataFrame]:
     there = {folded(name) for name in frames.history.columns}
     lacking = [name for name in (frames.shown.columns if frames.shown else ()) if folded(name) not in there]
     if lacking:
-        names = spark.createDataFrame([(name,) for name in lacking], "name string")
+        names = spark.createDataFrame(pa.table({"name": pa.array(lacking, pa.string())}))
         found.append(breaking(ExpectColumnsToBeThere, names, as_json({"column": F.col("name")})))
     return found
 

@@ -25,9 +25,9 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_jobs import bronze
 from spark_jobs.delta import files_at, remove
 from spark_jobs.engine import ENGINE_ERRORS, first_cause
-from spark_jobs.errors import Busy, Fault, TidemarkError, UsageError
+from spark_jobs.errors import Busy, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing import kafka_offsets
-from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, Stopped, patiently
+from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, patiently
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
 from spark_jobs.landing.land import Landed, Landing, land_rows
 from spark_jobs.lock import alone

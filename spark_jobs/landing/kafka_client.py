@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.engine import first_cause
-from spark_jobs.errors import Fault, TidemarkError, UsageError
+from spark_jobs.errors import Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.logs import log
 
 _VARIABLES = {
@@ -74,10 +74,6 @@ Place = tuple[str, int]
 
 class Away(Fault):
     """The broker doesn't answer: it may later."""
-
-
-class Stopped(Exception):
-    """The landing is to stop, and nothing has to be ended for that."""
 
 
 @dataclass(frozen=True, slots=True)

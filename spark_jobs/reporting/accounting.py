@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +20,10 @@ from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, owner
 from spark_jobs.reporting.measures import Measures
 
 _STORED = "run_id string, subject string, `table` string, disposition string, records bigint, recorded_at timestamp"
+_ROWS = pa.schema([
+    *((name, pa.string()) for name in ("run_id", "subject", "table", "disposition")), ("records", pa.int64()),
+    ("recorded_at", pa.timestamp("us", "UTC")),
+])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +198,21 @@ def record(
     )
     was = {(row["subject"], row["table"], row["disposition"]): row["records"] for row in before.collect()}
     rows = [
-        (run_id, one.subject, one.name, disposition, records, at)
+        {
+            "run_id": run_id,
+            "subject": one.subject,
+            "table": one.name,
+            "disposition": disposition,
+            "records": records,
+            "recorded_at": at,
+        }
         for one in accounts
         for disposition, records in one.dispositions.items()
     ]
-    spark.createDataFrame(rows, _STORED).coalesce(1).write.format("delta").mode("append").save(location)
+    # By way of Arrow: rows given as Python objects would start Python workers.
+    spark.createDataFrame(pa.Table.from_pylist(rows, _ROWS)).coalesce(1).write.format("delta").mode("append").save(
+        location
+    )
     return [_with_changes(one, was) for one in accounts]
 
 

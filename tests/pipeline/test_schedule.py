@@ -395,7 +395,8 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
         java = java_of(every)
         for one in (signal.SIGINT, signal.SIGTERM):
             every.send_signal(one)
-        every.wait(timeout=120)
+        told, _ = every.communicate(timeout=120)
+        assert "Traceback" not in told
         assert not Path("/proc", java).exists(), "Spark holds the catalog against the next command"
     said = json.loads(summary.read_text())
     assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import logs
+from spark_jobs import declarations, logs
+from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import land
 from spark_jobs.landing.input_files import files_named, in_even_parts
@@ -23,7 +24,7 @@ from spark_jobs.lock import layout_of, open_lakehouse, writing
 from spark_jobs.names import feed
 from spark_jobs.places import Places, profile
 from spark_jobs.scaffolding.write import write
-from tests.projects import PROJECT
+from tests.projects import PROJECT, empty_project
 
 
 @contextmanager
@@ -115,6 +116,23 @@ def project(tmp_path: Path) -> Path:
 def test_a_place_that_is_said_to_be_nowhere_is_where_it_is_by_default(project: Path) -> None:
     empty = {"TIDEMARK_LAKEHOUSE": "", "TIDEMARK_CATALOG": ""}
     assert Places.of(project, empty) == Places.of(project, {})
+
+
+def test_a_catalog_whose_path_ends_derbys_url_is_refused(project: Path) -> None:
+    with pytest.raises(UsageError, match=r"/a;b: its path has a semicolon.*TIDEMARK_CATALOG"):
+        Places.of(project, {"TIDEMARK_CATALOG": "a;b"})
+    assert Places.of(project, {"TIDEMARK_CATALOG": "a;b", "TIDEMARK_TARGET": "thrift"}).catalog.endswith("a;b")
+
+
+def test_a_project_that_can_not_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = empty_project(tmp_path / "project")
+    shutil.rmtree(folder / "logs", ignore_errors=True)
+    shutil.rmtree(folder / "target", ignore_errors=True)
+    monkeypatch.setattr(declarations, "may_write", lambda _: False)
+
+    assert captured_tables(Places.of(folder)) == []
+    assert not (folder / "logs").exists()
+    assert not (folder / "target").exists()
 
 
 @pytest.mark.parametrize(

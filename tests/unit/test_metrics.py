@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_jobs.errors import Fault
 from spark_jobs.metrics import write_metrics
 
 HOSTILE = 'a"b\\c\nd'
@@ -87,5 +86,5 @@ def test_what_the_last_check_found_held(tmp_path: Path) -> None:
 def test_a_place_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(Fault, match="--metrics"):
+    with pytest.raises(OSError, match="file"):
         write_metrics(tmp_path / "file" / "tidemark.prom", said())

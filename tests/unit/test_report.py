@@ -484,6 +484,12 @@ def test_values_are_masked_alike_wherever_they_stand() -> None:
     assert redacted("It ends in 'the middle") == "It ends in …"
     assert redacted("It ends in 'the middle\\") == "It ends in …"
     assert redacted("Of X'73656372' and CAN'T") == "Of … and CAN'T"
+    overflow = '[CAST_OVERFLOW] The value 123456789 of the type "INT" can\'t be cast.\nUse more. SQLSTATE: 22003'
+    range_ = "[NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION] The 123456.78 rounded half up. SQLSTATE: 22003"
+    no_column = "[NO_COLUMN] No such. SQLSTATE: 42703"
+    assert redacted(f"{no_column}\n{overflow} == it") == f"{no_column}\n[CAST_OVERFLOW] … SQLSTATE: 22003 == it"
+    assert redacted(range_) == "[NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION] … SQLSTATE: 22003"
+    assert first_cause(f"a.SparkError: {overflow}") == "a.SparkError: [CAST_OVERFLOW] … SQLSTATE: 22003"
     assert (
         first_cause("Job: 'Project ['id)\nCaused by: java.IOException: No space left")
         == "java.IOException: No space left"

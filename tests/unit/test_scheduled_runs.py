@@ -1,0 +1,311 @@
+"""What a scheduled run does before and behind its work: it waits, is told to stop, and tells machines. No Spark."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs import logs, notify, schedule, steps
+from spark_jobs.cli import main
+from spark_jobs.errors import Busy, Fault, Stopped
+from spark_jobs.files import write_named
+from spark_jobs.fingerprint import fingerprint_of, project_hash
+from spark_jobs.lock import leased, writing
+from spark_jobs.places import Places
+from spark_jobs.schedule import Outcome, Task, run_every, run_once
+from spark_jobs.session import require_free_catalog
+from tests.projects import PROJECT
+
+# Nobody waits so long in these tests: who did has not been told to stop.
+LONG = 60
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    for name in ("dbt_project.yml", "profiles.yml"):
+        shutil.copy(PROJECT / name, tmp_path)
+    return Places(tmp_path, str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+
+
+@contextmanager
+def soon(do: Callable[[], Any]) -> Iterator[None]:
+    """Do something in a moment; what is within must end long before others would let it."""
+    timer = threading.Timer(0.3, do)
+    began = time.monotonic()
+    timer.start()
+    yield
+    assert time.monotonic() - began < LONG / 2
+    timer.join()
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def session(*_: Any, **__: Any) -> SparkSession:
+        raise AssertionError("it was told to stop, and began")
+
+    monkeypatch.setattr(steps.Run, "session", session)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_run_that_waits_for_another_writer_ends_where_it_is_told_to(places: Places) -> None:
+    stop, seen = threading.Event(), list[Outcome]()
+    with writing(places, "other", "land"), soon(stop.set):
+        assert run_every(Task(places, wait=LONG), LONG, stop, seen.append) == 0
+    assert [(one.status, one.error) for one in seen] == [(0, None)]
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_run_that_is_told_to_stop_while_it_gets_the_lock_does_nothing(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, seen = threading.Event(), list[Outcome]()
+
+    @contextmanager
+    def at_last(*arguments: Any) -> Iterator[None]:
+        with writing(*arguments):
+            stop.set()
+            yield
+
+    monkeypatch.setattr(steps, "writing", at_last)
+    assert run_every(Task(places), LONG, stop, seen.append) == 0
+    assert [(one.status, one.error) for one in seen] == [(0, None)]
+
+
+def test_a_run_that_is_told_to_stop_while_spark_starts_lands_nothing(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, seen = threading.Event(), list[Outcome]()
+    (places.project / "records.jsonl").write_text("{}\n")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(steps, "build_session", lambda *_, **__: stop.set())
+    monkeypatch.setattr(steps, "_take_catalog", lambda *_: None)
+    monkeypatch.setattr(steps, "land", None)
+
+    assert run_every(Task(places, [str(places.project / "records.jsonl")]), LONG, stop, seen.append) == 0
+    assert [(one.status, one.error) for one in seen] == [(0, None)]
+
+
+def test_waiting_for_a_lease_ends_where_it_is_told_to(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def lease(wait: float) -> Any:
+        return leased(str(tmp_path), "writer", {}, wait, lambda _: Busy("held"), stop)
+
+    with lease(0), soon(stop.set), pytest.raises(Stopped), lease(LONG):
+        pass
+
+
+def test_who_holds_the_catalog_is_waited_for(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr("spark_jobs.session._MOMENT_SECONDS", 0)
+    lock = Path(places.catalog) / "metastore/dbex.lck"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    is_free = threading.Event()
+    # The system's lock is this process's own, which it would get twice.
+    monkeypatch.setattr(fcntl, "lockf", lambda *_: None if is_free.is_set() else _taken())
+
+    with pytest.raises(Busy, match="--wait"):
+        require_free_catalog(places)
+    stop = threading.Event()
+    with soon(stop.set), pytest.raises(Stopped):
+        require_free_catalog(places, time.monotonic() + LONG, stop)
+    with soon(is_free.set):
+        require_free_catalog(places, time.monotonic() + LONG)
+
+
+def test_a_catalog_that_can_not_be_written_is_told_before_spark_starts(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    require_free_catalog(places)
+    Path(places.catalog).mkdir()
+    may = os.access
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, *of, **how: path != Path(places.catalog) and may(path, *of, **how))
+    with pytest.raises(Fault, match=r"catalog can't be written \(Permission denied\)\. Give this user"):
+        require_free_catalog(places)
+
+
+@pytest.mark.parametrize("option", ["--summary", "--metrics"])
+def test_what_can_be_no_file_is_refused_before_any_work(
+    option: str, places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, said in (("", "empty"), (" ", "empty"), (".", "a folder"), ("/", "a folder"), ("new/", "a folder")):
+        assert main(["run", option, name, "--project-dir", str(places.project)]) == 2
+        assert f"{option} {name or chr(39)}".strip() in (told := capsys.readouterr().err)
+        assert said in told
+
+
+def test_what_can_not_be_written_keeps_nothing_else_from_being_told(
+    places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def out(_: str) -> None:
+        raise UnicodeEncodeError("ascii", "ü", 0, 1, "no such letter")
+
+    metrics, heard = places.project / "run.prom", places.project / "heard"
+    task = Task(places, ["nowhere"], summary="-", metrics=str(metrics), hook=f"cp /dev/stdin {heard}", out=out)
+    assert run_once(task).status == 2
+    assert "--summary -: can't be written (UnicodeEncodeError" in capsys.readouterr().err
+    assert "tidemark_run_status 2.0" in metrics.read_text()
+    heard.unlink()
+
+    run_once(replace(task, summary=str(metrics / "below"), metrics=str(metrics / "below")))
+    said = capsys.readouterr().err
+    assert "--summary" in said
+    assert "--metrics" in said
+    assert heard.exists()
+
+
+def test_links_and_fifos_stay_what_they_are(tmp_path: Path) -> None:
+    real, link, fifo = tmp_path / "there/real", tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to("there/real")
+    os.mkfifo(fifo)
+    for text in ("one", "two"):
+        write_named(link, text)
+        assert (link.is_symlink(), real.read_text()) == (True, text)
+    assert [one.name for one in real.parent.iterdir()] == ["real"]
+
+    with pytest.raises(OSError, match="No such device"):
+        write_named(fifo, "nobody reads")
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    write_named(fifo, "heard")
+    assert os.read(reader, 10) == b"heard"
+    os.close(reader)
+    assert fifo.is_fifo()
+    write_named(Path(os.devnull), "nothing")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_a_file_of_the_project_that_can_not_be_read_is_a_fault_and_one_that_is_gone_is_none(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project_hash(places)
+    file, read = places.project / "models/new.sql", Path.read_bytes
+    file.parent.mkdir()
+    file.touch()
+
+    def failing(error: OSError) -> Callable[[Path], bytes]:
+        def read_bytes(path: Path) -> bytes:
+            if path == file:
+                raise error
+            return read(path)
+
+        return read_bytes
+
+    monkeypatch.setattr(Path, "read_bytes", failing(PermissionError(errno.EACCES, "Permission denied")))
+    with pytest.raises(Fault, match=r"models/new\.sql can't be read \(Permission denied\).* Give this user"):
+        project_hash(places)
+    monkeypatch.setattr(Path, "read_bytes", failing(FileNotFoundError(errno.ENOENT, "No such file")))
+    assert project_hash(places) == before
+
+
+def test_what_a_check_writes_is_no_news(places: Places) -> None:
+    def commit(table: str) -> str:
+        log = Path(places.lakehouse) / table / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        (log / f"{len(list(log.iterdir())):020}.json").touch()
+        return fingerprint_of(places, "")
+
+    before = commit("ops/progress")
+    assert commit("ops/accounting") == commit("ops/accounting") == before
+    assert commit("silver/accounting") != before
+
+
+def test_an_error_that_no_one_foresaw_is_told_to_machines_without_values(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files(*_: Any) -> list[str]:
+        raise ValueError("no such thing: 'ada'")
+
+    monkeypatch.setattr(schedule, "_files", files)
+    summary = places.project / "run.json"
+    with pytest.raises(ValueError, match="ada"):
+        run_once(Task(places, summary=str(summary)))
+    assert json.loads(summary.read_text())["error"] == "ValueError: no such thing: …"
+
+
+def test_a_process_that_ends_behind_three_faults_says_so(
+    places: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(schedule, "run_once", lambda *_: Outcome("run", datetime.now(UTC), status=3))
+    assert run_every(Task(places), 0.01, threading.Event(), lambda _: None) == 3
+    assert "3 runs in a row failed; this process ends with status 3" in capsys.readouterr().err
+
+
+def test_upkeep_is_due_where_the_clock_was_set_back() -> None:
+    now = datetime.now(UTC)
+    lasts = [now - timedelta(seconds=one) for one in (70, 30, -30)]
+    assert [schedule._is_due(60, one.isoformat()) for one in lasts] == [True, False, True]
+    assert [schedule._is_due(60, None), schedule._is_due(None, now.isoformat())] == [True, False]
+
+
+def test_a_hook_whose_time_is_over_ends_with_all_that_it_has_started(
+    places: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = places.project / "started"
+    os.mkfifo(places.project / "never")
+    monkeypatch.setattr(notify, "_HOOK_SECONDS", 1)
+    hook = f"sh -c 'cat {places.project}/never & echo $! > {started}; wait'"
+    assert run_once(Task(places, ["nowhere"], hook=hook)).status == 2
+    assert "TimeoutExpired" in capsys.readouterr().err
+    state = Path("/proc", started.read_text().strip(), "stat")
+    until = time.monotonic() + LONG / 2
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < until:
+        time.sleep(0.05)
+    assert time.monotonic() < until
+
+
+def test_logs_have_one_zone(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        path = logs.start(places.project, "run", False)
+        logs.log.info("a line")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert path is not None
+    at = path.read_text().partition(" run ")[0]
+    assert timedelta(0) <= datetime.now(UTC) - datetime.strptime(at, "%Y-%m-%d %H:%M:%S.%f%z") < timedelta(minutes=5)
+
+
+def test_a_terminal_that_is_closed_is_heard_unless_it_is_ignored() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with steps.told_to_stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.wait(5)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with steps.told_to_stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.wait(0.1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    # It ends as behind SIGTERM, though nobody can be told.
+    words = "import os, spark_jobs.cli as c; held = c._ended_by_signals(); held.__enter__(); os.kill(os.getpid(), 1)"
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-c", words], stderr=full, cwd=PROJECT, check=False, timeout=LONG)
+    assert ended.returncode == 143
+
+
+def _taken() -> None:
+    raise BlockingIOError
