@@ -362,8 +362,9 @@ def process(runs: Runs, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process of its own that runs in the project, as cron starts one, with what it says; ended whatever comes."""
     places = Places.of(runs.home / "project")
     ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog"), "LC_ALL": "C"}
-    program = str(Path(sys.executable).with_name("tidemark"))
-    command = [program, "run", *arguments, "--project-dir", str(places.project)]
+    # Who starts tests behind `&` or nohup has them, and what they start, ignore these signals.
+    program = ["env", "--default-signal=INT,HUP", str(Path(sys.executable).with_name("tidemark"))]
+    command = [*program, "run", *arguments, "--project-dir", str(places.project)]
     with subprocess.Popen(command, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as one:
         try:
             yield one

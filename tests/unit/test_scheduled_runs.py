@@ -302,8 +302,9 @@ def test_a_terminal_that_is_closed_is_heard_unless_it_is_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
     # It ends as behind SIGTERM, though nobody can be told.
     words = "import os, spark_jobs.cli as c; held = c._ended_by_signals(); held.__enter__(); os.kill(os.getpid(), 1)"
+    command = ["env", "--default-signal=HUP", sys.executable, "-c", words]
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run([sys.executable, "-c", words], stderr=full, cwd=PROJECT, check=False, timeout=LONG)
+        ended = subprocess.run(command, stderr=full, cwd=PROJECT, check=False, timeout=LONG)
     assert ended.returncode == 143
 
 
