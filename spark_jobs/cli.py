@@ -725,8 +725,7 @@ def _ended_by_signals() -> Iterator[None]:
         getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
         os._exit(status)
 
-    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C, behind
-    # nohup the end of a terminal.
+    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C, behind nohup the end of a terminal.
     is_main = threading.current_thread() is threading.main_thread()
     heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
     before = {one: signal.signal(one, end) for one in heard}

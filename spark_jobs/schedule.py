@@ -148,8 +148,8 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
             outcome.lag, outcome.gaps = memory.lag, memory.gaps
             is_counted = True
             try:
-                if _run(task, run, outcome, memory, stop):
-                    if _is_due(task.upkeep_every, memory.upkept_at) and not (stop is not None and stop.is_set()):
+                if _run(task, run, outcome, memory):
+                    if _is_due(task.upkeep_every, memory.upkept_at) and not run.is_to_end:
                         outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
                     memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
             except Stopped:
@@ -179,7 +179,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     return outcome
 
 
-def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: threading.Event | None) -> bool:
+def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
     """Do it; whether to its end, and not behind a step where it was told to stop."""
     if lacks_catalog(task.places):
         memory.fingerprint = None  # a build makes it anew
@@ -195,8 +195,8 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
         still = {file: stamp for file, stamp in known.items() if os.access(file, os.F_OK)}
         memory.files[task.source_label] = still | {file: fresh[file] for file in changed}
     elif task.topics is not None:
-        if _land_topics(task, run, outcome, task.topics, stop).is_stopped:
-            outcome.status = 0 if stop is not None else TERMINATED
+        if _land_topics(task, run, outcome, task.topics).is_stopped:
+            outcome.status = 0 if run.stop is not None else TERMINATED
             return False
     else:
         outcome.skipped.append("land")
@@ -212,7 +212,7 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
     ):
         outcome.skipped += ["build", "check"]
         return True
-    if stop is not None and stop.is_set():
+    if run.is_to_end:
         return False
     memory.fingerprint = None
     spark = run.session(catalog=True)
@@ -221,7 +221,7 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory, stop: thr
         steps.build(run, [])
     except DataError as error:
         failed = error
-    if failed is None and stop is not None and stop.is_set():
+    if failed is None and run.is_to_end:
         return False
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
     memory.report, found = outcome.checked.report, outcome.checked.evidence
@@ -262,15 +262,13 @@ def _is_due(seconds: float | None, last: str | None) -> bool:
     return not timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(last) < timedelta(seconds=seconds)
 
 
-def _land_topics(
-    task: Task, run: steps.Run, outcome: Outcome, topics: Topics, stop: threading.Event | None
-) -> Streamed:
+def _land_topics(task: Task, run: steps.Run, outcome: Outcome, topics: Topics) -> Streamed:
     """Land topics; the outcome has what a landing that fails did before, too."""
     from spark_jobs.landing.kafka import Streamed
 
     spark, streamed = run.session(catalog=True), Streamed()
     try:
-        steps.land_kafka(run, spark, topics, task.source_label, has_lock=True, stop=stop, result=streamed)
+        steps.land_kafka(run, spark, topics, task.source_label, has_lock=True, stop=run.stop, result=streamed)
     except TidemarkError:
         if streamed.is_begun:
             outcome.streamed, outcome.landed = streamed, streamed.landed

@@ -178,8 +178,8 @@ def require_free_catalog(places: Places, until: float = 0, stop: threading.Event
             if time.monotonic() >= until:
                 raise Busy(
                     f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
-                    " an embedded one admits one at a time. Wait for it to end, or"
-                    " give --wait TIME."
+                    " an embedded one admits one at a time. Wait for it to end,"
+                    " or give --wait TIME."
                 )
             pause(0.1, stop)
     except OSError as error:

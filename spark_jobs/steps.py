@@ -85,9 +85,14 @@ class Run:
             self._go_on()
             yield
 
+    @property
+    def is_to_end(self) -> bool:
+        """Whether the run was told to end behind the step that it is at."""
+        return self.stop is not None and self.stop.is_set()
+
     def _go_on(self) -> None:
         """Raise Stopped where the run is to end."""
-        if self.stop is not None and self.stop.is_set():
+        if self.is_to_end:
             raise Stopped
 
     @contextmanager

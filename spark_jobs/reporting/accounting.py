@@ -19,8 +19,7 @@ from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, owners
 from spark_jobs.reporting.measures import Measures
 
-_STORED = "run_id string, subject string, `table` string, disposition string, records bigint, recorded_at timestamp"
-_ROWS = pa.schema([
+_STORED = pa.schema([
     *((name, pa.string()) for name in ("run_id", "subject", "table", "disposition")), ("records", pa.int64()),
     ("recorded_at", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
@@ -188,7 +187,7 @@ def record(
     location = places.table("ops", "accounting")
     if not is_table(spark, location):
         clear(spark, location)
-        spark.sql(f"create table {table_at(location)} ({_STORED}) using delta")
+        spark.createDataFrame(_STORED.empty_table()).write.format("delta").save(location)
     # A run that is checked twice is stored twice: its rows of one check share their time.
     before = spark.sql(
         "with others as (select * from {stored} where run_id <> {run_id})"
@@ -210,7 +209,7 @@ def record(
         for disposition, records in one.dispositions.items()
     ]
     # By way of Arrow: rows given as Python objects would start Python workers.
-    spark.createDataFrame(pa.Table.from_pylist(rows, _ROWS)).coalesce(1).write.format("delta").mode("append").save(
+    spark.createDataFrame(pa.Table.from_pylist(rows, _STORED)).coalesce(1).write.format("delta").mode("append").save(
         location
     )
     return [_with_changes(one, was) for one in accounts]
