@@ -76,13 +76,13 @@
   schema calls no bytes is none.
 -#}
 {% macro reading(kind, encoding) -%}
-    {%- set known = readings(kind) -%}
+    {%- set readings_by_encoding = readings(kind) -%}
     {%- set name = encoding.split(':')[0] -%}
-    {%- if name in known -%}
-        {{ return(known[name]) }}
+    {%- if name in readings_by_encoding -%}
+        {{ return(readings_by_encoding[name]) }}
     {%- endif -%}
-    {%- if '' in known and is_untold(encoding, kind) -%}
-        {{ return(known['']) }}
+    {%- if '' in readings_by_encoding and is_untold(encoding, kind) -%}
+        {{ return(readings_by_encoding['']) }}
     {%- endif -%}
     {%- if kind == 'binary' and not encoding.endswith(':bytes') -%}
         {{ return(no_bytes) }}
@@ -182,9 +182,11 @@
       encodings: those that the column's records came in
 -#}
 {% macro shapeless_encoding(spec, encodings) -%}
-    {%- set told = [] -%}
-    {%- for one in encodings if not is_untold(one, kind_of(spec.type)) -%}{%- do told.append(one) -%}{%- endfor -%}
-    {{ return(told[0] if told | length == 1 and not spec.encoding else '') }}
+    {%- set of_schemas = [] -%}
+    {%- for one in encodings if not is_untold(one, kind_of(spec.type)) -%}
+        {%- do of_schemas.append(one) -%}
+    {%- endfor -%}
+    {{ return(of_schemas[0] if of_schemas | length == 1 and not spec.encoding else '') }}
 {%- endmacro %}
 
 

@@ -120,7 +120,7 @@
 
 {#- The fields of a struct type as {name, type}; key and value of a map, and an array's element, without names. -#}
 {% macro fields_of_type(type) -%}
-    {%- set found = [] -%}
+    {%- set fields = [] -%}
     {%- set walk = namespace(depth=0, is_quoted=false, part='') -%}
     {%- for letter in type[type.index('<') + 1:-1] ~ ',' -%}
         {%- if letter == '`' -%}{%- set walk.is_quoted = not walk.is_quoted -%}{%- endif -%}
@@ -130,15 +130,16 @@
         {%- if letter != ',' or walk.depth or walk.is_quoted -%}
             {%- set walk.part = walk.part ~ letter -%}
         {%- elif type.startswith('struct<') -%}
-            {%- set told = modules.re.findall('(?s)^(?:`((?:[^`]|``)*)`|([^:` ]+)) *:? *(.*)$', walk.part | trim)[0] -%}
-            {%- do found.append({'name': told[0].replace('``', '`') or told[1], 'type': told[2]}) -%}
+            {%- set pattern = '(?s)^(?:`((?:[^`]|``)*)`|([^:` ]+)) *:? *(.*)$' -%}
+            {%- set groups = modules.re.findall(pattern, walk.part | trim)[0] -%}
+            {%- do fields.append({'name': groups[0].replace('``', '`') or groups[1], 'type': groups[2]}) -%}
             {%- set walk.part = '' -%}
         {%- else -%}
-            {%- do found.append({'name': none, 'type': walk.part | trim}) -%}
+            {%- do fields.append({'name': none, 'type': walk.part | trim}) -%}
             {%- set walk.part = '' -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(fields) }}
 {%- endmacro %}
 
 
@@ -156,8 +157,8 @@
             {{ plain(fields[1].type) }}
             {%- else %}
             case field
-                {%- for one in fields %}
-                when {{ text_literal(one.name) }} then {{ plain(one.type) }}
+                {%- for field in fields %}
+                when {{ text_literal(field.name) }} then {{ plain(field.type) }}
                 {%- endfor %}
                 else cast(value as string)
             end
@@ -192,20 +193,20 @@
 {% macro decode_nested(text, type) -%}
     {%- set fields = fields_of_type(type) -%}
     {%- if fields[0].name is none -%}
-        {%- set held = 'transform_values(texts, (name, item) -> ' ~ decode('item', fields[1].type) ~ ')' -%}
-        {%- set lost = 'exists(map_keys(texts), name -> texts[name] is not null and held[name] is null)' -%}
+        {%- set decoded = 'transform_values(texts, (name, item) -> ' ~ decode('item', fields[1].type) ~ ')' -%}
+        {%- set lost = 'exists(map_keys(texts), name -> texts[name] is not null and decoded[name] is null)' -%}
     {%- else -%}
         {%- set parts, losses = [], [] -%}
-        {%- for one in fields -%}
-            {%- set item = 'texts[' ~ text_literal(one.name) ~ ']' -%}
-            {%- do parts.append(text_literal(one.name) ~ ', ' ~ decode(item, one.type)) -%}
-            {%- do losses.append(item ~ ' is not null and held.' ~ quoted(one.name) ~ ' is null') -%}
+        {%- for field in fields -%}
+            {%- set item = 'texts[' ~ text_literal(field.name) ~ ']' -%}
+            {%- do parts.append(text_literal(field.name) ~ ', ' ~ decode(item, field.type)) -%}
+            {%- do losses.append(item ~ ' is not null and decoded.' ~ quoted(field.name) ~ ' is null') -%}
         {%- endfor -%}
-        {%- set held = 'named_struct(' ~ parts | join(', ') ~ ')' -%}
+        {%- set decoded = 'named_struct(' ~ parts | join(', ') ~ ')' -%}
         {%- set lost = losses | join(' or ') -%}
     {%- endif -%}
     {{ bound(
         'texts', read_json(text, 'map<string,string>'),
-        'if(texts is null, null, ' ~ bound('held', held, 'if(' ~ lost ~ ', null, held)') ~ ')'
+        'if(texts is null, null, ' ~ bound('decoded', decoded, 'if(' ~ lost ~ ', null, decoded)') ~ ')'
     ) }}
 {%- endmacro %}

@@ -96,9 +96,9 @@
     {#- Without its scale a number is not known. Base64 that stays says so, since it can look like a number. -#}
     {%- set digits = scaled_digits(unscaled, scale | int) if modules.re.match('-?[0-9]+$', scale) else 'null' -%}
     {%- set unread = "concat('base64:', if(try_to_binary(" ~ base64 ~ ", 'base64') is null, null, " ~ base64 ~ '))' -%}
-    {%- set told = 'coalesce(' ~ digits ~ ', ' ~ unread ~ ', ' ~ base64 ~ ')' -%}
+    {%- set from_base64 = 'coalesce(' ~ digits ~ ', ' ~ unread ~ ', ' ~ base64 ~ ')' -%}
     {%- set number = bound('number', json, number_digits('number')) -%}
-    {{ digits_for('if(startswith(' ~ json ~ ", '\"'), " ~ told ~ ', ' ~ number ~ ')', type) }}
+    {{ digits_for('if(startswith(' ~ json ~ ", '\"'), " ~ from_base64 ~ ', ' ~ number ~ ')', type) }}
 {%- endmacro %}
 
 
@@ -113,8 +113,8 @@
 
 {#- Digits that a floating type would round are held back. -#}
 {% macro digits_for(digits, type) -%}
-    {%- set held = 'if(' ~ is_rounded('digits', type) ~ ', ' ~ held_back('digits') ~ ', digits)' -%}
-    {{ bound('digits', digits, held) if is_floating(type) else digits }}
+    {%- set unrounded = 'if(' ~ is_rounded('digits', type) ~ ', ' ~ held_back('digits') ~ ', digits)' -%}
+    {{ bound('digits', digits, unrounded) if is_floating(type) else digits }}
 {%- endmacro %}
 
 
