@@ -63,7 +63,7 @@
             borders, 'border',
             'array<struct<label: string, topic: string, `partition`: int, anew: array<bigint>, starts: array<array<bigint>>>>'
         ) }}
-    ) as told
+    ) as border_rows
 {%- endmacro %}
 
 
@@ -198,7 +198,7 @@
             window of_log as (partition by source_label, topic, `partition`, log_number)
         ) as doubled
         window of_log as (partition by source_label, topic, `partition`, log_number)
-    ) as told
+    ) as dated
     where doubled_from is not null
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
@@ -273,7 +273,7 @@
             *,
             max(struct(position, `offset`, next_offset)) over before as highest,
             max(if(is_streamed, struct(position, `offset`, next_offset), null)) over before as streamed,
-            max({{ place_of_server('position', 'server') }}) over before as told,
+            max({{ place_of_server('position', 'server') }}) over before as highest_with_server,
             max(changed_at) over before as latest,
             max(if(is_streamed, changed_at, null)) over before as streamed_at
         from (
@@ -303,12 +303,12 @@
 
 {#-
   Condition: whether a change can't be in the log of which is given what was before it: the highest position, of all
-  changes and of the streamed ones, the latest time of each as `latest` and `streamed_at`, and as `told` the highest position
-  that tells its server.
+  changes and of the streamed ones, the latest time of each as `latest` and `streamed_at`, and the highest position that tells
+  its server as `highest_with_server`.
 -#}
 {% macro begins_new_log(of_all, of_streamed) -%}
     {{ falls_behind('position', 'coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and changed_at > coalesce(streamed_at, latest)
-    or {{ falls_behind('position', of_all) }} and server != told.server
+    or {{ falls_behind('position', of_all) }} and server != highest_with_server.server
 {%- endmacro %}
 
 

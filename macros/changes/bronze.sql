@@ -16,17 +16,17 @@
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}
     {%- do graph.tidemark.update({'landed': -1 if landed is none else landed | int}) -%}
     {%- set fields = {} -%}
-    {%- set asked = {} -%}
+    {%- set feeds_by_connector = {} -%}
     {%- set asked_by = {} -%}
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources -%}
         {%- set dbt_source = source_of(node) -%}
         {%- if dbt_source and dbt_source.feed -%}
             {%- if not dbt_source.documents -%}{%- do fields.update({dbt_source.feed: []}) -%}{%- endif -%}
-            {%- set known = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
-            {%- set after = known.get('batch_id', -1) -%}
+            {%- set progress = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
+            {%- set after = progress.get('batch_id', -1) -%}
             {%- if after >= graph.tidemark.landed - 100 -%}
                 {%- set connector = source_options(dbt_source.name).connector -%}
-                {%- do asked.setdefault(connector, {}).update({dbt_source.feed: after}) -%}
+                {%- do feeds_by_connector.setdefault(connector, {}).update({dbt_source.feed: after}) -%}
                 {%- do asked_by.update({node.unique_id: [dbt_source.feed, after, connector] | string}) -%}
             {%- endif -%}
         {%- endif -%}
@@ -35,7 +35,7 @@
         {%- for row in run_query(fields_of(fields)) -%}{%- do fields[row[0]].append(row) -%}{%- endfor -%}
     {%- endif -%}
     {%- set news = {} -%}
-    {%- for connector, feeds in asked.items() -%}
+    {%- for connector, feeds in feeds_by_connector.items() -%}
         {%- for feed, after in feeds.items() -%}
             {%- do news.update({[feed, after, connector] | string: [none] + [0] * (3 + connectors() | length)}) -%}
         {%- endfor -%}
@@ -65,8 +65,8 @@
 
 {#- The fields that a feed's records have, as the rows of `fields_of`. -#}
 {% macro fields_seen(feed) -%}
-    {%- set known = (graph.get('tidemark') or {}).get('fields', {}).get(feed) -%}
-    {{ return(run_query(fields_of([feed])) if known is none else known) }}
+    {%- set fields = (graph.get('tidemark') or {}).get('fields', {}).get(feed) -%}
+    {{ return(run_query(fields_of([feed])) if fields is none else fields) }}
 {%- endmacro %}
 
 

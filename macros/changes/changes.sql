@@ -116,12 +116,12 @@ select * from deliveries
   Query: the changes among deliveries that are held.
 
   Args:
-      told: what `told_by_deliveries` has found in them
+      placing: what `told_by_deliveries` has found in them
 -#}
-{% macro placed_query(scope, held, told) -%}
+{% macro placed_query(scope, deliveries, placing) -%}
 with
 
-{{ place_steps(scope, held, told) }}
+{{ place_steps(scope, deliveries, placing) }}
 
 {{ as_log(scope) }}
 {%- endmacro %}
@@ -372,12 +372,12 @@ deliveries as (
   Steps up to `placed`: of the deliveries of a change the one that counts (R3), and where it stands (R4, R5).
 
   Args:
-      told: what `told_by_deliveries` has found, where it was asked
+      placing: what `told_by_deliveries` has found, where it was asked
 -#}
-{% macro place_steps(scope, deliveries, told=none) -%}
+{% macro place_steps(scope, deliveries, placing=none) -%}
 counted as (
 
-    {% if told and not told.repeats -%}
+    {% if placing and not placing.repeats -%}
     select * from {{ deliveries }}
     {%- else -%}
     select * except (delivery)
@@ -402,7 +402,7 @@ watermarks as (
 {% endif -%}
 behind as (
 
-    {{ behind_snapshots('counted', scope, told.reads if told else none) }}
+    {{ behind_snapshots('counted', scope, placing.reads if placing else none) }}
 
 ),
 
@@ -425,10 +425,10 @@ placed as (
       reads: as `snapshot_reads` has them; none where they can't be told, as of changes that are delivered twice
       needs_window: whether they are placed by looking at whole rows among each other
 -#}
-{% macro told_by_deliveries(held, scope) -%}
-    {%- set counts = run_query('select count(*), count(distinct xxhash64(change_id)) from ' ~ held)[0] -%}
+{% macro told_by_deliveries(deliveries, scope) -%}
+    {%- set counts = run_query('select count(*), count(distinct xxhash64(change_id)) from ' ~ deliveries)[0] -%}
     {%- set repeats = counts[0] > counts[1] -%}
-    {%- set reads = none if repeats else snapshot_reads(held, scope) -%}
+    {%- set reads = none if repeats else snapshot_reads(deliveries, scope) -%}
     {{ return({
         'repeats': repeats, 'reads': reads, 'needs_window': repeats or reads is none or scope.has_placeless
     }) }}

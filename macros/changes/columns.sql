@@ -4,7 +4,7 @@
 -#}
 {% macro column_specs(columns) -%}
     {%- set specs = [] -%}
-    {%- set known = {} -%}
+    {%- set taken = {} -%}
     {%- for name, declared in columns.items() -%}
         {%- set spec = {'type': declared} if declared is string else declared -%}
         {%- if spec is not mapping -%}
@@ -19,13 +19,13 @@
             {{ exceptions.raise_compiler_error(
                 model.name ~ ': columns: ' ~ name ~ ": the declared type '" ~ spec.type ~ "' " ~ fault ~ '.'
             ) }}
-        {%- elif folded(name) in known -%}
+        {%- elif folded(name) in taken -%}
             {{ exceptions.raise_compiler_error(
-                model.name ~ ": columns: Spark takes '" ~ known[folded(name)] ~ "' and '" ~ name ~ "' for one. Give one of"
+                model.name ~ ": columns: Spark takes '" ~ taken[folded(name)] ~ "' and '" ~ name ~ "' for one. Give one of"
                 ~ " them another name, and say `field: '" ~ name ~ "'`."
             ) }}
         {%- endif -%}
-        {%- do known.update({folded(name): name}) -%}
+        {%- do taken.update({folded(name): name}) -%}
         {%- do specs.append({
             'name': name, 'type': canonical_type(spec.type), 'field': spec.get('field', name),
             'sensitive': spec.get('sensitive', false), 'encoding': spec.get('encoding') or '',
@@ -56,7 +56,7 @@
   first of them; none and false where bronze wasn't asked.
 -#}
 {% macro columns_of(feed, declared) -%}
-    {%- set found = [] -%}
+    {%- set columns = [] -%}
     {%- set seen = {} -%}
     {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
         {%- for row in fields_seen(feed) -%}
@@ -71,25 +71,26 @@
     {%- endif -%}
     {%- set shapes = seen.pop(none).shapes if seen else 0 -%}
     {%- for spec in declared -%}
-        {%- set told = seen.get(spec.field, {}) -%}
-        {%- do found.append(dict(
-            spec, encodings=told.get('encodings'), since=told.get('since'), is_always_there=told.get('shapes') == shapes,
-            first_batch=told.get('first_batch')
+        {%- set in_bronze = seen.get(spec.field, {}) -%}
+        {%- do columns.append(dict(
+            spec, encodings=in_bronze.get('encodings'), since=in_bronze.get('since'),
+            is_always_there=in_bronze.get('shapes') == shapes, first_batch=in_bronze.get('first_batch')
         )) -%}
     {%- endfor -%}
     {%- set fields = declared | map(attribute='field') | list -%}
     {%- set taken = names_of_own(model.name) -%}
     {%- for spec in declared -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
-    {%- for field, told in seen.items() if field not in fields -%}
+    {%- for field, in_bronze in seen.items() if field not in fields -%}
         {%- set name = field if is_name(field) and folded(field) not in taken
             else field | replace('\u0000', '') | replace('${', '{') ~ '_' ~ local_md5(field)[:8] -%}
         {%- do taken.append(folded(name)) -%}
-        {%- do found.append({
-            'name': name, 'type': common_type(told.types), 'field': field, 'sensitive': true, 'encoding': '', 'encodings': told.encodings,
-            'since': told.since, 'is_always_there': told.shapes == shapes, 'first_batch': told.first_batch
+        {%- do columns.append({
+            'name': name, 'type': common_type(in_bronze.types), 'field': field, 'sensitive': true, 'encoding': '',
+            'encodings': in_bronze.encodings, 'since': in_bronze.since, 'is_always_there': in_bronze.shapes == shapes,
+            'first_batch': in_bronze.first_batch
         }) -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(columns) }}
 {%- endmacro %}
 
 
@@ -160,7 +161,7 @@
             struct({{ text_literal(spec.field) }} as field, {{ text_literal(spec.name) }} as name){{ ',' if not loop.last }}
             {%- endfor %}
         ),
-        told -> not array_contains({{ fields }}, told.field)
+        spec -> not array_contains({{ fields }}, spec.field)
     ).name
 {%- endmacro %}
 

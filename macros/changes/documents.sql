@@ -13,7 +13,7 @@
 
 {#- The columns of documents: no shape says anything of them. `$` as a column's field is the whole document. -#}
 {% macro document_columns(declared, key) -%}
-    {%- set found = [] -%}
+    {%- set columns = [] -%}
     {%- for spec in declared -%}
         {%- if spec.name in key and spec.field != 'id' -%}
             {{ exceptions.raise_compiler_error(
@@ -21,9 +21,9 @@
                 ~ "' can't be of it. Declare key=['id'] with the column 'id': 'string'."
             ) }}
         {%- endif -%}
-        {%- do found.append(dict(spec, encodings=none, is_always_there=true)) -%}
+        {%- do columns.append(dict(spec, encodings=none, is_always_there=true)) -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(columns) }}
 {%- endmacro %}
 
 
@@ -77,7 +77,7 @@ texts as (
 
 ),
 
-told as (
+described as (
 
     select
         *,
@@ -105,7 +105,7 @@ plain as (
             when is_described then to_json(edits)
             else {{ document_json('after_fields') }}
         end as after_text
-    from told
+    from described
 
 ),
 

@@ -40,23 +40,23 @@
   beside an object.
 
   Args:
-      told: an expression of it, read as `key_ddl` says
+      parsed: an expression of it, read as `key_ddl` says
       text: the same as text
 -#}
-{% macro key_row(told, text, columns, key) -%}
-    if({{ told }}.payload is null, {{ struct_of(told, text, columns, key) }}, {{ told }}.payload)
+{% macro key_row(parsed, text, columns, key) -%}
+    if({{ parsed }}.payload is null, {{ struct_of(parsed, text, columns, key) }}, {{ parsed }}.payload)
 {%- endmacro %}
 
 
 {#- Expression: a key without a schema beside it. -#}
-{% macro struct_of(told, text, columns, key) -%}
+{% macro struct_of(parsed, text, columns, key) -%}
     {%- if is_case_sensitive(columns) or has_payload(columns, key) -%}
         {#- No type has both a payload and all names that there can be: it is read again. -#}
         {{ read_row(text, row_ddl(columns, key), columns) }}
     {%- elif key -%}
         named_struct(
             {%- for spec in columns if spec.name in key -%}
-                {{ text_literal(spec.field) }}, {{ told }}.{{ quoted(spec.field) }}{{ ', ' if not loop.last }}
+                {{ text_literal(spec.field) }}, {{ parsed }}.{{ quoted(spec.field) }}{{ ', ' if not loop.last }}
             {%- endfor -%}
         )
     {%- else -%}
@@ -168,7 +168,7 @@
     {%- set fields = columns | selectattr('name', 'in', key) | map(attribute='field') | list -%}
     if(
         size(array_except({{ text_array(fields) }}, {{ key_names(text) }})) = 0,
-        {{ bound('told', read_row(text, key_ddl(columns, key), columns), key_row('told', text, columns, key)) }},
+        {{ bound('parsed', read_row(text, key_ddl(columns, key), columns), key_row('parsed', text, columns, key)) }},
         null
     )
 {%- endmacro %}

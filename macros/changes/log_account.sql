@@ -23,8 +23,8 @@
     {%- set account = namespace(
         hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
     ) -%}
-    {%- set known = {} -%}
-    {%- for one in watermarks -%}{%- do known.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
+    {%- set watermark_of = {} -%}
+    {%- for one in watermarks -%}{%- do watermark_of.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
         {%- set account.hazards = both_hazards(account.hazards, hazards_in(row)) -%}
@@ -46,7 +46,7 @@
             'streamed_position': row['streamed_position'],
             'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
         }) -%}
-        {%- set watermark = known.get(place | string) -%}
+        {%- set watermark = watermark_of.get(place | string) -%}
         {%- set account.begins = account.begins or not watermark -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
         {%- if watermark
@@ -73,7 +73,7 @@
         max(struct(log_number, `offset`)).`offset` as highest_offset,
         max(log_number) as last_log,
         max(struct(log_number, position, server)).position as position,
-        max(struct(log_number, {{ place_of_server('position', 'server') }} as told)).told.server as server,
+        max(struct(log_number, {{ place_of_server('position', 'server') }} as highest)).highest.server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
         max(struct(log_number, place_of_read)).place_of_read as snapshot_lsn,
         min(`offset`) as lowest_offset,
@@ -93,7 +93,7 @@
             greatest(
                 max({{ place_of_server('log.position', 'log.server') }}) over before,
                 {{ place_of_server('watermark.position', 'watermark.server') }}
-            ) as told,
+            ) as highest_with_server,
             greatest(max(log.changed_at) over before, watermark.latest) as latest,
             greatest(max(log.streamed_time) over before, watermark.streamed_at) as streamed_at,
             lag(log.`offset`) over by_offset as last_offset
@@ -143,7 +143,7 @@
             'array<struct<label: string, topic: string, `partition`: int, `offset`: bigint, log_number: int, position: string,'
             ~ ' server: string, latest: bigint, snapshot_lsn: bigint, streamed_position: string, streamed_at: bigint>>'
         ) }}
-    ) as told
+    ) as watermark_rows
 {%- endmacro %}
 
 
@@ -154,18 +154,19 @@
 
 
 {#- The watermarks after a part of a log has come: of the same log the higher of each. -#}
-{% macro merged_watermarks(known, new) -%}
+{% macro merged_watermarks(earlier, new) -%}
     {%- set merged = {} -%}
-    {%- for one in known + new -%}
-        {%- set place = place_of_watermark(one) | string -%}
+    {%- for watermark in earlier + new -%}
+        {%- set place = place_of_watermark(watermark) | string -%}
         {%- set before = merged.get(place) -%}
-        {%- if before is none or before.log_number < one.log_number -%}
-            {%- do merged.update({place: one}) -%}
-        {%- elif before.log_number == one.log_number -%}
-            {%- set in_order = [before, one] if (before.position or '') <= (one.position or '') else [one, before] -%}
+        {%- if before is none or before.log_number < watermark.log_number -%}
+            {%- do merged.update({place: watermark}) -%}
+        {%- elif before.log_number == watermark.log_number -%}
+            {%- set is_higher = (before.position or '') <= (watermark.position or '') -%}
+            {%- set in_order = [before, watermark] if is_higher else [watermark, before] -%}
             {%- set higher = {'server': in_order | map(attribute='server') | reject('none') | list | last | default(none)} -%}
             {%- for name in ['offset', 'position', 'latest', 'snapshot_lsn', 'streamed_position', 'streamed_at'] -%}
-                {%- do higher.update({name: [before[name], one[name]] | reject('none') | max | default(none)}) -%}
+                {%- do higher.update({name: [before[name], watermark[name]] | reject('none') | max | default(none)}) -%}
             {%- endfor -%}
             {%- do merged.update({place: dict(before, **higher)}) -%}
         {%- endif -%}

@@ -14,8 +14,8 @@
             target_relation, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
         ) -%}
         {%- do release_delivered(decision) -%}
-        {%- set told = settle(target_relation, decision, account_of_log(target_relation, [])) -%}
-        {%- do say('built', decision, told) -%}
+        {%- set kept = settle(target_relation, decision, account_of_log(target_relation, [])) -%}
+        {%- do say('built', decision, kept) -%}
     {%- else -%}
         {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
@@ -51,8 +51,8 @@
 {#- Hold what a compiled query delivers. Returns: {query, needs_window}, of the changes among it. -#}
 {% macro placed_changes(sql, decision) -%}
     {%- set delivered = stage(sql, 'delivered') -%}
-    {%- set told = told_by_deliveries(delivered, decision) -%}
-    {{ return({'query': placed_query(decision, delivered, told), 'needs_window': told.needs_window}) }}
+    {%- set placing = told_by_deliveries(delivered, decision) -%}
+    {{ return({'query': placed_query(decision, delivered, placing), 'needs_window': placing.needs_window}) }}
 {%- endmacro %}
 
 
@@ -79,7 +79,7 @@
 {% macro hand_on_news(staged, decision) -%}
     {%- do graph.tidemark.new_changes.update({model.unique_id: {
         'after': decision.after, 'batch_id': decision.batch_id, 'columns': decision.state.columns | map('first') | list,
-        'held': staged
+        'relation': staged
     }}) -%}
 {%- endmacro %}
 
@@ -170,10 +170,11 @@
     {%- if lowest and bounds[1] -%}
         {%- set bounds = [bounds[0], run_query('select min(' ~ lowest[0] ~ ') from ' ~ staged)[0][0], bounds[2]] -%}
     {%- endif -%}
-    {%- set known = (decision.get('watermarks') or []) | map(attribute='position') | reject('none') | list
+    {%- set written = (decision.get('watermarks') or []) | map(attribute='position') | reject('none') | list
         if decision.case == 'some' else [] -%}
     {%- set follows_reads = decision.get('follows_reads', true) -%}
-    {%- if known and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > known | max and not decision.is_ahead -%}
+    {%- if written and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > written | max
+        and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}
@@ -211,7 +212,7 @@
     select
         staged.*,
         case
-            when known.{{ id }} is null then 'insert'
+            when stored.{{ id }} is null then 'insert'
             when staged.{{ id }} is null then 'delete'
             else 'update'
         end as action
@@ -222,12 +223,12 @@
         {%- if from_position is not none %}
         where position >= {{ text_literal(from_position) }}
         {%- endif %}
-    ) as known on staged.{{ id }} = known.{{ id }}
-    where known.{{ id }} is null
+    ) as stored on staged.{{ id }} = stored.{{ id }}
+    where stored.{{ id }} is null
         or staged.{{ id }} is null
-        or struct(staged.{{ place | join(', staged.') }}) < struct(known.{{ place | join(', known.') }})
+        or struct(staged.{{ place | join(', staged.') }}) < struct(stored.{{ place | join(', stored.') }})
         {%- if case == 'rederive' %}
-        or not staged.position <=> known.position
+        or not staged.position <=> stored.position
         {%- endif %}
 {%- endmacro %}
 

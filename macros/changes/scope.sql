@@ -17,11 +17,11 @@
 
 {#- Stop where a source's table names no records in bronze: its log would be empty. -#}
 {% macro no_feed(source_name, table, what, instead='') -%}
-    {%- set known = run_query('select distinct feed from ' ~ lakehouse_table('bronze', 'shapes')).columns[0].values() -%}
+    {%- set feeds = run_query('select distinct feed from ' ~ lakehouse_table('bronze', 'shapes')).columns[0].values() -%}
     {{ exceptions.raise_compiler_error(
         model.name ~ ': the table ' ~ source_name ~ '.' ~ table ~ ' of the dbt sources has ' ~ what ~ ' in its `meta`: its records in'
         ~ ' bronze are found by it. Write `config: {meta: {feed: '
-        ~ (nearest_name(source_name ~ '__' ~ table, known) or '…') ~ '}}`, or another that the column `feed` of bronze.shapes has'
+        ~ (nearest_name(source_name ~ '__' ~ table, feeds) or '…') ~ '}}`, or another that the column `feed` of bronze.shapes has'
         ~ instead ~ '.'
     ) }}
 {%- endmacro %}
@@ -67,11 +67,11 @@
     {#- Rows are read otherwise then, and spell texts of JSON otherwise. -#}
     {%- if not captured.documents and is_case_sensitive(captured.columns) -%}{%- do declared.update({'has_twins': true}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
-    {%- set known = progress.get(model.unique_id, {}) -%}
+    {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
-        build_scope('silver', declared, captured.columns, progress, captured.feed), batch_id=none, hazards=known.get('hazards', {}),
-        borders=known.get('borders', []), watermarks=known.get('watermarks', []),
-        has_placeless=known.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
+        build_scope('silver', declared, captured.columns, progress, captured.feed), batch_id=none, hazards=last.get('hazards', {}),
+        borders=last.get('borders', []), watermarks=last.get('watermarks', []),
+        has_placeless=last.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}
     {%- if scope.case == 'increment' and (were_told(captured, scope) or are_read_otherwise(captured, scope)) -%}
         {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
@@ -79,29 +79,29 @@
     {%- if scope.case != 'increment' -%}
         {%- do scope.update({'borders': declared_borders(captured.new_logs), 'watermarks': [], 'has_placeless': false}) -%}
     {%- endif -%}
-    {%- do scope.state.update({'late': late_columns(scope, captured.columns, known)}) -%}
+    {%- do scope.state.update({'late': late_columns(scope, captured.columns, last)}) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
-    {%- set found = landed_news(captured.feed, scope.after, captured.connector) -%}
-    {%- if found[0] is none and known.get('subject') not in [none, captured.feed] and not should_full_refresh() -%}
+    {%- set landed = landed_news(captured.feed, scope.after, captured.connector) -%}
+    {%- if landed[0] is none and last.get('subject') not in [none, captured.feed] and not should_full_refresh() -%}
         {%- do no_feed(
             model.sources[0][0], model.sources[0][1], "the feed '" ~ captured.feed ~ "', of which nothing has landed,",
-            '; the log is of ' ~ known.subject ~ ', and `--full-refresh` makes it empty'
+            '; the log is of ' ~ last.subject ~ ', and `--full-refresh` makes it empty'
         ) -%}
     {%- endif -%}
-    {%- if found[0] is none and scope.case != 'full' and not scope.added -%}
+    {%- if landed[0] is none and scope.case != 'full' and not scope.added -%}
         {{ return(dict(scope, case='nothing')) }}
     {%- endif -%}
-    {%- set follows_reads = found[1] + found[2] > 0 -%}
-    {%- set connectors = counted_connectors(found, 4) + ([captured.connector] if captured.connector else []) -%}
-    {%- do scope.update({'records': found[3] | int}) -%}
-    {%- set held = 0 if scope.case != 'increment' else known.records if known.records is defined else
+    {%- set follows_reads = landed[1] + landed[2] > 0 -%}
+    {%- set connectors = counted_connectors(landed, 4) + ([captured.connector] if captured.connector else []) -%}
+    {%- do scope.update({'records': landed[3] | int}) -%}
+    {%- set records_before = 0 if scope.case != 'increment' else last.records if last.records is defined else
         run_query('select count(*) from ' ~ this)[0][0] | int -%}
-    {%- do scope.state.update({'records': held + scope.records}) -%}
-    {%- set batch_id = [found[0] or 0, scope.after] | max -%}
+    {%- do scope.state.update({'records': records_before + scope.records}) -%}
+    {%- set batch_id = [landed[0] or 0, scope.after] | max -%}
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
@@ -159,8 +159,8 @@
   The columns that came when the log had changes already: column → the landing of the first record that carried it. The
   log's rows of earlier ones were written without knowing that they lack it.
 -#}
-{% macro late_columns(scope, columns, known) -%}
-    {%- set late = dict(known.get('late', {})) if scope.case == 'increment' else {} -%}
+{% macro late_columns(scope, columns, last) -%}
+    {%- set late = dict(last.get('late', {})) if scope.case == 'increment' else {} -%}
     {%- set added = scope.added | map('first') | list -%}
     {%- for spec in columns if spec.name in added and scope.case == 'increment' -%}
         {%- do late.update({spec.name: (spec.first_batch or scope.after + 1) | int}) -%}

@@ -83,14 +83,14 @@
 -#}
 {% macro snapshot_reads(changes, scope) -%}
     {%- if not rests_on_reads(scope) -%}{{ return([]) }}{%- endif -%}
-    {%- set found = run_query(
+    {%- set rows = run_query(
         'select source_label, topic, `partition`, log_number, lsn, min(`offset`) from (select *, '
         ~ lsn_of_read(scope.connectors) ~ ' as lsn from ' ~ changes ~ ') as changes where lsn is not null'
         ~ ' group by source_label, topic, `partition`, log_number, lsn limit 51'
     ) -%}
-    {%- if found | length > 50 -%}{{ return(none) }}{%- endif -%}
+    {%- if rows | length > 50 -%}{{ return(none) }}{%- endif -%}
     {%- set reads = [] -%}
-    {%- for row in found -%}
+    {%- for row in rows -%}
         {%- do reads.append({
             'label': row[0], 'topic': row[1], 'partition': row[2] | int, 'log_number': row[3] | int, 'lsn': row[4] | int,
             'first_offset': row[5] | int
@@ -111,11 +111,11 @@
     {%- if not late or not scope.hazards.get('reads') or not can_rest_on_reads(scope.connectors) -%}
         {{ return(false) }}
     {%- endif -%}
-    {%- set told = list_as_rows(
+    {%- set late_rows = list_as_rows(
         late, 'late', 'array<struct<label: string, topic: string, `partition`: int, lowest_offset: bigint, last_log: int>>'
     ) -%}
     {{ return(run_query(
-        'select 1 from ' ~ changes_log ~ ' as log join (' ~ told ~ ') as told'
+        'select 1 from ' ~ changes_log ~ ' as log join (' ~ late_rows ~ ') as late_rows'
         ~ ' on log.source_label = late.label and log.topic = late.topic and log.`partition` = late.`partition`'
         ~ ' and (log.`offset` > late.lowest_offset or log.log_number < late.last_log) where '
         ~ is_snapshot_read() ~ ' limit 1'
@@ -136,7 +136,7 @@
             reads, 'read',
             'array<struct<label: string, topic: string, `partition`: int, log_number: int, lsn: bigint, first_offset: bigint>>'
         ) }}
-    ) as told
+    ) as read_rows
     group by read.label, read.topic, read.`partition`, read.log_number
 {%- endmacro %}
 

@@ -158,7 +158,7 @@
     {%- if fresh and scope.case == 'increment' and scope.after == fresh.after and scope.after == known.batch_id
         and scope.cut is none and last.get('cut') is none and not built.get('late')
         and fresh.columns == table.columns | map(attribute='name') | list -%}
-        {{ return(fresh.held) }}
+        {{ return(fresh.relation) }}
     {%- endif -%}
     {{ return(none) }}
 {%- endmacro %}
