@@ -48,7 +48,7 @@ events as (
 
 ),
 
-told as (
+contents as (
 
     select
         *,
@@ -73,7 +73,7 @@ placed as (
         if(is_base64, {{ plain_struct('fields', content_specs('base64')) }}, {{ plain_struct('fields', specs) }}) as field_texts,
         {%- endif %}
         cast(array() as array<string>) as unavailable_columns
-    from told
+    from contents
 
 ),
 

@@ -66,9 +66,11 @@ of_tables as (
     select
         *,
         -- "db"."table"; of a renamed table the name before stands in front of it
-        transform(regexp_extract_all(told.id, '"([^"]*(?:""[^"]*)*)"', 1), part -> replace(part, '""', '"')) as parts
+        transform(
+            regexp_extract_all(table_change.id, '"([^"]*(?:""[^"]*)*)"', 1), part -> replace(part, '""', '"')
+        ) as parts
     from placed
-    lateral view posexplode(`tableChanges`) exploded as number, told
+    lateral view posexplode(`tableChanges`) exploded as number, table_change
 
 ),
 
@@ -80,20 +82,23 @@ described as (
         coalesce(nullif(source.db, ''), `databaseName`) as db,
         coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
         coalesce(try_element_at(parts, -1), source.`table`) as `table`,
-        if(size(parts) > 2 and contains(told.id, '","'), try_element_at(parts, cast(size(parts) div 2 as int)), null) as previous_table,
-        transform(told.`table`.columns, one -> named_struct(
-            'name', one.name,
-            'type', {{ spelled_type('one') }},
-            'jdbc_type', try_cast(one.`jdbcType` as int),
-            'length', try_cast(one.length as int),
-            'scale', try_cast(one.scale as int),
-            'charset', one.`charsetName`,
-            'is_optional', one.optional,
-            'is_auto_incremented', one.`autoIncremented`,
-            'is_generated', one.generated,
-            'default_value', one.`defaultValueExpression`,
-            'enum_values', one.`enumValues`,
-            'comment', one.comment
+        if(
+            size(parts) > 2 and contains(table_change.id, '","'),
+            try_element_at(parts, cast(size(parts) div 2 as int)), null
+        ) as previous_table,
+        transform(table_change.`table`.columns, field -> named_struct(
+            'name', field.name,
+            'type', {{ spelled_type('field') }},
+            'jdbc_type', try_cast(field.`jdbcType` as int),
+            'length', try_cast(field.length as int),
+            'scale', try_cast(field.scale as int),
+            'charset', field.`charsetName`,
+            'is_optional', field.optional,
+            'is_auto_incremented', field.`autoIncremented`,
+            'is_generated', field.generated,
+            'default_value', field.`defaultValueExpression`,
+            'enum_values', field.`enumValues`,
+            'comment', field.comment
         )) as columns
     from of_tables
 
@@ -103,7 +108,10 @@ named as (
 
     select
         *,
-        {{ told_once("'number', number, 'told', to_json(told), 'ddl', ddl, 'db', db, 'schema', `schema`") }} as schema_version_id
+        {#- Ids of rows that are stored have the name `told` in their hash. -#}
+        {{ told_once(
+            "'number', number, 'told', to_json(table_change), 'ddl', ddl, 'db', db, 'schema', `schema`"
+        ) }} as schema_version_id
     from described
 
 ),
@@ -119,7 +127,7 @@ followed as (
     select
         *,
         last_value(columns, true) over ({{ in_order }} rows between unbounded preceding and 1 preceding) as columns_before,
-        last_value(told.`table`.`primaryKeyColumnNames`, true) over (
+        last_value(table_change.`table`.`primaryKeyColumnNames`, true) over (
             {{ in_order }} rows between unbounded preceding and 1 preceding
         ) as key_before
     from ranked
@@ -133,12 +141,12 @@ select
     `schema`,
     `table`,
     previous_table,
-    told.`type` as kind,
+    table_change.`type` as kind,
     position,
     timestamp_micros({{ source_time() }}) as changed_at,
     coalesce(source.snapshot, 'false') != 'false' as is_snapshot,
     ddl,
-    told.`table`.`primaryKeyColumnNames` as key,
+    table_change.`table`.`primaryKeyColumnNames` as key,
     columns,
     coalesce(concat(
         filter(
@@ -154,7 +162,10 @@ select
             one -> named_struct('name', one.name, 'type_before', one.type, 'type', cast(null as string))
         )
     ), array()) as changes,
-    coalesce(not told.`table`.`primaryKeyColumnNames` <=> key_before and columns is not null and columns_before is not null, false) as is_key_changed,
+    coalesce(
+        not table_change.`table`.`primaryKeyColumnNames` <=> key_before
+        and columns is not null and columns_before is not null, false
+    ) as is_key_changed,
     topic,
     `partition`,
     `offset`,

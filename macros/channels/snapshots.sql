@@ -52,7 +52,8 @@
     {%- set clocks = clock_fields() -%}
     {%- set row = dict(clocks, **{'after': 'map<string, string>', 'source': 'struct<' ~ clocks | join(': string, ') ~ ': string>'}) -%}
     {%- set column = 'transform_keys(after, (name, value) -> lower(name))' -%}
-    {%- set asked = 'struct<`data-collections`: array<string>, `additional-conditions`: string, `additional-condition`: string, `type`: string>' -%}
+    {%- set request_type = 'struct<`data-collections`: array<string>, `additional-conditions`: string,'
+        ~ ' `additional-condition`: string, `type`: string>' -%}
 with
 
 notices as (
@@ -145,12 +146,13 @@ by_table as (
     select
         by_snapshot.*,
         collection,
-        filter(notices, one -> one.`type` = 'IN_PROGRESS' and one.current = collection) as progressed,
+        filter(notices, notice -> notice.`type` = 'IN_PROGRESS' and notice.current = collection) as progressed,
         array_max(filter(
-            transform(notices, one -> if(
-                one.`type` = 'TABLE_SCAN_COMPLETED' and one.scanned = collection, struct(one.at, one.status, one.rows_scanned), null
+            transform(notices, notice -> if(
+                notice.`type` = 'TABLE_SCAN_COMPLETED' and notice.scanned = collection,
+                struct(notice.at, notice.status, notice.rows_scanned), null
             )),
-            one -> one is not null
+            notice -> notice is not null
         )) as scan
     from by_snapshot
     lateral view explode(if(size(collections) = 0, array(cast(null as string)), array_sort(collections))) exploded as collection
@@ -186,13 +188,15 @@ asks as (
         id,
         at,
         is_of_kafka,
-        coalesce(lower(asked.type), 'incremental') as kind,
-        asked.`data-collections` as collections,
-        coalesce(nullif(asked.`additional-conditions`, '[]'), asked.`additional-condition`) is not null as is_filtered,
+        coalesce(lower(request.type), 'incremental') as kind,
+        request.`data-collections` as collections,
+        coalesce(
+            nullif(request.`additional-conditions`, '[]'), request.`additional-condition`
+        ) is not null as is_filtered,
         min(batch_id) as batch_id,
         min(landed_at) as landed_at
     from (
-        select *, from_json(data, {{ text_literal(asked) }}) as asked
+        select *, from_json(data, {{ text_literal(request_type) }}) as request
         from signals
         where `type` = 'execute-snapshot'
     ) as asking
@@ -292,7 +296,7 @@ where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.i
   declared so.
 -#}
 {% macro scans_of(changes) -%}
-    {%- set found = [] -%}
+    {%- set scans = [] -%}
     {%- if snapshots_of(changes) -%}
         {%- for feed in feeds_of([changes]) if feed.collections -%}
             {%- for row in run_query(
@@ -301,9 +305,9 @@ where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.i
                 ~ ' and rows_scanned > 0 and started_at is not null and not is_filtered and collection in ('
                 ~ text_list(feed.collections) ~ ') order by started_at, scanned_at'
             ) -%}
-                {%- do found.append([row[0] | int, row[1] | int, row[2] | int]) -%}
+                {%- do scans.append([row[0] | int, row[1] | int, row[2] | int]) -%}
             {%- endfor -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(found) }}
+    {{ return(scans) }}
 {%- endmacro %}

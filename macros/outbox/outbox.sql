@@ -37,7 +37,7 @@
 {% macro outbox_events(topics, specs) -%}
 with
 
-told as (
+events as (
 
     select
         *,
@@ -59,7 +59,7 @@ ranked as (
             'topic, event_id, sha2(key, 256), sha2(value, 256),'
             ~ ' if(event_id is null, struct(source_label, `partition`, `offset`, content_hash), null)'
         ) }} as delivery
-    from told
+    from events
 
 ),
 
