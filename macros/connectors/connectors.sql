@@ -16,7 +16,7 @@
       lowest           of a `position`, the lowest that another delivery of the change can have; none where they agree
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
-      boundary         the transaction that a BEGIN or an END names, `told.id`, spelled as `transaction` spells it (G7)
+      boundary         the transaction that a BEGIN or an END names, `boundary.id`, as `transaction` spells it (G7)
       collections      the names that END can give a table (G7): lists of the parts that a dot joins, of db, schema, table and
                        replica_set, which can be any
       is_before_whole  whether it always writes the whole row where it writes `before` (R19)
@@ -32,11 +32,13 @@
       among: names that changes can have here, so that nothing is asked of other connectors; all where none
 -#}
 {% macro connectors(among=none) -%}
-    {%- set found = [] -%}
+    {%- set those_among = [] -%}
     {%- for one in [postgresql(), mysql(), oracle(), sqlserver(), db2(), mongodb()] -%}
-        {%- if among is none or one.names | select('in', among) | list -%}{%- do found.append(one) -%}{%- endif -%}
+        {%- if among is none or one.names | select('in', among) | list -%}
+            {%- do those_among.append(one) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(those_among) }}
 {%- endmacro %}
 
 

@@ -14,7 +14,7 @@
         'is_tied': 'true',
         'server': none,
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',
-        'boundary': 'told.id',
+        'boundary': 'boundary.id',
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
         'is_before_whole': true
     }) }}

@@ -22,7 +22,7 @@
         'server': none,
         'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), "
             ~ transaction_of_session('transaction.id') ~ ')',
-        'boundary': transaction_of_session('told.id'),
+        'boundary': transaction_of_session('boundary.id'),
         'collections': [['db', 'table'], ['replica_set', 'db', 'table']],
         'is_before_whole': false,
         'has_documents': true,

@@ -19,7 +19,7 @@
         'is_tied': none,
         'server': "nullif(concat_ws(' ', source.server_id, regexp_extract(source.file, '^(.*?)[.]?[0-9]*$', 1)), '')",
         'transaction': 'coalesce(source.gtid, transaction.id)',
-        'boundary': 'told.id',
+        'boundary': 'boundary.id',
         'collections': [['db', 'table']],
         'is_before_whole': true
     }) }}

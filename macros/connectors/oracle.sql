@@ -27,7 +27,7 @@
             ~ ", if(log_number = 0, '', ':'), split_part(" ~ position_in_log() ~ ", ' ', 2)), position)",
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',
-        'boundary': 'told.id',
+        'boundary': 'boundary.id',
         'collections': [['db', 'schema', 'table']],
         'is_before_whole': false
     }) }}

@@ -21,7 +21,7 @@
         'is_tied': none,
         'server': none,
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
-        'boundary': "split_part(told.id, ':', 1)",
+        'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
         'is_before_whole': false,
         'place_of_read': 'try_cast(source.lsn as bigint)',

@@ -17,7 +17,7 @@
         'is_tied': none,
         'server': none,
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',
-        'boundary': 'told.id',
+        'boundary': 'boundary.id',
         'collections': [['db', 'schema', 'table'], ['db', 'schema', 'db', 'table']],
         'is_before_whole': true
     }) }}

@@ -222,14 +222,18 @@ having not bool_or(tells) or bool_or(ends_what_is_open)
 
 {#- Query: what a history says of its versions, under the names of its own columns; what told of them apart, and the row. -#}
 {% macro stored_versions(history, columns, names, table) -%}
-        {%- set told = ['position', 'topic', 'partition', 'offset'] -%}
+        {%- set place_columns = ['position', 'topic', 'partition', 'offset'] -%}
         select
             {{ whole_key(columns | map(attribute='name') | select('in', table.key) | list) }} as key,
-            {%- for name in names if name not in told %}
+            {%- for name in names if name not in place_columns %}
             {{ own(name, names) }} as {{ name }},
             {%- endfor %}
             {{ place_of_version(names) }} as place,
-            struct({% for name in told %}{{ own(name, names) }} as {{ quoted(name) }}{{ ', ' if not loop.last }}{% endfor %}) as told_by,
+            struct(
+                {%- for name in place_columns %}
+                {{ own(name, names) }} as {{ quoted(name) }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            ) as told_by,
             struct(*) as row
         from {{ history }}
 {%- endmacro %}

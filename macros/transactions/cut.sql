@@ -29,12 +29,12 @@
 
 {#- The position from which on a log is not to be shown yet (G7); none where all of it may be. -#}
 {% macro cut_of(changes) -%}
-    {%- set held = transactions_of(changes) -%}
-    {%- if held and is_building() -%}
-        {%- set found = run_query(
-            'select min(positions[' ~ text_literal(changes) ~ ']) from ' ~ relation_of(held)
+    {%- set transactions_model = transactions_of(changes) -%}
+    {%- if transactions_model and is_building() -%}
+        {%- set cut = run_query(
+            'select min(positions[' ~ text_literal(changes) ~ ']) from ' ~ relation_of(transactions_model)
         )[0][0] -%}
-        {{ return(found) }}
+        {{ return(cut) }}
     {%- endif -%}
     {{ return(none) }}
 {%- endmacro %}

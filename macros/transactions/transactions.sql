@@ -46,7 +46,7 @@
         {%- set source_name, table = model_node(name).config.meta.tidemark.source.split('.', 1) -%}
         {%- do models.update({feed_of(source_name, table): {'name': name, 'connector': source_options(source_name).connector}}) -%}
     {%- endfor -%}
-    {%- set found = [] -%}
+    {%- set feeds = [] -%}
     {%- if is_building() -%}
         {%- for row in run_query(
             'select feed, any_value(connector), any_value(source_name), any_value(db), any_value(schema), any_value(`table`) from '
@@ -54,8 +54,9 @@
             ~ ', feed) group by feed'
         ) -%}
             {%- set of_model = models[row[0]] -%}
-            {%- set connector = connector_of(row[1], of_model.connector) or {'boundary': 'told.id', 'collections': []} -%}
-            {%- do found.append({
+            {%- set connector = connector_of(row[1], of_model.connector)
+                or {'boundary': 'boundary.id', 'collections': []} -%}
+            {%- do feeds.append({
                 'changes': of_model.name, 'relation': relation_of(of_model.name) | string, 'prefix': row[2],
                 'boundary': connector.boundary,
                 'collections': collections_of(connector, {'db': row[3], 'schema': row[4], 'table': row[5]}),
@@ -63,7 +64,7 @@
             }) -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(found) }}
+    {{ return(feeds) }}
 {%- endmacro %}
 
 
@@ -73,9 +74,9 @@
 -#}
 {% macro transactions_scope(source_name, feeds) -%}
     {%- do only_in_layer('ops') -%}
-    {%- set known = progress_of([model.unique_id]).get(model.unique_id, {}) if is_building() else {} -%}
+    {%- set last = progress_of([model.unique_id]).get(model.unique_id, {}) if is_building() else {} -%}
     {%- set scope = {
-        'case': 'nothing', 'seen': known.get('batch_id', -1), 'batch_id': none, 'layer': 'ops', 'state': {'columns': []}
+        'case': 'nothing', 'seen': last.get('batch_id', -1), 'batch_id': none, 'layer': 'ops', 'state': {'columns': []}
     } -%}
     {%- if not is_building() or not feeds -%}
         {{ return(dict(scope, case='nothing' if flags.EMPTY else 'full')) }}
@@ -87,7 +88,7 @@
     {%- do scope.state.update({
         'logs': local_md5(tojson([logs, options.given_up, options.transaction_topic], sort_keys=true))
     }) -%}
-    {%- if landed == scope.seen and scope.state.logs == known.get('logs')
+    {%- if landed == scope.seen and scope.state.logs == last.get('logs')
         and load_relation(this) is not none and not should_full_refresh()
         and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
         {{ return(scope) }}
@@ -161,10 +162,10 @@ boundaries as (
     select
         `offset`,
         batch_id,
-        told.status,
-        {{ (feeds | first).boundary if feeds else 'told.id' }} as transaction_id,
-        {{ instant_of('told.ts_ms') }} as at,
-        told.data_collections
+        boundary.status,
+        {{ (feeds | first).boundary if feeds else 'boundary.id' }} as transaction_id,
+        {{ instant_of('boundary.ts_ms') }} as at,
+        boundary.data_collections
     from (
         select
             `offset`,
@@ -176,7 +177,7 @@ boundaries as (
             where {{ is_boundary(source_name, feeds) if feeds else 'false' }}
                 {{- ' and batch_id <= ' ~ graph.tidemark.landed if is_building() }}
         ) as records
-    ) as told
+    ) as boundary
 
 ),
 
@@ -222,7 +223,7 @@ arrived as (
 
 ),
 
-told as (
+transactions as (
 
     select
         coalesce(announced.transaction_id, arrived.transaction_id) as transaction_id,
@@ -253,14 +254,14 @@ landmarks as (
         min(if(began is null, null, position)) as first_position,
         max(if(batch_id <= {{ seen }}, began, null)) as seen_began,
         max(if(batch_id <= {{ seen }}, position, null)) as seen_position
-    from told
+    from transactions
 
 ),
 
 judged as (
 
     select
-        told.*,
+        transactions.*,
         case
             when array_contains({{ text_array(source_options(source_name).given_up) }}, transaction_id) then false
             when began is null
@@ -268,7 +269,7 @@ judged as (
             when has_ended and size(lacking) > 0 then true
             else (begins != 1 or not has_ended) and not coalesce(began < seen_began, false)
         end as is_blocking
-    from told
+    from transactions
     cross join landmarks
 
 ),
@@ -308,8 +309,8 @@ where is_blocking or judged.began >= first_blocking.began
         {%- endfor -%}
     {%- endfor -%}
     {%- set entries = [] -%}
-    {%- for name, found in models.items() if found | length == 1 -%}
-        {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(found[0])) -%}
+    {%- for name, changes_models in models.items() if changes_models | length == 1 -%}
+        {%- do entries.append(text_literal(name) ~ ', ' ~ text_literal(changes_models[0])) -%}
     {%- endfor -%}
     {%- set by_name = 'try_element_at(map(' ~ entries | join(', ') ~ '), ' -%}
     {%- if not entries -%}
