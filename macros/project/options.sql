@@ -201,17 +201,18 @@
 
 
 {#- Stop where an option is unknown to its scope, missing, or has a value that it doesn't take. -#}
-{% macro check_options(scope, given, what=none) -%}
+{% macro check_options(scope, options, what=none) -%}
     {%- set what = what or scope -%}
-    {%- do only_known_options(what, given, known_options(scope)) -%}
+    {%- do only_known_options(what, options, known_options(scope)) -%}
     {%- for name, option in option_schema()[scope].items() -%}
-        {%- if given.get(name) is undefined or (name not in given and 'default' not in option) -%}
+        {%- if options.get(name) is undefined or (name not in options and 'default' not in option) -%}
             {{ exceptions.raise_compiler_error(
                 model.name ~ ': ' ~ what ~ " needs '" ~ name ~ "': " ~ takes_in_words(option.takes) ~ '. ' ~ option.about
             ) }}
-        {%- elif name in given and given[name] != option.get('default') and not is_taken(option.takes, given[name]) -%}
+        {%- elif name in options and options[name] != option.get('default')
+            and not is_taken(option.takes, options[name]) -%}
             {{ exceptions.raise_compiler_error(
-                model.name ~ ': ' ~ what ~ ': ' ~ name ~ ' is ' ~ tojson(given[name]) ~ '; it takes '
+                model.name ~ ': ' ~ what ~ ': ' ~ name ~ ' is ' ~ tojson(options[name]) ~ '; it takes '
                 ~ takes_in_words(option.takes) ~ '.'
             ) }}
         {%- endif -%}
@@ -227,22 +228,22 @@
     {%- set what = 'vars: tidemark: sources' -%}
     {%- set sources = declared_sources() -%}
     {%- if execute -%}
-        {%- set known = graph.sources.values() | map(attribute='source_name') | unique | list -%}
-        {%- for name in sources if name not in known -%}
+        {%- set source_names = graph.sources.values() | map(attribute='source_name') | unique | list -%}
+        {%- for name in sources if name not in source_names -%}
             {{ exceptions.raise_compiler_error(
-                what ~ ": there is no source '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, known) ~ "'? Known: "
-                ~ known | join(', ') ~ '.'
+                what ~ ": there is no source '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, source_names) ~ "'? Known: "
+                ~ source_names | join(', ') ~ '.'
             ) }}
         {%- endfor -%}
     {%- endif -%}
-    {%- for name, given in sources.items() -%}
-        {%- if given is not mapping -%}
+    {%- for name, declared_options in sources.items() -%}
+        {%- if declared_options is not mapping -%}
             {{ exceptions.raise_compiler_error(
-                what ~ ': ' ~ name ~ ' is ' ~ tojson(given) ~ '; it takes options: '
+                what ~ ': ' ~ name ~ ' is ' ~ tojson(declared_options) ~ '; it takes options: '
                 ~ known_options('source') | join(', ') ~ '.'
             ) }}
         {%- endif -%}
-        {%- do check_options('source', given, what ~ ': ' ~ name) -%}
+        {%- do check_options('source', declared_options, what ~ ': ' ~ name) -%}
     {%- endfor -%}
     {%- set options = {} -%}
     {%- for name, option in option_schema()['source'].items() -%}
@@ -265,31 +266,31 @@
 
 
 {#- Stop with the nearest known name where an option is not one of those known. -#}
-{% macro only_known_options(what, given, known) -%}
-    {%- for name in given if name not in known -%}
+{% macro only_known_options(what, options, option_names) -%}
+    {%- for name in options if name not in option_names -%}
         {{ exceptions.raise_compiler_error(
-            model.name ~ ': ' ~ what ~ " has no option '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, known)
-            ~ "'? Known: " ~ known | join(', ') ~ '.'
+            model.name ~ ': ' ~ what ~ " has no option '" ~ name ~ "'. Did you mean '" ~ nearest_name(name, option_names)
+            ~ "'? Known: " ~ option_names | join(', ') ~ '.'
         ) }}
     {%- endfor -%}
 {%- endmacro %}
 
 
 {#- Stop where an option names a column that the table has not; only a build knows those that no model declares. -#}
-{% macro check_columns(option, names, known) -%}
-    {%- for name in names if is_building() and name not in known -%}
+{% macro check_columns(option, names, columns) -%}
+    {%- for name in names if is_building() and name not in columns -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': ' ~ option ~ " names '" ~ name ~ "', and the table has no such column. Did you mean '"
-            ~ nearest_name(name, known) ~ "'? It has: " ~ known | join(', ') ~ '.'
+            ~ nearest_name(name, columns) ~ "'? It has: " ~ columns | join(', ') ~ '.'
         ) }}
     {%- endfor -%}
 {%- endmacro %}
 
 
 {#- The known name that shares the most pairs of letters with a name. -#}
-{% macro nearest_name(name, known) -%}
+{% macro nearest_name(name, candidates) -%}
     {%- set scores = [] -%}
-    {%- for candidate in known -%}
+    {%- for candidate in candidates -%}
         {%- set shared = namespace(count=0) -%}
         {%- for i in range(name | length - 1) if name[i:i + 2] | lower in candidate | lower -%}
             {%- set shared.count = shared.count + 1 -%}

@@ -71,24 +71,24 @@
 
 {#- What every model, or one, wrote down last: unique id → {batch_id, declared, columns, …}. -#}
 {% macro progress_so_far(model_id=none) -%}
-    {%- set found = {} -%}
+    {%- set progress = {} -%}
     {%- for row in run_query(
         'select model, batch_id, state from ' ~ progress_table()
         ~ (' where model = ' ~ text_literal(model_id) if model_id is not none else '')
     ) -%}
-        {%- do found.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
+        {%- do progress.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(progress) }}
 {%- endmacro %}
 
 
 {#- The progress of models: unique id → {batch_id, declared, columns, …}; nothing for a model that was never built. -#}
 {% macro progress_of(model_ids) -%}
-    {%- set found = {} -%}
+    {%- set progress = {} -%}
     {%- for id in model_ids if id in graph.tidemark.progress -%}
-        {%- do found.update({id: graph.tidemark.progress[id]}) -%}
+        {%- do progress.update({id: graph.tidemark.progress[id]}) -%}
     {%- endfor -%}
-    {{ return(found) }}
+    {{ return(progress) }}
 {%- endmacro %}
 
 
@@ -99,10 +99,10 @@
 {% macro shown_in(history, changes) -%}
     {%- set id = node_of(history).unique_id -%}
     {%- set kept = graph.get('tidemark') -%}
-    {%- set known = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
-    {%- set shown = dict(known, **(kept.states.get(id) or {} if kept else {})) -%}
+    {%- set last = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
+    {%- set shown = dict(last, **(kept.states.get(id) or {} if kept else {})) -%}
     {#- A build that had nothing to do read no further. -#}
-    {%- set batch_id = shown.get('batch_id') if shown.get('batch_id') is not none else known.get('batch_id') -%}
+    {%- set batch_id = shown.get('batch_id') if shown.get('batch_id') is not none else last.get('batch_id') -%}
     {%- if batch_id is none or shown.get('log_made_in', '') != log_made_in(changes) -%}
         {{ return(none) }}
     {%- endif -%}
@@ -161,12 +161,12 @@
 -#}
 {% macro write_progress(moved) -%}
     {%- set rows = [] -%}
-    {%- set held = {} -%}
-    {%- for id, told in moved.items() -%}
+    {%- set staged = {} -%}
+    {%- for id, build in moved.items() -%}
         {%- do rows.append({
-            'model': id, 'batch_id': told.state.batch_id, 'state': tojson(told.state), 'added': told.get('added')
+            'model': id, 'batch_id': build.state.batch_id, 'state': tojson(build.state), 'added': build.get('added')
         }) -%}
-        {%- if told.get('staged') -%}{%- do held.update({id: told.staged}) -%}{%- endif -%}
+        {%- if build.get('staged') -%}{%- do staged.update({id: build.staged}) -%}{%- endif -%}
     {%- endfor -%}
     insert overwrite {{ progress_table() }}
     with moved as (
@@ -178,11 +178,11 @@
         ))
 
     )
-    {%- if held %},
+    {%- if staged %},
 
-    held as (
+    accounts as (
 
-        {%- for id, location in held.items() %}
+        {%- for id, location in staged.items() %}
         select {{ text_literal(id) }} as model, collect_list(struct(kind, name, records, sample_keys)) as account
         from parquet.{{ quoted(location) }}
         {{- ' union all' if not loop.last }}
@@ -191,23 +191,25 @@
     )
     {%- endif %}
 
-    {%- set told = {
+    {%- set new_values = {
         'batch_id': 'moved.batch_id',
         'state': 'moved.state',
         'run_id': text_literal(invocation_id),
         'recorded_at': "timestamp'" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'",
-        'account': account_with_added('known.account', 'moved.added')
+        'account': account_with_added('stored.account', 'moved.added')
     } -%}
-    {%- if held -%}{%- do told.update({'account': 'coalesce(held.account, ' ~ told.account ~ ')'}) -%}{%- endif %}
+    {%- if staged -%}
+        {%- do new_values.update({'account': 'coalesce(accounts.account, ' ~ new_values.account ~ ')'}) -%}
+    {%- endif %}
 
     select
-        coalesce(moved.model, known.model) as model,
-        {%- for name, new in told.items() %}
-        if(moved.model is null, known.{{ name }}, {{ new }}) as {{ name }}{{ ',' if not loop.last }}
+        coalesce(moved.model, stored.model) as model,
+        {%- for name, new in new_values.items() %}
+        if(moved.model is null, stored.{{ name }}, {{ new }}) as {{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
-    from {{ progress_table() }} as known
-    full join moved on known.model = moved.model
-    {%- if held %}
-    left join held on moved.model = held.model
+    from {{ progress_table() }} as stored
+    full join moved on stored.model = moved.model
+    {%- if staged %}
+    left join accounts on moved.model = accounts.model
     {%- endif %}
 {%- endmacro %}

@@ -21,21 +21,21 @@
     {%- set state = {
         'declared': local_md5(tojson(declared)), 'columns': shape, 'subject': subject, 'identifier': model.alias
     } -%}
-    {%- set known = progress.get(model.unique_id) -%}
-    {%- set kept = known.columns | length if known else 0 -%}
+    {%- set last = progress.get(model.unique_id) -%}
+    {%- set kept = last.columns | length if last else 0 -%}
     {%- set anew = {'case': 'full', 'after': -1, 'added': [], 'layer': layer, 'state': state} -%}
     {%- if flags.EMPTY -%}
         {{ return(dict(anew, case='nothing')) }}
-    {%- elif not is_building() or should_full_refresh() or not known or known.declared != state.declared
-        or shape[:kept] != known.columns or known.get('subject', subject) != subject
-        or known.get('identifier', model.alias) != model.alias -%}
+    {%- elif not is_building() or should_full_refresh() or not last or last.declared != state.declared
+        or shape[:kept] != last.columns or last.get('subject', subject) != subject
+        or last.get('identifier', model.alias) != model.alias -%}
         {{ return(anew) }}
     {%- endif -%}
     {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}
     {%- if were_added_otherwise(shape[kept:]) -%}
         {{ return(anew) }}
     {%- endif -%}
-    {{ return(dict(anew, case='increment', after=known.batch_id, added=shape[kept:])) }}
+    {{ return(dict(anew, case='increment', after=last.batch_id, added=shape[kept:])) }}
 {%- endmacro %}
 
 

@@ -127,18 +127,18 @@
 
 {#- Where the catalog knows a table; a folder without its scheme. Delta would read the table's log to say so. -#}
 {% macro place_of(schema, name) -%}
-    {%- set told = run_query('show table extended in ' ~ quoted(schema) ~ ' like ' ~ text_literal(name))[0] -%}
-    {{ return(modules.re.findall('(?m)^Location: (.*)$', told['information'])[0] | replace('file:', '')) }}
+    {%- set description = run_query('show table extended in ' ~ quoted(schema) ~ ' like ' ~ text_literal(name))[0] -%}
+    {{ return(modules.re.findall('(?m)^Location: (.*)$', description['information'])[0] | replace('file:', '')) }}
 {%- endmacro %}
 
 
 {#- Stop where the catalog knows a table of another lakehouse: builds would go on there, past its lock. -#}
 {% macro only_this_lakehouse(layer, name) -%}
-    {%- set known = place_of(layer_schema(layer), name) -%}
+    {%- set location = place_of(layer_schema(layer), name) -%}
     {%- set wanted = lakehouse(layer) ~ '/' ~ name -%}
-    {%- if known != wanted | replace('file:', '') -%}
+    {%- if location != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(
-            'The catalog knows the tables of another lakehouse: ' ~ layer_schema(layer) ~ '.' ~ name ~ ' is ' ~ known
+            'The catalog knows the tables of another lakehouse: ' ~ layer_schema(layer) ~ '.' ~ name ~ ' is ' ~ location
             ~ ' there, and not ' ~ wanted ~ '. Where it is the same lakehouse, moved or spelled otherwise, `tidemark'
             ~ ' catalog --target ' ~ target.name ~ '` tells the catalog. Else set TIDEMARK_CATALOG to a folder of its own for this'
             ~ ' one; what a catalog has of Tidemark, a build makes anew.'
