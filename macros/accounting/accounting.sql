@@ -27,13 +27,13 @@ with
 
 {{ fold_steps(table, scope, declared.granularity, tracked, declared.snapshot_deletes, declared.column_names) }},
 
-told as (
+noted as (
 
     {{ told_of_versions(table, scope, tracked) }}
 
 ),
 
-{{ account_steps('told', scope, changes_log) }}
+{{ account_steps('noted', scope, changes_log) }}
 
 select * from account
     {%- elif execute -%}
@@ -50,12 +50,12 @@ select * from account
 -#}
 {% macro stored_account(history, account='account') -%}
     select
-        told.kind,
-        told.name,
-        told.records,
-        told.sample_keys
+        entry.kind,
+        entry.name,
+        entry.records,
+        entry.sample_keys
     from {{ progress_relation() }}
-    lateral view inline({{ account }}) told as kind, name, records, sample_keys
+    lateral view inline({{ account }}) entry as kind, name, records, sample_keys
     where model = {{ text_literal(model_node(history).unique_id) }}
 {%- endmacro %}
 
@@ -69,11 +69,13 @@ select * from account
 {% macro account_now(account) -%}
     {%- set node = node_of(account) -%}
     {%- set history = ((node.config.meta or {}).get('tidemark') or {}).get('accounts') if node else none -%}
-    {%- set told = (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none -%}
-    {%- if told and told.staged -%}
-        {{ return('parquet.' ~ quoted(told.staged)) }}
-    {%- elif told -%}
-        {%- set added = "from_json(" ~ text_literal(tojson(told.added)) ~ ", 'map<string, bigint>')" -%}
+    {%- set of_this_run = (
+        (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none
+    ) -%}
+    {%- if of_this_run and of_this_run.staged -%}
+        {{ return('parquet.' ~ quoted(of_this_run.staged)) }}
+    {%- elif of_this_run -%}
+        {%- set added = "from_json(" ~ text_literal(tojson(of_this_run.added)) ~ ", 'map<string, bigint>')" -%}
         {{ return('(' ~ stored_account(history, account_with_added('account', added)) ~ ')') }}
     {%- endif -%}
     {{ return(account) }}
@@ -117,7 +119,7 @@ select * from account
       last_end, last_transaction: of the last change that ended versions of other keys than its own (a truncate, the end
           of a snapshot) the position and the transaction: what is older may change what that did
 -#}
-{% macro account_to_go_on_from(scope, last, known) -%}
+{% macro account_to_go_on_from(scope, last, log_progress) -%}
     {%- set node = accounting_of(model.name) -%}
     {%- set stored = last.get('account') -%}
     {%- if node is none or (not stored and node.unique_id not in selected_resources) -%}
@@ -126,7 +128,7 @@ select * from account
     {%- set is_base = stored is mapping and scope.case == 'increment' -%}
     {{ return(dict(
         stored or {'last_end': none, 'last_transaction': none}, is_base=is_base, after=scope.after,
-        watermarks=known.get('watermarks') if is_base and known.batch_id == scope.after else none
+        watermarks=log_progress.get('watermarks') if is_base and log_progress.batch_id == scope.after else none
     )) }}
 {%- endmacro %}
 
@@ -183,14 +185,16 @@ select * from account
 
 {#- Expression over such a log: the highest position before a change in its log and partition, from before the news too. -#}
 {% macro highest_before(stored) -%}
-    {%- set known = [] -%}
+    {%- set positions = [] -%}
     {%- for one in stored.watermarks or [] if one.position is not none -%}
-        {%- do known.append(
+        {%- do positions.append(
             'array(' ~ text_list(place_of_watermark(one) + [one.log_number]) ~ '), ' ~ text_literal(one.position)
         ) -%}
     {%- endfor -%}
-    {%- if known -%}
-        greatest(highest, map({{ known | join(', ') }})[array(source_label, topic, cast(`partition` as string), cast(log_number as string))])
+    {%- if positions -%}
+        greatest(highest, map({{ positions | join(', ') }})[
+            array(source_label, topic, cast(`partition` as string), cast(log_number as string))
+        ])
     {%- else -%}
         highest
     {%- endif -%}
@@ -202,15 +206,15 @@ select * from account
   versions of other keys, or are such an end (what that did to the others may be another thing now); or a cut shows less
   than before.
 -#}
-{% macro needs_all(stored, found) -%}
-    {{ return(not stored.is_base or found['reaching_back'] > 0 or found['hidden_again'] > 0) }}
+{% macro needs_all(stored, counts) -%}
+    {{ return(not stored.is_base or counts['reaching_back'] > 0 or counts['hidden_again'] > 0) }}
 {%- endmacro %}
 
 
 {#- How a run that reads the whole log is accounted for. -#}
-{% macro account_of_all(scope, found, declared, changes_log) -%}
+{% macro account_of_all(scope, counts, declared, changes_log) -%}
     {%- set account = dict(whole_account(scope, declared), before=none, **(
-        as_set_aside(found) if scope.case == 'full' else set_aside(changes_log, scope.cut)
+        as_set_aside(counts) if scope.case == 'full' else set_aside(changes_log, scope.cut)
     )) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
@@ -218,15 +222,16 @@ select * from account
 
 
 {#- How a run that reads the news alone is accounted for. What came behind other changes of its partition is told of all. -#}
-{% macro account_of_news(scope, stored, found, declared, changes_log) -%}
-    {%- set order = 'all' if not stored.watermarks or found['late'] else 'new' if found['falling_back'] else 'none' -%}
+{% macro account_of_news(scope, stored, counts, declared, changes_log) -%}
+    {%- set order = 'all' if not stored.watermarks or counts['late']
+        else 'new' if counts['falling_back'] else 'none' -%}
     {%- set held_back = run_query(
         'select count(*) from ' ~ changes_log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
         ~ ', false)'
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
-        order=order, **dict(as_set_aside(found), held_back=held_back | int)
+        order=order, **dict(as_set_aside(counts), held_back=held_back | int)
     )) }}
 {%- endmacro %}
 
@@ -243,9 +248,11 @@ select * from account
 
 
 {% macro as_set_aside(counts) -%}
-    {%- set found = {} -%}
-    {%- for name in ['quarantined', 'no_op', 'held_back'] -%}{%- do found.update({name: counts[name] | int}) -%}{%- endfor -%}
-    {{ return(found) }}
+    {%- set numbers = {} -%}
+    {%- for name in ['quarantined', 'no_op', 'held_back'] -%}
+        {%- do numbers.update({name: counts[name] | int}) -%}
+    {%- endfor -%}
+    {{ return(numbers) }}
 {%- endmacro %}
 
 
@@ -279,14 +286,14 @@ select * from account
   Steps to `account`: a row per disposition and per sign.
 
   Args:
-      told: what `told_of_versions` gave
+      noted: what `told_of_versions` gave
       changes_log: the changes, those beyond a cut too
       before: the same of what the stored account has counted of the keys that were folded whole
       stored: the account that this one goes on from
 -#}
-{% macro account_steps(told, scope, changes_log, before=none, stored=none) -%}
+{% macro account_steps(noted, scope, changes_log, before=none, stored=none) -%}
 {%- set account = scope.account -%}
-{%- set parts = [[told, 1]] + ([[before, -1]] if before else []) -%}
+{%- set parts = [[noted, 1]] + ([[before, -1]] if before else []) -%}
 marks as (
 
     {%- for part, factor in parts %}
@@ -364,7 +371,7 @@ account as (
   keys.
 
   Args:
-      counts: what `counts_of_told` gave
+      counts: what `counts_of_fold` gave
 
   Returns: disposition → how many changes; none where there are signs, or where changes can meet several keys
 -#}
@@ -380,7 +387,7 @@ account as (
 
 
 {#- Query: the marks of what a fold has noted, as {kind, name, key, records, is_sample}. -#}
-{% macro marks_of(told, factor, scope) -%}
+{% macro marks_of(noted, factor, scope) -%}
     {%- set of_changes = scope.account.shared -%}
     select
         mark.kind,
@@ -388,7 +395,7 @@ account as (
         mark.key,
         cast({{ factor }} * mark.records as bigint) as records,
         false as is_sample
-    from {{ told }}
+    from {{ noted }}
     lateral view explode(concat(
         {%- if not of_changes %}
         array(
@@ -411,7 +418,7 @@ account as (
         select
             change.change_id,
             change.weight
-        from {{ told }}
+        from {{ noted }}
         lateral view explode(array_append(
             transform(collapsed_changes, id -> struct(id as change_id, {{ outcomes().index('collapsed') + 1 }} as weight)),
             struct(change_id, cast(array_position({{ text_array(outcomes()) }}, outcome) as int) as weight)
@@ -436,11 +443,11 @@ account as (
 {#- The last change of a log that can end versions of other keys than its own, as {last_end, last_transaction}. -#}
 {% macro last_end(scope) -%}
     {%- if scope.hazards.truncates or scope.hazards.reads -%}
-        {%- set found = run_query(
+        {%- set row = run_query(
             'select try_element_at(ends, -1).place.position, try_element_at(ends, -1).transaction_id from ('
             ~ ends(scope.log, scope.hazards.truncates, scope.hazards.reads, scope.scans) ~ ') as ended'
         )[0] -%}
-        {{ return({'last_end': found[0], 'last_transaction': found[1]}) }}
+        {{ return({'last_end': row[0], 'last_transaction': row[1]}) }}
     {%- endif -%}
     {{ return({'last_end': none, 'last_transaction': none}) }}
 {%- endmacro %}
@@ -485,13 +492,13 @@ account as (
 {#- Makes the view of an account, once. -#}
 {% materialization accounting, adapter='spark' %}
     {%- set target_relation = this.incorporate(type='view') -%}
-    {%- set known = load_relation(this) -%}
+    {%- set existing = load_relation(this) -%}
     {{ run_hooks(pre_hooks) }}
-    {%- if known is not none and known.type != 'view' -%}
+    {%- if existing is not none and existing.type != 'view' -%}
         {#- In a lakehouse of an older layout it was a table. -#}
         {%- do run_statement('drop table if exists ' ~ this) -%}
     {%- endif -%}
-    {%- if known is none or known.type != 'view' or should_full_refresh() -%}
+    {%- if existing is none or existing.type != 'view' or should_full_refresh() -%}
         {%- call statement('main') %}
         create or replace view {{ target_relation }}
         comment {{ text_literal(model.description) }}

@@ -29,7 +29,7 @@
     {%- endif -%}
     {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
     {%- set columns = as_built(with_undeclared(table.columns, built.columns), built.columns) -%}
-    {%- do table.update({'columns': columns, 'known': columns | map(attribute='name') | list}) -%}
+    {%- do table.update({'columns': columns, 'known_names': columns | map(attribute='name') | list}) -%}
     {%- set snapshot_deletes = 'ignore' if table.documents else declared.snapshot_deletes -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
@@ -54,7 +54,7 @@ with
 
 {{ fold_steps(table, scope, declared.granularity, tracked, snapshot_deletes, declared.column_names) }},
 
-told as (
+noted as (
 
     {{ told_of_versions(table, scope, tracked, version) }}
 
@@ -68,7 +68,7 @@ folded as (
         coalesce(outcome, 'opened') as became,
         signs.name as signs,
         version
-    from told
+    from noted
     where outcome is not null or version is not null
     union all
     select
@@ -77,7 +77,7 @@ folded as (
         'collapsed',
         cast(array() as array<string>),
         null
-    from told
+    from noted
 
 ),
 
@@ -137,9 +137,9 @@ from met
 
 {#- The declared columns, and behind them those that a log was built with beside them, as `columns_of` has them. -#}
 {% macro with_undeclared(declared, built) -%}
-    {%- set known = declared | map(attribute='name') | list -%}
+    {%- set names = declared | map(attribute='name') | list -%}
     {%- set columns = declared | list -%}
-    {%- for column in built if column[0] not in known -%}
+    {%- for column in built if column[0] not in names -%}
         {%- do columns.append({'name': column[0], 'type': column[1], 'field': column[2], 'sensitive': true}) -%}
     {%- endfor -%}
     {{ return(columns) }}
