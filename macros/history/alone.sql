@@ -11,8 +11,8 @@
       count: how many changes the log has
       sorted_changes: up to how many no difference is made
 
-  Returns: {held, others}, the name of a relation with the `key` of the others, and how many they are; none where all
-      keys are to be folded
+  Returns: {relation, others}, the name of a relation with the `key` of the others, and how many they are; none where
+      all keys are to be folded
 -#}
 {% macro keys_alone(scope, table, declared, count, sorted_changes) -%}
     {%- set hazards = scope.hazards -%}
@@ -22,23 +22,23 @@
         or (hazards.reads and declared.snapshot_deletes == 'close') -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set held = stage(
+    {%- set other_keys = stage(
         'select key from ' ~ scope.log ~ ' as log where ' ~ is_change_of_key(hazards)
         ~ " group by key having count(*) > 1 or not bool_and(op in ('c', 'r') and previous_key is null"
         ~ ' and size(unavailable_columns) = 0)', 'others'
     ) -%}
-    {%- set others = run_query('select count(*) from ' ~ held)[0][0] | int -%}
+    {%- set others = run_query('select count(*) from ' ~ other_keys)[0][0] | int -%}
     {%- if others > count // 3 -%}
-        {%- do unstage(held, is_large=true) -%}
+        {%- do unstage(other_keys, is_large=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {{ return({'held': held, 'others': others}) }}
+    {{ return({'relation': other_keys, 'others': others}) }}
 {%- endmacro %}
 
 
 {#- Condition: whether a key is one of the others. -#}
 {% macro is_among_others(key, alone) -%}
-    exists (select 1 from {{ alone.held }} as held where held.key <=> {{ key }})
+    exists (select 1 from {{ alone.relation }} as others where others.key <=> {{ key }})
 {%- endmacro %}
 
 

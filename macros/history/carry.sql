@@ -53,13 +53,13 @@
 {#-
   Hold the keys with news, and say which of them are folded from their whole log.
 
-  Returns: {held, refolded, known}: the name of a relation with `key` and `is_refolded`, how many are, and of how many
-      anything is known
+  Returns: {relation, refolded, known_keys}: the name of a relation with `key` and `is_refolded`, how many are refolded, and
+      of how many anything is known
 -#}
 {% macro keys_to_carry(scope, granularity) -%}
     {%- set keys = stage(known_of_keys(scope, granularity), 'keys') -%}
     {%- set counts = run_query('select count_if(is_refolded), count_if(is_known) from ' ~ keys)[0] -%}
-    {{ return({'held': keys, 'refolded': counts[0] | int, 'known': counts[1] | int}) }}
+    {{ return({'relation': keys, 'refolded': counts[0] | int, 'known_keys': counts[1] | int}) }}
 {%- endmacro %}
 
 
@@ -70,15 +70,15 @@
 {% macro known_of_keys(scope, granularity) -%}
     select
         key,
-        known is not null as is_known,
-        known is not null and not coalesce(
-            {{ is_state_op('known') }}
-            and first.place > known.place
+        last_known is not null as is_known,
+        last_known is not null and not coalesce(
+            {{ is_state_op('last_known') }}
+            and first.place > last_known.place
             {%- if scope.hazards.truncates %}
-            and known.place > (select max({{ place('log') }}) from {{ scope.log }} as log where op = 't')
+            and last_known.place > (select max({{ place('log') }}) from {{ scope.log }} as log where op = 't')
             {%- endif %}
             {%- if granularity != 'event' or scope.hazards.leaves %}
-            and not coalesce(first.transaction_id = known.transaction_id, false)
+            and not coalesce(first.transaction_id = last_known.transaction_id, false)
             {%- endif %}
             {%- if scope.hazards.reads %}
             -- an earlier time moves a read back (R10)
@@ -90,7 +90,7 @@
     from (
         select
             key,
-            max(struct(place, op, transaction_id)) filter (where not is_news) as known,
+            max(struct(place, op, transaction_id)) filter (where not is_news) as last_known,
             max(changed_at) filter (where not is_news) as known_until,
             min(struct(place, transaction_id)) filter (where is_news) as first,
             min(changed_at) filter (where is_news) as first_at
@@ -110,7 +110,10 @@
 
 {#- Condition: whether a held key is folded from its whole log or, otherwise, from its open version and its news. -#}
 {% macro is_refolded(key, carried, otherwise=false) -%}
-    exists (select 1 from {{ carried.held }} as held where {{ 'not ' if otherwise }}is_refolded and held.key <=> {{ key }})
+    exists (
+        select 1 from {{ carried.relation }} as carried
+        where {{ 'not ' if otherwise }}is_refolded and carried.key <=> {{ key }}
+    )
 {%- endmacro %}
 
 

@@ -5,9 +5,9 @@
 -#}
 {% macro compared_with_last(table, tracked, hazards) -%}
     select
-        * except (found),
-        found is not null as was_open,
-        is_state and (found is null or {{ differs('', 'found.', table, tracked, hazards) }}) as is_opening
+        * except (last_state),
+        last_state is not null as was_open,
+        is_state and (last_state is null or {{ differs('', 'last_state.', table, tracked, hazards) }}) as is_opening
     from committed
 {%- endmacro %}
 
@@ -48,7 +48,7 @@
                 ) as verdicts
             from (
                 select {{ in_order_of_place('struct(*)') }} as changes
-                from (select * except (found) from committed) as committed
+                from (select * except (last_state) from committed) as committed
                 group by key
             ) as lives
         ) as judged

@@ -1,20 +1,21 @@
 {#-
   Steps up to `filled` for documents: each described change is done to the state before it, one after the other (R7).
 
-  What is known of a document is its image {fields: field → JSON text, is_whole, told}, in one of three states:
+  What is known of a document is its image {fields: field → JSON text, is_whole, known_fields}, in one of three states:
 
   - whole: all of it is known;
-  - partly known: of the fields in `told` it is known what they hold, or that they were removed; nothing of others;
+  - partly known: it is known of the `known_fields` what they hold, or that they were removed; nothing of others;
   - looked up: that, and the others in `fields` are as a lookup found them, later than the change.
 
   A described change edits, in this order of preference:
 
   - the image before it, if that is whole;
   - its own `before`, with which the image is whole;
-  - what was looked up for it, or what the image before it has; in both what is in `told` stays as it was told.
+  - what was looked up for it, or what the image before it has; in both the `known_fields` stay as they were told.
 
-  It adds to `told` the fields that it sets or removes; a nested edit of a field that nobody knows tells too little of it.
-  A column is named as unresolved where its image is not whole and `told` lacks its field, looked up or not.
+  It adds to `known_fields` the fields that it sets or removes; a nested edit of a field that nobody knows tells too little
+  of it.
+  A column is named as unresolved where its image is not whole and `known_fields` lack its field, looked up or not.
 -#}
 {% macro document_steps(table) -%}
     {%- set others = table.columns | rejectattr('name', 'in', table.key) | list -%}
@@ -87,7 +88,7 @@ filled as (
         if(is_state, {{ exact_values('texts', 'image_row', others) }}, exact_values) as exact_values,
         if(
             is_state and not image.is_whole,
-            {{ columns_not_in('image.told', others) }},
+            {{ columns_not_in('image.known_fields', others) }},
             cast(array() as array<string>)
         ) as unresolved_columns
     from image_rows
@@ -97,7 +98,7 @@ filled as (
 
 
 {% macro image_type() -%}
-    struct<fields: map<string, string>, is_whole: boolean, told: array<string>>
+    struct<fields: map<string, string>, is_whole: boolean, known_fields: array<string>>
 {%- endmacro %}
 
 
@@ -127,26 +128,30 @@ filled as (
         else transform(array({{ image_edited() }}), base -> {{ image(
             'aggregate(next.state.edits, base.fields, (fields, edit) -> ' ~ edited() ~ ')',
             'base.is_whole',
-            'array_union(base.told, transform(filter(next.state.edits, ' ~ tells_field() ~ '), edit -> edit.path[0]))'
+            'array_union(base.known_fields, transform(filter(next.state.edits, ' ~ tells_field()
+                ~ '), edit -> edit.path[0]))'
         ) }})[0]
     end
 {%- endmacro %}
 
 
-{% macro image(fields, is_whole, told) -%}
-    cast(named_struct('fields', {{ fields }}, 'is_whole', {{ is_whole }}, 'told', {{ told }}) as {{ image_type() }})
+{% macro image(fields, is_whole, known_fields) -%}
+    cast(named_struct(
+        'fields', {{ fields }}, 'is_whole', {{ is_whole }}, 'known_fields', {{ known_fields }}
+    ) as {{ image_type() }})
 {%- endmacro %}
 
 
 {#- Expression in `walk` and `next`: the image that a described change edits. -#}
 {% macro image_edited() -%}
-    {%- set told = 'coalesce(walk.last.told, cast(array() as array<string>))' -%}
+    {%- set known_fields = 'coalesce(walk.last.known_fields, cast(array() as array<string>))' -%}
     case
         when walk.last.is_whole then walk.last
         when next.state.before is not null
             then {{ image(known_over('next.state.before'), 'true', 'array()') }}
         else {{ image(
-            known_over('coalesce(next.state.after, walk.last.fields, cast(map() as map<string, string>))'), 'false', told
+            known_over('coalesce(next.state.after, walk.last.fields, cast(map() as map<string, string>))'),
+            'false', known_fields
         ) }}
     end
 {%- endmacro %}
@@ -158,8 +163,8 @@ filled as (
         walk.last is null,
         {{ fields }},
         map_concat(
-            map_filter({{ fields }}, (field, value) -> not array_contains(walk.last.told, field)),
-            map_filter(walk.last.fields, (field, value) -> array_contains(walk.last.told, field))
+            map_filter({{ fields }}, (field, value) -> not array_contains(walk.last.known_fields, field)),
+            map_filter(walk.last.fields, (field, value) -> array_contains(walk.last.known_fields, field))
         )
     )
 {%- endmacro %}
@@ -178,7 +183,7 @@ filled as (
             when edit.how = 'remove' and name = path then {{ others }}
             when edit.how = 'set' and name = path then map_concat({{ others }}, map(name, edit.value))
             when not map_contains_key(fields, name)
-                and (edit.how != 'set' or not (base.is_whole or array_contains(base.told, name))) then fields
+                and (edit.how != 'set' or not (base.is_whole or array_contains(base.known_fields, name))) then fields
             else map_concat({{ others }}, map(name, {{ bound('json', json, 'coalesce(to_json(try_parse_json(json)), json)') }}))
         end
     {%- endset -%}
@@ -194,8 +199,9 @@ filled as (
     aggregate(
         map_keys({{ members }}),
         substring_index({{ path }}, '.', 1),
-        (longest, known) -> if(
-            length(known) > length(longest) and startswith(concat({{ path }}, '.'), concat(known, '.')), known, longest
+        (longest, member) -> if(
+            length(member) > length(longest) and startswith(concat({{ path }}, '.'), concat(member, '.')),
+            member, longest
         )
     )
 {%- endmacro %}

@@ -150,10 +150,12 @@ filled as (
 questions as (
 
     select
-        {{ key_text('key') }} as asked,
+        {{ key_text('key') }} as of_key,
         place,
         -- a row that ended tells nothing of the next one that has its key
-        struct(if(is_state, struct(state, {{ unknown }} as unresolved_columns, {{ exact }}link), null) as row) as told,
+        struct(
+            if(is_state, struct(state, {{ unknown }} as unresolved_columns, {{ exact }}link), null) as row
+        ) as answer,
         not is_state and next_key is not null as leaves,
         cast(null as string) as asker,
         cast(null as boolean) as is_own,
@@ -161,9 +163,9 @@ questions as (
     from filled_alone
     union all
     select
-        question.asked,
+        question.of_key,
         question.place,
-        null as told,
+        null as answer,
         null as leaves,
         change_id as asker,
         question.is_own,
@@ -186,13 +188,13 @@ questions as (
     ) as moved
     lateral view explode(array(
         struct(
-            previous_key as asked,
+            previous_key as of_key,
             if(transaction_id is null, place, coalesce(left_at, place)) as place,
             false as is_own,
             -- where nothing tells when the row left its old key, the state before that is looked for behind it
             transaction_id is null or left_at is null as is_behind
         ),
-        struct({{ key_text('key') }} as asked, place, true as is_own, false as is_behind)
+        struct({{ key_text('key') }} as of_key, place, true as is_own, false as is_behind)
     )) asked_for as question
     where previous_key is not null and size(unresolved_columns) > 0
 
@@ -202,16 +204,22 @@ answers as (
 
     select
         asker,
-        coalesce(any_value(told) filter (where not is_own), any_value(told) filter (where is_own)) as told
+        coalesce(any_value(answer) filter (where not is_own), any_value(answer) filter (where is_own)) as answer
     from (
         select
             asker,
             is_own,
-            if(is_behind, last_value(if(leaves, null, told), true) over so_far, last_value(told, true) over so_far).row as told
+            if(
+                is_behind,
+                last_value(if(leaves, null, answer), true) over so_far,
+                last_value(answer, true) over so_far
+            ).row as answer
         from questions
         -- a change asks for what was before it, so before it tells its own state
-        window so_far as (partition by asked order by place, asker is null rows between unbounded preceding and current row)
-    ) as asked
+        window so_far as (
+            partition by of_key order by place, asker is null rows between unbounded preceding and current row
+        )
+    ) as answered
     where asker is not null
     group by asker
 
@@ -224,10 +232,11 @@ resolved as (
         cast(map() as map<string, struct<
             state: {{ state_type(table) }}, unresolved_columns: array<string>{{ ', exact_values: map<string, string>' if exact }}
         >>),
-        (known, link) -> map_concat(known, map(link.change_id, {{ resolved_link(table, hazards) }}))
+        (earlier, link) -> map_concat(earlier, map(link.change_id, {{ resolved_link(table, hazards) }}))
     )) as (link, row)
     from (
-        select {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, ' ~ exact ~ 'told)') }} as links
+        select
+            {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, ' ~ exact ~ 'answer)') }} as links
         from filled_alone
         inner join answers on change_id = asker
     ) as in_order
@@ -269,7 +278,7 @@ resolved as (
 {%- endmacro %}
 
 
-{#- Expression in `known` and `link`: the state of a change that brought a row from another key. -#}
+{#- Expression in `link` and `earlier`, the links before it: the state of a change that brought a row from another key. -#}
 {% macro resolved_link(table, hazards) -%}
     {%- set unresolved = 'array_contains(%s.unresolved_columns, name)' -%}
     named_struct(
@@ -279,17 +288,17 @@ resolved as (
             {%- set column = quoted(spec.name) %}
             {{ name }}, case
                 when not array_contains(link.unresolved_columns, {{ name }}) then link.state.{{ column }}
-                when not array_contains(link.told.unresolved_columns, {{ name }}) then link.told.state.{{ column }}
-                else known[link.told.link].state.{{ column }}
+                when not array_contains(link.answer.unresolved_columns, {{ name }}) then link.answer.state.{{ column }}
+                else earlier[link.answer.link].state.{{ column }}
             end
             {{- ',' if not loop.last }}
             {%- endfor %}
         ),
         'unresolved_columns', filter(
             link.unresolved_columns,
-            name -> link.told is null or (
-                array_contains(link.told.unresolved_columns, name)
-                and coalesce(array_contains(known[link.told.link].unresolved_columns, name), true)
+            name -> link.answer is null or (
+                array_contains(link.answer.unresolved_columns, name)
+                and coalesce(array_contains(earlier[link.answer.link].unresolved_columns, name), true)
             )
         )
         {%- if hazards.inexact %},
@@ -297,15 +306,15 @@ resolved as (
             map_filter(link.exact_values, (name, text) -> not {{ unresolved % 'link' }}),
             coalesce(
                 map_filter(
-                    link.told.exact_values,
-                    (name, text) -> {{ unresolved % 'link' }} and not {{ unresolved % 'link.told' }}
+                    link.answer.exact_values,
+                    (name, text) -> {{ unresolved % 'link' }} and not {{ unresolved % 'link.answer' }}
                 ),
                 cast(map() as map<string, string>)
             ),
             coalesce(
                 map_filter(
-                    known[link.told.link].exact_values,
-                    (name, text) -> {{ unresolved % 'link' }} and {{ unresolved % 'link.told' }}
+                    earlier[link.answer.link].exact_values,
+                    (name, text) -> {{ unresolved % 'link' }} and {{ unresolved % 'link.answer' }}
                 ),
                 cast(map() as map<string, string>)
             )

@@ -1,7 +1,7 @@
 {#-
   Steps: from the ordered log of some keys to their versions. Each step is one rule or two; the last, `versions`, has a
   row per version with the row's state as a struct. `scope.hazards` says which steps the log needs. Where the fold is
-  accounted for (`scope.account`), `versions` has a row per committed change, and what `told` says of it.
+  accounted for (`scope.account`), `versions` has a row per committed change, for `told_of_versions`.
 -#}
 {% macro fold_steps(table, scope, granularity, tracked, snapshot_deletes, names={}) -%}
 {%- set hazards = scope.hazards -%}
@@ -39,7 +39,7 @@ committed as (
             lead({{ opening_change() }}) over by_place,
             {{ opening_change() }}
         ) as told_by,
-        lag(if(is_state, struct(state, unresolved_columns, absent_columns, exact_values), null)) over by_place as found
+        lag(if(is_state, struct(state, unresolved_columns, absent_columns, exact_values), null)) over by_place as last_state
     from begun
     where is_last
     window by_place as (partition by key order by place)
@@ -90,7 +90,7 @@ confirmed as (
 
 {%- endif %}
 
-{%- set told = 'confirmed' if ignored or hazards.reads else 'compared' %}
+{%- set last_step = 'confirmed' if ignored or hazards.reads else 'compared' %}
 {%- set of_key = 'key, is_boundary' if account else 'key' %}
 boundaries as (
 
@@ -99,9 +99,9 @@ boundaries as (
         {{ boundary_clock() if hazards.reads else 'told_by.changed_at' }} as clock
     {%- if account %}
     -- what made no boundary stays, to be counted, and stands apart from what did
-    from (select *, {{ makes_boundary() }} as is_boundary from {{ told }}) as changes
+    from (select *, {{ makes_boundary() }} as is_boundary from {{ last_step }}) as changes
     {%- else %}
-    from {{ told }}
+    from {{ last_step }}
     where {{ makes_boundary() }}
     {%- endif %}
     window by_place as (partition by {{ of_key }} order by place)

@@ -59,21 +59,22 @@
             )}) -%}
         {%- endif -%}
         {%- set alone = scope.alone -%}
-        {%- set told = (['versions_alone'] if alone else []) + (['versions'] if not alone or alone.others else []) %}
+        {%- set version_steps = (['versions_alone'] if alone else [])
+            + (['versions'] if not alone or alone.others else []) %}
 {{ decision(scope) }}
 with
 
-{% if 'versions_alone' in told -%}
+{% if 'versions_alone' in version_steps -%}
 {{ alone_steps(scope) }},
 
 {% endif -%}
-{%- if 'versions' in told -%}
+{%- if 'versions' in version_steps -%}
 {{ fold_steps(table, scope, granularity, tracked, snapshot_deletes, column_names) }},
 
 {% endif -%}
 final as (
 
-    {% for versions in told -%}
+    {% for versions in version_steps -%}
     {{ 'union all' if not loop.first }}
     {{ accounted_rows(table, scope, tracked, column_names, versions) if scope.account
         else version_rows(table, column_names, versions) }}
@@ -100,12 +101,12 @@ select * from final
         ) }}
     {%- endif -%}
     {%- set columns = declared.columns + undeclared_in(relation_of(changes), declared.columns) -%}
-    {%- set known = columns | map(attribute='name') | list -%}
+    {%- set known_names = columns | map(attribute='name') | list -%}
     {%- if is_building() and node.unique_id not in selected_resources and node.unique_id in graph.tidemark.progress -%}
         {#- The log is read as it was built, whatever has been declared since. -#}
         {%- set columns = as_built(columns, graph.tidemark.progress[node.unique_id].columns) -%}
     {%- endif -%}
-    {%- do check_columns('reselected', reselected, known) -%}
+    {%- do check_columns('reselected', reselected, known_names) -%}
     {%- if reselected and declared.documents -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': reselected: no connector reads documents again. The fields of an `after` that was looked up are'
@@ -114,7 +115,7 @@ select * from final
     {%- endif -%}
     {{ return({
         'unique_id': node.unique_id, 'name': declared.source, 'key': declared.key, 'documents': declared.documents,
-        'columns': columns, 'known': known, 'reselected': reselected | reject('in', declared.key) | list
+        'columns': columns, 'known_names': known_names, 'reselected': reselected | reject('in', declared.key) | list
     }) }}
 {%- endmacro %}
 
@@ -131,27 +132,29 @@ select * from final
 
 {#- The columns that a log has beyond the declared ones. -#}
 {% macro undeclared_in(changes_log, columns) -%}
-    {%- set found = [] -%}
+    {%- set undeclared = [] -%}
     {%- if is_building() -%}
         {%- set declared = columns | map(attribute='name') | list -%}
-        {%- set known = graph.tidemark.columns -%}
-        {%- if changes_log | string not in known -%}
-            {%- do known.update({changes_log | string: run_query('describe query select after.* from ' ~ changes_log)}) -%}
+        {%- set descriptions = graph.tidemark.columns -%}
+        {%- if changes_log | string not in descriptions -%}
+            {%- do descriptions.update({
+                changes_log | string: run_query('describe query select after.* from ' ~ changes_log)
+            }) -%}
         {%- endif -%}
-        {%- for row in known[changes_log | string] if row[0] not in declared -%}
-            {%- do found.append({'name': row[0], 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
+        {%- for row in descriptions[changes_log | string] if row[0] not in declared -%}
+            {%- do undeclared.append({'name': row[0], 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(found) }}
+    {{ return(undeclared) }}
 {%- endmacro %}
 
 
 {#- The columns whose change makes a version (R12), without the key: it never changes within a version. -#}
 {% macro tracked_columns(table, track, ignore) -%}
-    {%- set known = table.columns | map(attribute='name') | list -%}
-    {%- do check_columns('track/ignore', (track or []) + (ignore or []), table.known) -%}
+    {%- set names = table.columns | map(attribute='name') | list -%}
+    {%- do check_columns('track/ignore', (track or []) + (ignore or []), table.known_names) -%}
     {%- set tracked = [] -%}
-    {%- for name in known
+    {%- for name in names
         if name not in table.key and (track is none or name in track) and name not in (ignore or []) -%}
         {%- do tracked.append(name) -%}
     {%- endfor -%}

@@ -34,8 +34,8 @@
         {%- set written = write_in(way_to_write(build), build) -%}
         {%- do record_build(build, written.message, written.is_changed or decision.added) -%}
     {%- endif -%}
-    {%- if build.told and not build.is_plain -%}
-        {%- do unstage(build.told, is_large=build.account and build.account.is_whole) -%}
+    {%- if build.fold_rows and not build.is_plain -%}
+        {%- do unstage(build.fold_rows, is_large=build.account and build.account.is_whole) -%}
     {%- endif -%}
     {%- do release_touched(decision) -%}
     {{ run_hooks(post_hooks) }}
@@ -46,16 +46,16 @@
 {#-
   What a build writes and where, with the fold's result held where it is asked more than once.
 
-  Returns: {target, declared, decision, open, named, account, made_of, is_in_order, is_plain, told, built, counts}
+  Returns: {target, declared, decision, open, named, account, made_of, is_in_order, is_plain, fold_rows, built, counts}
       open: the column that tells open versions from closed ones; none of a current state, which has no others
       named: the names of the table's columns
       account: how the build is accounted for, where it is
       made_of: which run wrote the history that a current state is built from
       is_in_order: whether all news stand behind the open versions that stand for what was before
       is_plain: whether all keys have one change: the log tells their versions as fast as a relation that would hold them
-      told: the relation of what the fold told, where it is held or accounted for
+      fold_rows: the relation of the rows that the fold gave, where they are held or accounted for
       built: the query of the table's rows
-      counts: what `counts_of_told` gave
+      counts: what `counts_of_fold` gave
 -#}
 {% macro prepared_build(layer, declared) -%}
     {%- set open = own('is_current', declared.column_names) if layer == 'gold' else none -%}
@@ -73,17 +73,20 @@
     {%- endif -%}
     {%- set is_in_order = decision.carried and not decision.carried.refolded -%}
     {%- set is_plain = decision.alone and not decision.alone.others -%}
-    {%- set told = '(' ~ compiled_code ~ '\n)' if is_plain and account
-        else stage(compiled_code, 'told') if account or is_in_order else none -%}
+    {%- set fold_rows = '(' ~ compiled_code ~ '\n)' if is_plain and account
+        else stage(compiled_code, 'fold_rows') if account or is_in_order else none -%}
     {%- if is_in_order -%}{%- do graph.tidemark.open_versions.update({target_relation | string: decision.open}) -%}{%- endif -%}
     {{ return({
         'target': target_relation, 'declared': declared, 'decision': decision, 'open': open,
         'named': decision.state.columns + declared.column_names.values() | batch(1) | list,
-        'account': account, 'made_of': made_of, 'is_in_order': is_in_order, 'is_plain': is_plain, 'told': told,
-        'built': compiled_code if not told else (
-            'select version.* from ' ~ told ~ ' where version is not null' if account else 'select * from ' ~ told
+        'account': account, 'made_of': made_of, 'is_in_order': is_in_order, 'is_plain': is_plain,
+        'fold_rows': fold_rows,
+        'built': compiled_code if not fold_rows else (
+            'select version.* from ' ~ fold_rows ~ ' where version is not null' if account
+            else 'select * from ' ~ fold_rows
         ),
-        'counts': counts_of_told(told, open, account, is_in_order) if told and not (account and account.is_whole) else {}
+        'counts': counts_of_fold(fold_rows, open, account, is_in_order)
+            if fold_rows and not (account and account.is_whole) else {}
     }) }}
 {%- endmacro %}
 
@@ -111,7 +114,7 @@
             {{ return('living') }}
         {%- endif -%}
     {%- elif build.is_in_order -%}
-        {%- if decision.carried.known == 0 -%}
+        {%- if decision.carried.known_keys == 0 -%}
             {{ return('append') }}
         {%- elif build.counts.closed and are_few(build.target, declared, build.target, build.open) -%}
             {{ return('open') }}
@@ -141,7 +144,7 @@
         {%- set changed = build.counts.versions -%}
         {%- if changed -%}{%- do append_versions(target_relation, columns, built) -%}{%- endif -%}
     {%- elif way == 'going_on' -%}
-        {%- set changed = merge_going_on(target_relation, columns, build.told, declared, open) -%}
+        {%- set changed = merge_going_on(target_relation, columns, build.fold_rows, declared, open) -%}
     {%- elif way == 'living' -%}
         {%- set changed = merge_living(target_relation, columns, living_of_news(built, columns, decision, declared), declared) -%}
     {%- else -%}
@@ -166,12 +169,12 @@
         {%- do graph.tidemark.open_versions.update({target_relation | string: before + build.counts.more_open if is_known else none}) -%}
     {%- endif -%}
     {%- if account and decision.case == 'keys' and not account.is_whole -%}
-        {%- do hand_on(build.told, decision, build.open) -%}
+        {%- do hand_on(build.fold_rows, decision, build.open) -%}
     {%- endif -%}
     {%- do say(
         message, decision,
         states_after(target_relation, build.made_of, invocation_id if is_changed else written_by(target_relation)),
-        account_for(decision, build.declared, build.told, build.counts) if account else none
+        account_for(decision, build.declared, build.fold_rows, build.counts) if account else none
     ) -%}
 {%- endmacro %}
 
@@ -192,34 +195,34 @@
 
 
 {#-
-  What is to be known of what a fold told, in one look at it.
+  What is to be known of the rows that a fold gave, in one look at them.
 
   Args:
-      told: the versions of a fold that is in order, or what `accounted_rows` gives
+      fold_rows: the versions of a fold that is in order, or what `accounted_rows` gives
       open: the column that tells open versions from closed ones
 
   Returns: {versions, closed, opened, closed_only, no_op, collapsed, with_signs, more_open}, numbers: of versions, and of those
       that are closed; of changes by what became of them, and of those with signs; and of versions that are open beside
       those that were
 -#}
-{% macro counts_of_told(told, open, account, is_in_order) -%}
-    {%- set asked = {
+{% macro counts_of_fold(fold_rows, open, account, is_in_order) -%}
+    {%- set expressions = {
         'versions': 'count(version)' if account else 'count(*)', 'closed': 'count_if(not ' ~ ('version.' if account) ~ open ~ ')'
     } -%}
     {%- if account -%}
-        {%- do asked.update({'collapsed': 'sum(collapsed)', 'with_signs': 'count_if(size(signs) > 0)'}) -%}
+        {%- do expressions.update({'collapsed': 'sum(collapsed)', 'with_signs': 'count_if(size(signs) > 0)'}) -%}
         {%- for outcome in ['opened', 'closed_only', 'no_op'] -%}
-            {%- do asked.update({outcome: 'count_if(outcome = ' ~ text_literal(outcome) ~ ')'}) -%}
+            {%- do expressions.update({outcome: 'count_if(outcome = ' ~ text_literal(outcome) ~ ')'}) -%}
         {%- endfor -%}
         {%- if is_in_order -%}
-            {%- do asked.update({'more_open':
+            {%- do expressions.update({'more_open':
                 'count_if(not is_carried and version.' ~ open ~ ') - count_if(is_carried and not version.' ~ open ~ ')'
             }) -%}
         {%- endif -%}
     {%- endif -%}
-    {%- set found = run_query('select ' ~ asked.values() | join(', ') ~ ' from ' ~ told)[0] -%}
+    {%- set row = run_query('select ' ~ expressions.values() | join(', ') ~ ' from ' ~ fold_rows)[0] -%}
     {%- set counts = {} -%}
-    {%- for name in asked -%}{%- do counts.update({name: (found[loop.index0] or 0) | int}) -%}{%- endfor -%}
+    {%- for name in expressions -%}{%- do counts.update({name: (row[loop.index0] or 0) | int}) -%}{%- endfor -%}
     {{ return(counts) }}
 {%- endmacro %}
 
@@ -232,22 +235,22 @@
       added: disposition → how many more changes; none where the account as a whole was held
       staged: where it is held, then
 -#}
-{% macro account_for(decision, declared, told, counts) -%}
+{% macro account_for(decision, declared, fold_rows, counts) -%}
     {%- set account = decision.account -%}
     {%- set added = added_without_signs(account, counts) -%}
-    {%- set held = 'account_' ~ model.name -%}
+    {%- set account_name = 'account_' ~ model.name -%}
     {%- if added is none -%}
         {%- set stored = '(' ~ stored_account(model.name) ~ ') as stored' -%}
         {%- do hold(
             'with ' ~ account_steps(
-                told, decision, relation_of(declared.changes), account.before, none if account.is_whole else stored
+                fold_rows, decision, relation_of(declared.changes), account.before, none if account.is_whole else stored
             ) ~ ' select * from account',
-            held
+            account_name
         ) -%}
     {%- endif -%}
     {{ return({
         'kept': {'last_end': account.last_end, 'last_transaction': account.last_transaction}, 'added': added,
-        'staged': staging(held) if added is none else none
+        'staged': staging(account_name) if added is none else none
     }) }}
 {%- endmacro %}
 
@@ -341,9 +344,10 @@
         {%- set counts = run_query('select count(*), count_if(not was_open) from ' ~ staged)[0] -%}
         {%- set are_open = not counts[1] -%}
     {%- endif -%}
-    {%- set found = 'select acted_on, row from ' ~ (staged or differing) -%}
-    {%- set on = 'target.' ~ own('version_id', declared.column_names) ~ ' = found.acted_on' ~ (' and target.' ~ open ~ ' = true' if are_open) -%}
-    {%- set changed = merge_rows(target_relation, columns, found, on) if not staged or counts[0] else 0 -%}
+    {%- set differences = 'select acted_on, row from ' ~ (staged or differing) -%}
+    {%- set on = 'target.' ~ own('version_id', declared.column_names) ~ ' = differences.acted_on'
+        ~ (' and target.' ~ open ~ ' = true' if are_open) -%}
+    {%- set changed = merge_rows(target_relation, columns, differences, on) if not staged or counts[0] else 0 -%}
     {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}
     {{ return(changed) }}
 {%- endmacro %}

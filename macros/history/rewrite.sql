@@ -14,13 +14,13 @@
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
 -#}
 {% macro are_few(target_relation, declared, history, open) -%}
-    {%- set known = graph.tidemark.open_versions -%}
-    {%- if known.get(history | string) is none -%}
-        {%- do known.update({
+    {%- set open_versions = graph.tidemark.open_versions -%}
+    {%- if open_versions.get(history | string) is none -%}
+        {%- do open_versions.update({
             history | string: run_query('select count(*) from ' ~ history ~ ' where ' ~ open)[0][0] | int
         }) -%}
     {%- endif -%}
-    {%- set are_few = known[history | string] <= declared.rewritten_rows -%}
+    {%- set are_few = open_versions[history | string] <= declared.rewritten_rows -%}
     {%- if not are_few -%}{%- do leave_files(target_relation) -%}{%- endif -%}
     {{ return(are_few) }}
 {%- endmacro %}
@@ -60,7 +60,8 @@
     {%- do run_statement(
         'insert into ' ~ target_relation ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
         ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target_relation ~ ' as stored where ' ~ open
-        ~ ' and not exists (select 1 from ' ~ decision.carried.held ~ ' as held where held.key <=> ' ~ key ~ ')'
+        ~ ' and not exists (select 1 from ' ~ decision.carried.relation
+        ~ ' as carried where carried.key <=> ' ~ key ~ ')'
     ) -%}
 {%- endmacro %}
 
@@ -76,23 +77,24 @@
   (G3).
 
   Args:
-      found: a query with `row`, a struct of the target's columns or NULL for what is to be removed, and with what `on` asks
-      on: which stored row that is, as a condition over `target` and `found`; none: the row is new
+      differences: a query with `row`, a struct of the target's columns or NULL for what is to be removed, and with what
+          `on` asks
+      on: which stored row that is, as a condition over `target` and `differences`; none: the row is new
 
   Returns: how many rows were written or removed
 -#}
-{% macro merge_rows(target_relation, columns, found, on) -%}
+{% macro merge_rows(target_relation, columns, differences, on) -%}
     {%- set merge -%}
     merge into {{ target_relation }} as target
-    using ({{ found }}) as found
+    using ({{ differences }}) as differences
     on {{ on }}
-    when matched and found.row is null then delete
+    when matched and differences.row is null then delete
     when matched then update set
         {%- for column in columns %}
-        target.{{ quoted(column.name) }} = found.row.{{ quoted(column.name) }}{{ ',' if not loop.last }}
+        target.{{ quoted(column.name) }} = differences.row.{{ quoted(column.name) }}{{ ',' if not loop.last }}
         {%- endfor %}
-    when not matched and found.row is not null then insert ({{ names_of(columns) }})
-        values ({{ names_of(columns, 'found.row.') }})
+    when not matched and differences.row is not null then insert ({{ names_of(columns) }})
+        values ({{ names_of(columns, 'differences.row.') }})
     {%- endset -%}
     {{ return(run_query(merge)[0][0] | int) }}
 {%- endmacro %}
@@ -103,16 +105,17 @@
   to be compared with what is stored. (An ignored column changes a version that stays open: R12.)
 
   Args:
-      told: the carried versions and those behind them, as `accounted_rows` gives them
+      fold_rows: the carried versions and those behind them, as `accounted_rows` gives them
 -#}
-{% macro merge_going_on(target_relation, columns, told, declared, open) -%}
-    {%- set found -%}
+{% macro merge_going_on(target_relation, columns, fold_rows, declared, open) -%}
+    {%- set differences -%}
         select is_carried, version as row
-        from {{ told }}
+        from {{ fold_rows }}
         where version is not null and not (is_carried and version.{{ open }})
     {%- endset -%}
-    {{ return(merge_rows(target_relation, columns, found, (
-        'target.' ~ open ~ ' = true and found.is_carried and ' ~ is_row_of('found.row', declaration_of(declared.changes))
+    {{ return(merge_rows(target_relation, columns, differences, (
+        'target.' ~ open ~ ' = true and differences.is_carried and '
+        ~ is_row_of('differences.row', declaration_of(declared.changes))
     ))) }}
 {%- endmacro %}
 
@@ -125,7 +128,9 @@
       living: a query for the keys with news and their rows
 -#}
 {% macro merge_living(target_relation, columns, living, declared) -%}
-    {{ return(merge_rows(target_relation, columns, living, is_row_of('found.key', declaration_of(declared.changes)))) }}
+    {{ return(merge_rows(
+        target_relation, columns, living, is_row_of('differences.key', declaration_of(declared.changes))
+    )) }}
 {%- endmacro %}
 
 
@@ -142,13 +147,13 @@
   that it needn't look for them in the history.
 
   Args:
-      told: the versions of all keys with news that are open, and others, as `accounted_rows` gives them
+      fold_rows: the versions of all keys with news that are open, and others, as `accounted_rows` gives them
 -#}
-{% macro hand_on(told, decision, open) -%}
+{% macro hand_on(fold_rows, decision, open) -%}
     {%- do graph.tidemark.living_rows.update({this | string: {
         'log': decision.log, 'news': decision.news, 'left_as': decision.left_as,
         'living': 'select key, any_value(if(version.' ~ open ~ ', version, null), true) as row from parquet.'
-            ~ quoted(staging(told[1:-1])) ~ ' group by key'
+            ~ quoted(staging(fold_rows[1:-1])) ~ ' group by key'
     }}) -%}
 {%- endmacro %}
 
@@ -158,9 +163,10 @@
   and went on from what this current state was made of.
 -#}
 {% macro living_of_news(built, columns, decision, declared) -%}
-    {%- set told = graph.tidemark.living_rows.get(decision.history) -%}
-    {%- if told and told.log == decision.log and told.news == decision.news and told.left_as == decision.made_of -%}
-        {{ return(told.living) }}
+    {%- set handed_on = graph.tidemark.living_rows.get(decision.history) -%}
+    {%- if handed_on and handed_on.log == decision.log and handed_on.news == decision.news
+        and handed_on.left_as == decision.made_of -%}
+        {{ return(handed_on.living) }}
     {%- endif -%}
     {%- set table = declaration_of(declared.changes) -%}
     select

@@ -31,23 +31,27 @@
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
     {%- endif -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
-    {%- set known = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
-    {%- set stored = account_to_go_on_from(scope, last, known) if history is none else none -%}
-    {%- if is_idle(scope, table, known, last, stored, progress.get(history)) -%}
+    {%- set log_progress = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
+    {%- set stored = account_to_go_on_from(scope, last, log_progress) if history is none else none -%}
+    {%- if is_idle(scope, table, log_progress, last, stored, progress.get(history)) -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- endif -%}
-    {%- set fresh = fresh_part(scope, table, known, built, last) -%}
-    {%- set found = what_is_new(scope, changes_log, fresh, known, last, stored, may_be_known=history is not none) -%}
+    {%- set fresh = fresh_part(scope, table, log_progress, built, last) -%}
+    {%- set counts = what_is_new(
+        scope, changes_log, fresh, log_progress, last, stored, may_be_known=history is not none
+    ) -%}
     {%- set scope = dict(
-        scope, case=case_of(scope, found, declared, last, stored, progress.get(history)), fresh=fresh or scope.log,
-        news=news(scope.after, scope.cut, last.get('cut'), found['last_batch']),
-        hazards=both_hazards(built.hazards, hazards_in(found)),
-        batch_id=[found['last_batch'] or 0, scope.after, known.batch_id if scope.case == 'full' else 0] | max
+        scope, case=case_of(scope, counts, declared, last, stored, progress.get(history)), fresh=fresh or scope.log,
+        news=news(scope.after, scope.cut, last.get('cut'), counts['last_batch']),
+        hazards=both_hazards(built.hazards, hazards_in(counts)),
+        batch_id=[counts['last_batch'] or 0, scope.after, log_progress.batch_id if scope.case == 'full' else 0] | max
     ) -%}
     {%- if scope.case == 'nothing' -%}
         {{ return(dict(scope, batch_id=none)) }}
     {%- elif scope.case == 'keys' -%}
-        {%- if stored -%}{%- do scope.update({'account': account_of_news(scope, stored, found, declared, changes_log)}) -%}{%- endif -%}
+        {%- if stored -%}
+            {%- do scope.update({'account': account_of_news(scope, stored, counts, declared, changes_log)}) -%}
+        {%- endif -%}
         {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
         {%- set is_carried = history is none and not is_linked and not table.documents and not table.reselected
             and is_in_step(scope, last, declared) -%}
@@ -56,9 +60,11 @@
             'carried': keys_to_carry(scope, declared.granularity) if is_carried else none
         }) -%}
     {%- else -%}
-        {%- if stored -%}{%- do scope.update({'account': account_of_all(scope, found, declared, changes_log)}) -%}{%- endif -%}
+        {%- if stored -%}
+            {%- do scope.update({'account': account_of_all(scope, counts, declared, changes_log)}) -%}
+        {%- endif -%}
         {%- if history is none and scope.case == 'full' -%}
-            {%- do scope.update({'alone': keys_alone(scope, table, declared, found['changes'], sorted_changes)}) -%}
+            {%- do scope.update({'alone': keys_alone(scope, table, declared, counts['changes'], sorted_changes)}) -%}
         {%- endif -%}
     {%- endif -%}
     {{ return(as_far_as(history, progress, scope)) }}
@@ -96,10 +102,10 @@
 
 
 {#- Whether nothing can be new: the log's build in this run had nothing to do, and nothing else says otherwise. -#}
-{% macro is_idle(scope, table, known, last, stored, reached) -%}
+{% macro is_idle(scope, table, log_progress, last, stored, reached) -%}
     {{ return(
         table.unique_id in graph.tidemark.untouched and scope.case == 'increment' and not scope.added
-        and scope.after == known.batch_id and scope.cut == last.get('cut') and not is_moved(scope, last)
+        and scope.after == log_progress.batch_id and scope.cut == last.get('cut') and not is_moved(scope, last)
         and not is_made_anew_alone(reached, last) and (not stored or stored.is_base)
     ) }}
 {%- endmacro %}
@@ -112,10 +118,10 @@
       fresh: what `fresh_part` gave
       may_be_known: whether another model of this run may have asked the same, as a current model's history has
 -#}
-{% macro what_is_new(scope, changes_log, fresh, known, last, stored, may_be_known) -%}
-    {%- set asked = [changes_log | string, scope.news, known.batch_id, last.get('cut')] | string -%}
-    {%- if may_be_known and asked in graph.tidemark.scope_answers -%}
-        {{ return(graph.tidemark.scope_answers[asked]) }}
+{% macro what_is_new(scope, changes_log, fresh, log_progress, last, stored, may_be_known) -%}
+    {%- set question = [changes_log | string, scope.news, log_progress.batch_id, last.get('cut')] | string -%}
+    {%- if may_be_known and question in graph.tidemark.scope_answers -%}
+        {{ return(graph.tidemark.scope_answers[question]) }}
     {%- endif -%}
     {%- set query -%}
     select
@@ -126,26 +132,28 @@
         count_if({{ is_hidden_again(scope, last.get('cut')) }}) as hidden_again,
         {{ hazard_counts() }}{{ ', ' ~ account_counts(scope, stored) if stored }}
     from {{ followed(fresh or changes_log, scope, stored) }}
-    where {{ scope.news }} or {{ landed_since(known.batch_id) }}
+    where {{ scope.news }} or {{ landed_since(log_progress.batch_id) }}
     {%- endset -%}
-    {%- set found = run_query(query)[0] -%}
+    {%- set counts = run_query(query)[0] -%}
     {#- An account is asked of news alone. -#}
-    {%- if scope.after <= known.batch_id -%}{%- do graph.tidemark.scope_answers.update({asked: found}) -%}{%- endif -%}
-    {{ return(found) }}
+    {%- if scope.after <= log_progress.batch_id -%}
+        {%- do graph.tidemark.scope_answers.update({question: counts}) -%}
+    {%- endif -%}
+    {{ return(counts) }}
 {%- endmacro %}
 
 
 {#- Which of the cases a run is. A column that came without news is added to what is stored (R8). -#}
-{% macro case_of(scope, found, declared, last, stored, reached) -%}
+{% macro case_of(scope, counts, declared, last, stored, reached) -%}
     {%- if scope.case == 'full' -%}
         {{ return('full') }}
-    {%- elif (scope.added and not found['changes']) or found['new_truncates']
-        or (found['new_snapshot_reads'] and declared.get('snapshot_deletes') == 'close')
-        or found['hidden_again'] or is_moved(scope, last) or is_made_anew_alone(reached, last)
-        or (stored and needs_all(stored, found)) -%}
+    {%- elif (scope.added and not counts['changes']) or counts['new_truncates']
+        or (counts['new_snapshot_reads'] and declared.get('snapshot_deletes') == 'close')
+        or counts['hidden_again'] or is_moved(scope, last) or is_made_anew_alone(reached, last)
+        or (stored and needs_all(stored, counts)) -%}
         {{ return('table') }}
     {%- endif -%}
-    {{ return('keys' if found['changes'] else 'nothing') }}
+    {{ return('keys' if counts['changes'] else 'nothing') }}
 {%- endmacro %}
 
 
@@ -153,9 +161,9 @@
   The news of a log where its build in this run still holds them, as it has written them: none where the log as a whole is
   to be asked, as something beside them may be news, or their rows are not in the log's form.
 -#}
-{% macro fresh_part(scope, table, known, built, last) -%}
+{% macro fresh_part(scope, table, log_progress, built, last) -%}
     {%- set fresh = graph.tidemark.new_changes.get(table.unique_id) -%}
-    {%- if fresh and scope.case == 'increment' and scope.after == fresh.after and scope.after == known.batch_id
+    {%- if fresh and scope.case == 'increment' and scope.after == fresh.after and scope.after == log_progress.batch_id
         and scope.cut is none and last.get('cut') is none and not built.get('late')
         and fresh.columns == table.columns | map(attribute='name') | list -%}
         {{ return(fresh.relation) }}
@@ -235,15 +243,15 @@
 
 {#- The run that made a log anew: it may say otherwise of changes that histories have read. A run asks once. -#}
 {% macro log_made_in(changes_log) -%}
-    {%- set known = (graph.get('tidemark') or {}).get('made_in', {}) -%}
-    {%- if changes_log | string not in known -%}
+    {%- set run_of_log = (graph.get('tidemark') or {}).get('made_in', {}) -%}
+    {%- if changes_log | string not in run_of_log -%}
         {%- set made_in = namespace(run='') -%}
         {%- for row in run_query('show tblproperties ' ~ changes_log) if row[0] == 'tidemark.made_in' -%}
             {%- set made_in.run = row[1] -%}
         {%- endfor -%}
-        {%- do known.update({changes_log | string: made_in.run}) -%}
+        {%- do run_of_log.update({changes_log | string: made_in.run}) -%}
     {%- endif -%}
-    {{ return(known[changes_log | string]) }}
+    {{ return(run_of_log[changes_log | string]) }}
 {%- endmacro %}
 
 
@@ -271,31 +279,31 @@
 {% macro touched_with_linked(scope) -%}
     {%- set moves = ' from ' ~ scope.log ~ ' as log where previous_key is not null' -%}
     {%- set links = (
-        '(select ' ~ key_text('key') ~ ' as one, previous_key as other' ~ moves
+        '(select ' ~ key_text('key') ~ ' as one_key, previous_key as other_key' ~ moves
         ~ ' union select previous_key, ' ~ key_text('key') ~ moves ~ ')'
     ) -%}
-    {%- set held = [stage(
+    {%- set relations = [stage(
         'select distinct ' ~ key_text('key') ~ ' as key from ' ~ scope.log ~ ' as log where ' ~ scope.news, 'touched_0'
     )] -%}
     {%- set walk = namespace(grows=true) -%}
     {%- for step in range(1, 10000) if walk.grows -%}
-        {%- do held.append(stage(
-            'select key from ' ~ held[-1] ~ ' union select one from ' ~ links ~ ' as links join ' ~ held[-1]
-            ~ ' as held on links.other = held.key', 'touched_' ~ step
+        {%- do relations.append(stage(
+            'select key from ' ~ relations[-1] ~ ' union select one_key from ' ~ links
+            ~ ' as links join ' ~ relations[-1] ~ ' as touched on links.other_key = touched.key', 'touched_' ~ step
         )) -%}
         {%- set sizes = run_query(
-            'select (select count(*) from ' ~ held[-2] ~ '), (select count(*) from ' ~ held[-1] ~ ')'
+            'select (select count(*) from ' ~ relations[-2] ~ '), (select count(*) from ' ~ relations[-1] ~ ')'
         )[0] -%}
         {%- set walk.grows = sizes[0] < sizes[1] -%}
     {%- endfor -%}
-    {{ return(held) }}
+    {{ return(relations) }}
 {%- endmacro %}
 
 
 {#- Let go of the keys that a scope holds. -#}
 {% macro release_touched(scope) -%}
-    {%- if scope.carried -%}{%- do unstage(scope.carried.held) -%}{%- endif -%}
-    {%- if scope.alone -%}{%- do unstage(scope.alone.held, is_large=true) -%}{%- endif -%}
+    {%- if scope.carried -%}{%- do unstage(scope.carried.relation) -%}{%- endif -%}
+    {%- if scope.alone -%}{%- do unstage(scope.alone.relation, is_large=true) -%}{%- endif -%}
     {%- if scope.account and scope.account.before -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
     {%- for name in scope.touched | reverse -%}
         {%- do unstage(name) -%}
