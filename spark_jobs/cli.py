@@ -651,9 +651,9 @@ def _say_landed(landed: Any) -> None:
 def _say_streamed(streamed: Any) -> None:
     _say_landed(streamed.landed)
     for gap in streamed.gaps:
-        click.echo(f"gap: {on_one_line(gap.told)}")
-    for told in streamed.compacted:
-        click.echo(f"compacted: {on_one_line(told)}")
+        click.echo(f"gap: {on_one_line(gap.line)}")
+    for line in streamed.compacted:
+        click.echo(f"compacted: {on_one_line(line)}")
     if streamed.is_stopped:
         click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
 

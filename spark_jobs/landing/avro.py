@@ -68,7 +68,7 @@ class _Unreadable(Exception):
     """A schema that says what Kafka Connect has no word for."""
 
 
-def told(column: Column, headers: Column, part: str) -> Column:
+def wire_format(column: Column, headers: Column, part: str) -> Column:
     """What a converter wrote around a key or a value: its schema's id and the bytes; NULL where there is no id.
 
     Args:
@@ -190,17 +190,17 @@ def _id_struct(kind: str, digits: Column, data: Column) -> Column:
 def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: int | None) -> Schema:
     if schema_id is None:
         return Schema(code="schema-unknown")
-    found = registries.schema(kind, schema_id)
-    if found.code is not None:
-        return Schema(code=found.code)
-    schema = parsed(found.text)
+    registered = registries.schema(kind, schema_id)
+    if registered.code is not None:
+        return Schema(code=registered.code)
+    schema = parsed(registered.text)
     if (
         isinstance(schema, dict)
         and isinstance(schema.get("type"), str)
         and schema["type"] in _CONNECT
         and ("optional" in schema or schema["type"] == "struct")
     ):
-        return Schema(connect=found.text)
+        return Schema(connect=registered.text)
     fields: dict[str, str] = {}
     try:
         connect = json.dumps(connect_schema(schema))
@@ -216,8 +216,8 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
 def _named(struct: StructType, fields: Mapping[str, str]) -> StructType:
     """A type with some of its fields' names replaced, at any depth."""
 
-    def renamed(told: dict[str, Any]) -> dict[str, Any]:
-        return told | {"name": fields.get(told["name"], told["name"])} if "name" in told else told
+    def renamed(node: dict[str, Any]) -> dict[str, Any]:
+        return node | {"name": fields.get(node["name"], node["name"])} if "name" in node else node
 
     return StructType.fromJson(json.loads(struct.json(), object_hook=renamed))
 
@@ -254,12 +254,12 @@ def _bare(schema: Any, types: dict[str, str], fields: dict[str, str], space: str
     if kind != "record":
         return bare | {part: schema[part] for part in ("symbols", "size") if part in schema}
     bare["fields"] = []
-    for one in schema["fields"]:
-        name = one["name"]
+    for field in schema["fields"]:
+        name = field["name"]
         if not _FIELD.fullmatch(name):
             name = f"tidemark_{len(fields)}"
-            fields[name] = one["name"]
-        bare["fields"].append({"name": name, "type": _bare(one["type"], types, fields, full.rpartition(".")[0])})
+            fields[name] = field["name"]
+        bare["fields"].append({"name": name, "type": _bare(field["type"], types, fields, full.rpartition(".")[0])})
     return bare
 
 
@@ -269,35 +269,35 @@ def _full_name(schema: Mapping[str, Any], space: str) -> str:
     return name if "." in name else f"{schema.get('namespace', space)}.{name}".strip(".")
 
 
-def _meant(name: str, known: Mapping[str, Any], space: str) -> Any:
+def _meant(name: str, named_types: Mapping[str, Any], space: str) -> Any:
     """What is known by a name: Avro looks in the namespace in which the name stands, then in none."""
-    return known[full if (full := f"{space}.{name}") in known else name]
+    return named_types[full if (full := f"{space}.{name}") in named_types else name]
 
 
-def connect_schema(schema: Any, known: dict[str, Any] | None = None, space: str = "") -> dict[str, Any]:
+def connect_schema(schema: Any, named_types: dict[str, Any] | None = None, space: str = "") -> dict[str, Any]:
     """An Avro schema as Kafka Connect's, in the form in which JsonConverter embeds it.
 
     Args:
         schema: The Avro schema, parsed.
-        known: Full name → the named types met before.
+        named_types: Full name → the named types met before.
         space: The namespace that names without one are in.
 
     Raises:
         _Unreadable: It has a type of which Connect has none, such as a union of several.
     """
-    known = {} if known is None else known
+    named_types = {} if named_types is None else named_types
     if isinstance(schema, list):
         rest = [one for one in schema if one != "null"]
         if len(rest) != 1:
             raise _Unreadable
-        return {**connect_schema(rest[0], known, space), "optional": "null" in schema}
+        return {**connect_schema(rest[0], named_types, space), "optional": "null" in schema}
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return {"type": _PRIMITIVES[schema], "optional": False}
-        return _meant(schema, known, space)
+        return _meant(schema, named_types, space)
     if isinstance(schema["type"], (dict, list)):
-        return connect_schema(schema["type"], known, space)
-    described = _described(schema, known, space)
+        return connect_schema(schema["type"], named_types, space)
+    described = _described(schema, named_types, space)
     described |= {"optional": False} | {
         ours: schema[theirs]
         for theirs, ours in (("connect.name", "name"), ("connect.version", "version"), ("connect.default", "default"))
@@ -314,23 +314,23 @@ def connect_schema(schema: Any, known: dict[str, Any] | None = None, space: str 
     return described
 
 
-def _described(schema: Mapping[str, Any], known: dict[str, Any], space: str) -> dict[str, Any]:
+def _described(schema: Mapping[str, Any], named_types: dict[str, Any], space: str) -> dict[str, Any]:
     kind = schema["type"]
     if kind in _PRIMITIVES:
         return {"type": schema.get("connect.type", _PRIMITIVES[kind])}
     if kind == "array":
-        items = connect_schema(schema["items"], known, space)
+        items = connect_schema(schema["items"], named_types, space)
         return {"type": schema.get("connect.type", "array"), "items": items}
     if kind == "map":
-        return {"type": "map", "values": connect_schema(schema["values"], known, space)}
+        return {"type": "map", "values": connect_schema(schema["values"], named_types, space)}
     if kind not in ("record", "enum", "fixed"):
-        return connect_schema(kind, known, space)
+        return connect_schema(kind, named_types, space)
     full = _full_name(schema, space)
-    described = known[full] = {"type": {"record": "struct", "enum": "string", "fixed": "bytes"}[kind]}
+    described = named_types[full] = {"type": {"record": "struct", "enum": "string", "fixed": "bytes"}[kind]}
     if kind == "record":
         described |= {"fields": [], "name": schema.get("connect.name", full), "optional": False}
         for one in schema["fields"]:
-            field = {**connect_schema(one["type"], known, full.rpartition(".")[0]), "field": one["name"]}
+            field = {**connect_schema(one["type"], named_types, full.rpartition(".")[0]), "field": one["name"]}
             if one.get("default") is not None:
                 field.setdefault("default", one["default"])
             described["fields"].append(field)

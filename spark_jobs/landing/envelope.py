@@ -119,7 +119,7 @@ def routed_by_plain_form(records: DataFrame) -> DataFrame:
 def _routed(records: DataFrame) -> DataFrame:
     """Route records by their `TEXTS`, which the result has no more."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
-    known = [name for name in records.columns if name not in ("reason", *TEXTS)]
+    columns = [name for name in records.columns if name not in ("reason", *TEXTS)]
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(
         F.struct(*[F.col(f"v.{name}").alias(name) for name in _BLOCK_NAMES])
@@ -152,7 +152,7 @@ def _routed(records: DataFrame) -> DataFrame:
         .withColumn("key_payload", key_payload)
         .withColumn("key_names", key_names)
         .select(
-            *known,
+            *columns,
             "reason",
             "kind",
             F.col("e.op").alias("op"),
@@ -271,17 +271,17 @@ def _has_time() -> Column:
 def _is_all_numbers() -> Column:
     """Whether the times and the places in the log that are told are whole numbers that there can be."""
     times = {f"{block}.{name}": units for block in _CLOCKS for name, units in _UNITS_OF_TIME.items()}
-    told = [_is_whole(name, _FIRST_MILLIS * units, (LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
-    told += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _NUMBERS_OF_PLACE]
+    are_whole = [_is_whole(name, _FIRST_MILLIS * units, (LAST_MILLIS + 1) * units - 1) for name, units in times.items()]
+    are_whole += [_is_whole(f"e.source.{name}", 0, 10**18 - 1) for name in _NUMBERS_OF_PLACE]
     sequence = F.col("e.source.sequence")
     is_listed = (F.col("e.source.connector") != "postgresql") | sequence.rlike(_SEQUENCE)
-    return reduce(and_, [*told, sequence.isNull() | F.coalesce(is_listed, F.lit(True))])
+    return reduce(and_, [*are_whole, sequence.isNull() | F.coalesce(is_listed, F.lit(True))])
 
 
 def _is_whole(name: str, lowest: int, highest: int) -> Column:
-    told = F.col(name).try_cast("bigint")
+    as_bigint = F.col(name).try_cast("bigint")
     # A cast reads more than digits; only where it does is there anything to look for.
-    number = F.when((told.cast("string") == F.col(name)) | F.col(name).rlike("^-?[0-9]{1,19}$"), told)
+    number = F.when((as_bigint.cast("string") == F.col(name)) | F.col(name).rlike("^-?[0-9]{1,19}$"), as_bigint)
     within = number.between(max(lowest, -(2**63)), min(highest, 2**63 - 1))
     return F.col(name).isNull() | F.coalesce(within, F.lit(False))
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, told
+from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, wire_format
 from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.landing.registry import GLOBAL, Registries
 from spark_jobs.names import literal_map
@@ -113,17 +113,17 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
         `plain_schema` (Connect's, or a JSON list of names), `is_outbox`, and `reason` and `detail` where a form was
         recognised and can't be read.
     """
-    known = rows.columns
-    held = {
-        "key": told(F.col("key"), F.col("headers"), "key"),
-        "value": _told_value(told(F.col("value"), F.col("headers"), "value")),
+    columns = rows.columns
+    wire_formats = {
+        "key": wire_format(F.col("key"), F.col("headers"), "key"),
+        "value": _told_value(wire_format(F.col("value"), F.col("headers"), "value")),
     }
     # Cut off after each step: what stands on expressions of the step before would repeat them, and theirs in them.
     with names_in_their_case(spark):
-        rows = _unwrapped(decoded(spark, rows, held, registries)).localCheckpoint()
+        rows = _unwrapped(decoded(spark, rows, wire_formats, registries)).localCheckpoint()
     rows = _with_events(spark, _with_flattened(rows), registries)
     return rows.select(
-        *known,
+        *columns,
         F.col("key_json").alias("plain_key"),
         F.when(F.col("form") == "event", F.col("event_text"))
         .when(F.col("form") == "flattened", F.col("flat_text"))
@@ -227,17 +227,19 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     rows = (
         rows.withColumn("names", F.coalesce(F.json_object_keys("payload"), _texts([])))
         .withColumn("flat", F.when(F.col("form") == "flattened", fields))
-        .withColumn("told", F.when(F.col("form") == "flattened", _header_texts()))
-        .withColumn("told_names", F.coalesce(F.map_keys("told"), _texts([])))
+        .withColumn("header_texts", F.when(F.col("form") == "flattened", _header_texts()))
+        .withColumn("header_names", F.coalesce(F.map_keys("header_texts"), _texts([])))
         .withColumn("is_qualified", _is_qualified())
     )
 
     def value(*names: str) -> Column:
-        return F.coalesce(*[_added(f"__{name}") for name in names], *[F.col("told")[f"__{name}"] for name in names])
+        return F.coalesce(
+            *[_added(f"__{name}") for name in names], *[F.col("header_texts")[f"__{name}"] for name in names]
+        )
 
     def is_told(*names: str) -> Column:
         wanted = _texts([f"__{name}" for name in names])
-        return F.arrays_overlap(F.concat("names", "told_names"), wanted)
+        return F.arrays_overlap(F.concat("names", "header_names"), wanted)
 
     def of_source(name: str) -> tuple[str, ...]:
         # Unqualified, these three are the envelope's.
@@ -249,7 +251,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIME_FIELDS))
     wanted = F.coalesce(_wanted(connector), _texts(_NEEDED))
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
-    by_headers = F.array_contains("told_names", "__op") & F.arrays_overlap("told_names", _texts(_MORE_SIGNS))
+    by_headers = F.array_contains("header_names", "__op") & F.arrays_overlap("header_names", _texts(_MORE_SIGNS))
     no_deletes = F.col("payload").isNotNull() & ~is_told("deleted") & ~by_headers
     missing = F.array_compact(
         F.array(
@@ -300,7 +302,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
             ),
         )
         .withColumn("flat_schema", F.when(F.col("payload").isNotNull(), F.coalesce(described, named)))
-        .drop("names", "flat", "told", "told_names", "is_qualified", "missing")
+        .drop("names", "flat", "header_texts", "header_names", "is_qualified", "missing")
     )
 
 
@@ -312,9 +314,11 @@ def _wanted(connector: Column) -> Column:
 def _is_qualified() -> Column:
     """Whether a flattened row was given all that it needs of its source by qualified names (`source.lsn`)."""
     name = "__source_connector"
-    of_source = F.array_except(_wanted(F.coalesce(F.col("flat")[name], F.col("told")[name])), _texts(_OF_ENVELOPE))
+    of_source = F.array_except(
+        _wanted(F.coalesce(F.col("flat")[name], F.col("header_texts")[name])), _texts(_OF_ENVELOPE)
+    )
     qualified = F.transform(of_source, lambda one: F.concat(F.lit("__source_"), one))
-    return F.coalesce(F.size(F.array_except(qualified, F.concat("names", "told_names"))) == 0, F.lit(False))
+    return F.coalesce(F.size(F.array_except(qualified, F.concat("names", "header_names"))) == 0, F.lit(False))
 
 
 def _added(name: str) -> Column:
@@ -341,7 +345,9 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
     if rows.where(has_magic(F.col("packed"))).limit(1).count():
         none = F.array().cast(HEADERS)
         with names_in_their_case(spark):
-            rows = decoded(spark, rows, {"data": told(F.col("packed"), none, "data")}, registries).localCheckpoint()
+            rows = decoded(
+                spark, rows, {"data": wire_format(F.col("packed"), none, "data")}, registries
+            ).localCheckpoint()
     else:
         rows = rows.withColumns({f"data_{name}": F.lit(None).cast("string") for name in ("json", "schema", "code")})
     plain = F.when(is_object, exact_field(F.col("payload"), "data", F.col("event.data"))).otherwise(

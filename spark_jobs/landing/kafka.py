@@ -106,7 +106,7 @@ class _Landing:
     stop: threading.Event
     broker: Broker
     cluster_id: str = ""
-    known: dict[Place, Offsets] = field(default_factory=dict)
+    offsets: dict[Place, Offsets] = field(default_factory=dict)
     until: Mapping[Place, int] = field(default_factory=dict)
     has_begun: bool = False
     stored_at: float = 0
@@ -121,10 +121,10 @@ class _Landing:
 
     def run(self) -> None:
         """Query after query, until all is landed or the landing is stopped."""
-        tries, answered, asked = 0, time.monotonic(), kafka_offsets.starting(self.topics.starting)
+        tries, answered, start = 0, time.monotonic(), kafka_offsets.starting(self.topics.starting)
         while not self.stop.is_set():
-            self.begin(asked)
-            asked = "earliest"  # what was asked for is stored now
+            self.begin(start)
+            start = "earliest"  # what was asked for is stored now
             before = self.batches
             try:
                 self.stream()
@@ -143,22 +143,22 @@ class _Landing:
             if not self.is_moved and self.topics.every is None:
                 break
 
-    def begin(self, asked: str | datetime | dict[Place, int]) -> None:
+    def begin(self, start: str | datetime | dict[Place, int]) -> None:
         """Say and store where the next query begins.
 
         Args:
-            asked: For the first landing of the label: what comes to be later is read from its beginning, or a topic
+            start: For the first landing of the label: what comes to be later is read from its beginning, or a topic
                 made between two runs would be passed over. Offsets alone count in any.
         """
-        offsets = asked if isinstance(asked, dict) else {}
-        where = "earliest" if offsets or self.has_begun else asked
+        start_offsets = start if isinstance(start, dict) else {}
+        where = "earliest" if start_offsets or self.has_begun else start
 
         def looked() -> tuple[Look, dict[Place, int]]:
             look = self.broker.look()
             return look, kafka_offsets.first_offsets(self.broker, look, where)
 
         look, first = patiently(looked, self.topics.patience, self.stop.is_set)
-        is_followed = any(self.broker.has(topic) for topic, _ in self.known)
+        is_followed = any(self.broker.has(topic) for topic, _ in self.offsets)
         if not look.partitions and not is_followed and self.topics.every is None:
             some = ", ".join(sorted(look.topics)[:3])
             raise UsageError(
@@ -166,8 +166,8 @@ class _Landing:
                 f" such a name{f' (there are {some}, …)' if some else ''}. The whole name has to match."
             )
         with self.writing():
-            begin = kafka_offsets.beginnings(look, self.known, first, offsets)
-            self.known = begin.known
+            begin = kafka_offsets.beginnings(look, self.offsets, first, start_offsets)
+            self.offsets = begin.offsets
             self.ask_for_policies(look)
             kafka_offsets.take_back_gaps(self.spark, self.places, self.label, begin.again)
             self.keep(begin.gaps)
@@ -187,20 +187,20 @@ class _Landing:
         self.policies |= new
         for topic, policy in new.items():
             if kafka_offsets.loses_states(policy) and not topic.startswith(kafka_offsets.HEARTBEATS):
-                told = f"{topic}: its cleanup.policy is {policy}: {kafka_offsets.WHAT_COMPACTION_COSTS} {_KEEP_RECORDS}"
-                log.warning("compacted: %s", told)
-                self.result.compacted.append(told)
-        self.known = kafka_offsets.with_policies(self.known, self.policies)
+                line = f"{topic}: its cleanup.policy is {policy}: {kafka_offsets.WHAT_COMPACTION_COSTS} {_KEEP_RECORDS}"
+                log.warning("compacted: %s", line)
+                self.result.compacted.append(line)
+        self.offsets = kafka_offsets.with_policies(self.offsets, self.policies)
 
     def keep(self, gaps: list[Gap]) -> None:
         """Store what is lost, then how far the rest is landed."""
         kafka_offsets.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
-        kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, self.known)
+        kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, self.offsets)
         for gap in gaps:
-            log.warning("gap: %s", gap.told)
+            log.warning("gap: %s", gap.line)
         self.stored_at = time.monotonic()
         self.result.gaps += gaps
-        self.result.waiting = sum(one.lag_records or 0 for one in self.known.values())
+        self.result.waiting = sum(one.lag_records or 0 for one in self.offsets.values())
 
     def stream(self) -> None:
         """One query, until it ends, is stopped, or a topic isn't what it was."""
@@ -221,21 +221,21 @@ class _Landing:
                 if self.stop.is_set() or self.is_moved:
                     return
                 if isinstance(self.failed, TidemarkError):
-                    said = self.topics.settings.redacted(str(self.failed))
-                    hint = f" {_PASSED_OVER}" if _UNREADABLE.search(said) else ""
-                    if _BEYOND_CALENDARS in said:
+                    cause = self.topics.settings.redacted(str(self.failed))
+                    hint = f" {_PASSED_OVER}" if _UNREADABLE.search(cause) else ""
+                    if _BEYOND_CALENDARS in cause:
                         hint = f" The time of a record is beyond all calendars; {self.told_batch()}{hint}"
-                    raise type(self.failed)(f"{said}{hint}") from None
-                said = first_cause(self.topics.settings.redacted(str(error)))
-                if _OTHER_PARTITIONS in said:
+                    raise type(self.failed)(f"{cause}{hint}") from None
+                cause = first_cause(self.topics.settings.redacted(str(error)))
+                if _OTHER_PARTITIONS in cause:
                     self.is_moved = True  # a topic came or went behind the look: it is looked at again
                     return
                 if isinstance(self.failed, ENGINE_ERRORS):
                     raise Fault(
-                        f"How far {self.topics.servers} is landed could not be written: {said}. What is landed is"
+                        f"How far {self.topics.servers} is landed could not be written: {cause}. What is landed is"
                         " whole; when the cause is gone, the next landing goes on behind it."
                     ) from None
-                raise Fault(f"Records of {self.topics.servers} could not be read: {said}. {_PASSED_OVER}") from None
+                raise Fault(f"Records of {self.topics.servers} could not be read: {cause}. {_PASSED_OVER}") from None
             finally:
                 with suppress(*ENGINE_ERRORS, OSError):  # where Spark is gone its query is too
                     if query.isActive:
@@ -244,25 +244,25 @@ class _Landing:
     def told_batch(self) -> str:
         """Where the records of the newest batch are."""
         parts = [
-            f"{topic} {partition}: {self.known[topic, partition].next_offset} to {until - 1}"
+            f"{topic} {partition}: {self.offsets[topic, partition].next_offset} to {until - 1}"
             for (topic, partition), until in sorted(self.until.items())
-            if (topic, partition) in self.known and self.known[topic, partition].next_offset < until
+            if (topic, partition) in self.offsets and self.offsets[topic, partition].next_offset < until
         ]
         return f"the batch has offsets {'; '.join(parts)}, and --max-records makes a smaller one."
 
     def watch(self) -> None:
         """See between batches whether the query can go on."""
         try:
-            known = self.known  # before the look: a batch can end meanwhile
+            offsets = self.offsets  # before the look: a batch can end meanwhile
             look = self.broker.look()
         except Away as error:
             log.warning("%s", error)
             self.is_moved = True  # the next query begins when it answers again
             return
-        self.is_moved = kafka_offsets.has_moved(known, look)
+        self.is_moved = kafka_offsets.has_moved(offsets, look)
         if not self.is_moved and time.monotonic() - self.stored_at > _SIGN_OF_LIFE:
             with suppress(Busy), self.writing():  # no batch ends meanwhile
-                self.known = kafka_offsets.seen(self.known, look)
+                self.offsets = kafka_offsets.seen(self.offsets, look)
                 self.keep([])
 
     def end(self, query: StreamingQuery) -> None:
@@ -273,10 +273,10 @@ class _Landing:
     def query(self, folder: str) -> StreamingQuery:
         """Begin to stream from where partitions are landed to."""
         begin: dict[str, dict[str, int]] = {}
-        for (topic, partition), one in self.known.items():
+        for (topic, partition), one in self.offsets.items():
             if not one.is_gone and self.broker.has(topic):
                 begin.setdefault(topic, {})[str(partition)] = one.next_offset
-        options = {f"kafka.{name}": value for name, value in self.topics.settings.known.items()} | {
+        options = {f"kafka.{name}": value for name, value in self.topics.settings.properties.items()} | {
             "kafka.bootstrap.servers": self.topics.servers,
             # Spark takes a name of which any part matches.
             "subscribePattern": rf"\A(?:{self.topics.pattern})\z",
@@ -317,10 +317,10 @@ class _Landing:
                 landing = Landing(self.run_id, datetime.now(UTC), self.label)
                 landed = land_rows(spark, self.places, records, landing, check=survey.extend)
                 look = self.broker.look()
-                self.known, gaps = kafka_offsets.landed_until(self.known, self.until, survey, look)
+                self.offsets, gaps = kafka_offsets.landed_until(self.offsets, self.until, survey, look)
                 self.ask_for_policies(look)
                 self.keep(gaps)
-            self.is_moved = kafka_offsets.has_moved(self.known, look)
+            self.is_moved = kafka_offsets.has_moved(self.offsets, look)
             self.result.landed.add(landed)
             self.batches += 1
             log.info("batch %s: %s, %s records wait", number, landed, self.result.waiting)
@@ -376,25 +376,25 @@ def land_topics(
             topics.patience,
             stop.is_set,
         )
-        one = _Landing(
+        landing = _Landing(
             spark, places, topics, run_id, label, writing, stop, broker, result=Streamed() if result is None else result
         )
         try:
-            one.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
-            one.known, before = kafka_offsets.stored(spark, places, label)
-            if before not in (None, one.cluster_id):
+            landing.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
+            landing.offsets, before = kafka_offsets.stored(spark, places, label)
+            if before not in (None, landing.cluster_id):
                 raise UsageError(
-                    f"--kafka {topics.servers} is cluster {one.cluster_id}; the records of {label} came from cluster"
-                    f" {before}. Give the new one a name of its own: --source-label NAME."
+                    f"--kafka {topics.servers} is cluster {landing.cluster_id}; the records of {label} came from"
+                    f" cluster {before}. Give the new one a name of its own: --source-label NAME."
                 )
-            one.has_begun = before is not None
-            one.run()
+            landing.has_begun = before is not None
+            landing.run()
         except Stopped:
             pass
         finally:
             broker.close()
-    one.result.is_stopped = stop.is_set()
-    return one.result
+    landing.result.is_stopped = stop.is_set()
+    return landing.result
 
 
 def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:

@@ -80,7 +80,7 @@ class Away(Fault):
 class Settings:
     """A client's settings, by Kafka's names. Its `repr` shows none."""
 
-    known: Mapping[str, str] = field(default_factory=dict, repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -89,21 +89,21 @@ class Settings:
         Raises:
             UsageError: The file can't be read, or something is set that can't be.
         """
-        told = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
-        known = _of_file(environ[_FILE]) if environ.get(_FILE) else {}
-        for name in known:
+        variables = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
+        file = _of_file(environ[_FILE]) if environ.get(_FILE) else {}
+        for name in file:
             if not any(name == one or (one.endswith(".") and name.startswith(one)) for one in _TAKEN):
                 near = get_close_matches(name, [one for one in _TAKEN if one[-1] != "."], n=1)
                 hint = f" Did you mean {near[0]}?" if near else " It takes what begins with security, ssl or sasl."
                 raise UsageError(f"{_FILE}={environ[_FILE]}: it sets {name}, which a landing decides itself.{hint}")
-        level = known.get("isolation.level", _LEVELS[0])
+        level = file.get("isolation.level", _LEVELS[0])
         if level not in _LEVELS:
             raise UsageError(f"{_FILE}={environ[_FILE]}: isolation.level={level}: it takes {' or '.join(_LEVELS)}.")
-        return cls(_DEFAULTS | known | _of_variables(told, known))
+        return cls(_DEFAULTS | file | _of_variables(variables, file))
 
     def redacted(self, text: str) -> str:
         """A text without any of the secrets in it."""
-        secret = [value for name, value in self.known.items() if _SECRETS.search(name)]
+        secret = [value for name, value in self.properties.items() if _SECRETS.search(name)]
         quoted = [one for value in secret for one in re.findall(r'"((?:[^"\\]|\\.)*)"', value)]
         for value in sorted(
             {*secret, *quoted, *(re.sub(r"\\(.)", r"\1", one) for one in quoted)}, key=len, reverse=True
@@ -112,36 +112,38 @@ class Settings:
         return text
 
 
-def _of_variables(told: Mapping[str, str], file: Mapping[str, str]) -> dict[str, str]:
-    known: dict[str, str] = {}
-    has_login = "user" in told or "sasl.jaas.config" in file
-    has_tls = "ca" in told or "certificate" in told or any(name.startswith("ssl.") for name in file)
-    protocol = told.get("security") or file.get("security.protocol")
+def _of_variables(variables: Mapping[str, str], file: Mapping[str, str]) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    has_login = "user" in variables or "sasl.jaas.config" in file
+    has_tls = "ca" in variables or "certificate" in variables or any(name.startswith("ssl.") for name in file)
+    protocol = variables.get("security") or file.get("security.protocol")
     if protocol is None:
         # A password never goes out in the clear unless someone says so.
         protocol = "SASL_SSL" if has_login else "SSL" if has_tls else "PLAINTEXT"
     if protocol not in _PROTOCOLS:
         raise UsageError(f"{_VARIABLES['security']}={protocol}: it takes {', '.join(_PROTOCOLS)}.")
-    known["security.protocol"] = protocol
-    if "user" in told:
-        mechanism = told.get("mechanism") or file.get("sasl.mechanism") or "PLAIN"
+    properties["security.protocol"] = protocol
+    if "user" in variables:
+        mechanism = variables.get("mechanism") or file.get("sasl.mechanism") or "PLAIN"
         if mechanism not in _LOGIN:
             raise UsageError(
                 f"{_VARIABLES['mechanism']}={mechanism}: {_VARIABLES['user']} goes with {', '.join(_LOGIN)}; for others"
                 f" write sasl.mechanism and sasl.jaas.config into a file and name it by {_FILE}."
             )
-        if "password" not in told:
+        if "password" not in variables:
             raise UsageError(f"{_VARIABLES['user']} is set and {_VARIABLES['password']} is not.")
-        login = " ".join(f"{name}={_in_quotes(told[part])}" for name, part in (("username", "user"), ("password",) * 2))
-        known |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN[mechanism]} required {login};"}
+        login = " ".join(
+            f"{name}={_in_quotes(variables[part])}" for name, part in (("username", "user"), ("password",) * 2)
+        )
+        properties |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN[mechanism]} required {login};"}
     for part, store in (("ca", "truststore"), ("certificate", "keystore")):
-        if part in told:
-            if not os.access(told[part], os.R_OK):
-                raise UsageError(f"{_VARIABLES[part]}={told[part]}: no such file, or this user may not read it.")
-            known |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(told[part]).resolve())}
-    if "key_password" in told:
-        known["ssl.key.password"] = told["key_password"]
-    return known
+        if part in variables:
+            if not os.access(variables[part], os.R_OK):
+                raise UsageError(f"{_VARIABLES[part]}={variables[part]}: no such file, or this user may not read it.")
+            properties |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(variables[part]).resolve())}
+    if "key_password" in variables:
+        properties["ssl.key.password"] = variables["key_password"]
+    return properties
 
 
 def _in_quotes(value: str) -> str:
@@ -221,7 +223,7 @@ class Broker:
             said = str(_thrown(error).getMessage()).splitlines()[0]
             raise UsageError(f"--topics {pattern}: no regular expression of Java's ({said}).") from None
         properties = self._jvm.java.util.Properties()
-        for name, value in ({**settings.known, "bootstrap.servers": servers}).items():
+        for name, value in ({**settings.properties, "bootstrap.servers": servers}).items():
             if name in _TIMEOUTS and value.isdigit():
                 properties.setProperty(name, str(min(int(value), max(int(patience * 1000), 1000))))
             elif name != "isolation.level":
@@ -289,50 +291,52 @@ class Broker:
             Away: It doesn't answer.
         """
         config = self._jvm.org.apache.kafka.common.config.ConfigResource
-        asked = {topic: config(config.Type.TOPIC, topic) for topic in topics}
-        answers = self._answer(lambda: self._admin.describeConfigs([*asked.values()]).values())
-        found: dict[str, str | None] = {}
-        for topic, of_topic in asked.items():
+        resources = {topic: config(config.Type.TOPIC, topic) for topic in topics}
+        answers = self._answer(lambda: self._admin.describeConfigs([*resources.values()]).values())
+        policies: dict[str, str | None] = {}
+        for topic, of_topic in resources.items():
             try:
                 # As text: of a topic there are thirty settings, and each would be several calls.
                 policy = _POLICY.search(self._answer(partial(_text_of, answers.get(of_topic))))
-                found[topic] = policy and policy[1]
+                policies[topic] = policy and policy[1]
             except Away:
                 raise
             except TidemarkError as error:
-                found[topic] = None
+                policies[topic] = None
                 log.info("the cleanup policy of %s is not known: %s", topic, error)
-        return found
+        return policies
 
     def offsets_at(self, moment: datetime, look: Look) -> dict[Place, int]:
         """The first offset of each partition whose record is not older than a moment; its end where none is."""
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        asked = self._map(look.partitions, spec.forTimestamp(int(moment.timestamp() * 1000)))
-        found = self._offsets(asked)
-        return {place: found[place] if found[place] >= 0 else ends.end for place, ends in look.partitions.items()}
+        specs = self._map(look.partitions, spec.forTimestamp(int(moment.timestamp() * 1000)))
+        offsets = self._offsets(specs)
+        return {place: offsets[place] if offsets[place] >= 0 else ends.end for place, ends in look.partitions.items()}
 
     def _map(self, places: Any, spec: Any) -> Any:
-        asked, partition = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka.common.TopicPartition
+        specs, partition = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka.common.TopicPartition
         for topic, number in sorted(places):
-            asked.put(partition(topic, number), spec)
-        return asked
+            specs.put(partition(topic, number), spec)
+        return specs
 
-    def _offsets(self, asked: Any, level: str | None = None) -> dict[Place, int]:
-        options = self._options[level or self.settings.known["isolation.level"]]
+    def _offsets(self, specs: Any, level: str | None = None) -> dict[Place, int]:
+        options = self._options[level or self.settings.properties["isolation.level"]]
         # As text: one answer of the JVM's, however many partitions there are.
-        answers = self._admin.listOffsets(asked, options)
+        answers = self._admin.listOffsets(specs, options)
         try:
-            said = self._answer(lambda: answers.all().get().toString())
+            answer = self._answer(lambda: answers.all().get().toString())
         except Away:
-            silent = [str(one) for one in asked.keySet() if answers.partitionResult(one).isCompletedExceptionally()]
-            if len(silent) == asked.size():
+            silent = [str(one) for one in specs.keySet() if answers.partitionResult(one).isCompletedExceptionally()]
+            if len(silent) == specs.size():
                 raise
             raise Away(
                 f"Kafka at {self.servers}: it answered, and not for {', '.join(sorted(silent)[:3])}"
                 f"{', …' if silent[3:] else ''}, of which no broker may be the leader; a pattern that doesn't name the"
                 " topic lands the others."
             ) from None
-        return {(topic, int(number)): int(offset) for topic, number, offset in _OFFSETS.findall(said.replace("{", " "))}
+        return {
+            (topic, int(number)): int(offset) for topic, number, offset in _OFFSETS.findall(answer.replace("{", " "))
+        }
 
     def _answer(self, ask: Callable[[], Any]) -> Any:
         try:
@@ -347,8 +351,8 @@ class Broker:
         while one is not None and len(causes) < 10:
             causes.append((str(one.getClass().getName()), str(one.getMessage() or "")))
             one = one.getCause()
-        said = first_cause(self.settings.redacted("\n".join(f"{name}: {message}" for name, message in causes)))
-        return explained(self.servers, causes, said, what)
+        cause = first_cause(self.settings.redacted("\n".join(f"{name}: {message}" for name, message in causes)))
+        return explained(self.servers, causes, cause, what)
 
 
 def _text_of(future: Any) -> str:
@@ -360,19 +364,21 @@ def _thrown(error: Exception) -> Any:
     return error.java_exception if isinstance(error, Py4JJavaError) else error._origin  # type: ignore[attr-defined]
 
 
-def explained(servers: str, causes: list[tuple[str, str]], said: str, what: str = "it did not answer") -> TidemarkError:
+def explained(
+    servers: str, causes: list[tuple[str, str]], cause: str, what: str = "it did not answer"
+) -> TidemarkError:
     """The error that a chain of the client's exceptions comes to.
 
     Args:
         servers: The broker's address.
         causes: Names and messages of the exceptions, each with its cause behind it.
-        said: The last of them in words that may be shown.
+        cause: The last of them in words that may be shown.
         what: What could not be done.
     """
     names = [name for name, _ in causes]
     if any("CertificateExpired" in name for name in names) or any("NotAfter" in message for _, message in causes):
         return Fault(
-            f"Kafka at {servers}: a certificate has expired ({said}). Nothing more was landed; renew the broker's"
+            f"Kafka at {servers}: a certificate has expired ({cause}). Nothing more was landed; renew the broker's"
             f" certificate, or the one that {_VARIABLES['certificate']} names, then run again."
         )
     if any("PBES2" in message for _, message in causes):
@@ -382,22 +388,22 @@ def explained(servers: str, causes: list[tuple[str, str]], said: str, what: str 
         )
     if any(name.endswith(_REFUSED) for name in names):
         return Fault(
-            f"Kafka at {servers} and this client don't accept each other ({said}). Nothing more was landed; check"
+            f"Kafka at {servers} and this client don't accept each other ({cause}). Nothing more was landed; check"
             f" {_VARIABLES['user']}, {_VARIABLES['password']}, {_VARIABLES['mechanism']}, {_VARIABLES['security']} and"
             f" {_VARIABLES['ca']}, or what {_FILE} names, then run again."
         )
     if any(name.endswith(_FORBIDDEN) for name in names):
         return Fault(
-            f"Kafka at {servers} forbids this user something ({said}). Nothing more was landed; it needs to describe"
+            f"Kafka at {servers} forbids this user something ({cause}). Nothing more was landed; it needs to describe"
             " the cluster, and to describe and read the topics; then run again."
         )
     is_away = any("Timeout" in name or _UNRESOLVED in message for name, message in causes)
     if any(name.endswith(_UNUSABLE) for name in names) and not is_away:
         return UsageError(
-            f"--kafka {servers}: {what} ({said}). Give host:port of a broker, or several with commas; what connects to"
+            f"--kafka {servers}: {what} ({cause}). Give host:port of a broker, or several with commas; what connects to"
             f" it is set by {_VARIABLES['security']} and its like, or {_FILE}."
         )
-    return Away(f"Kafka at {servers}: {what} ({said}).")
+    return Away(f"Kafka at {servers}: {what} ({cause}).")
 
 
 def patiently(ask: Callable[[], Any], patience: float, is_stopped: Callable[[], bool]) -> Any:

@@ -144,12 +144,14 @@ class Gap:
     reason: str
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """What is missing, in a sentence."""
-        return f"{gap_told(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)}."
+        return (
+            f"{gap_in_words(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)}."
+        )
 
 
-Known = Mapping[Place, Offsets]
+PlaceOffsets = Mapping[Place, Offsets]
 
 
 def _are_one(topic_id: str, other: str) -> bool:
@@ -157,10 +159,10 @@ def _are_one(topic_id: str, other: str) -> bool:
     return topic_id == other or NO_ID in (topic_id, other)
 
 
-def _lives(known: Known) -> dict[str, set[str]]:
+def _lives(offsets: PlaceOffsets) -> dict[str, set[str]]:
     """The ids of each topic that is landed."""
     lives: dict[str, set[str]] = {}
-    for one in known.values():
+    for one in offsets.values():
         lives.setdefault(one.topic, set()).add(one.topic_id)
     return lives
 
@@ -174,7 +176,7 @@ def _met(place: Place, ends: Ends, lives: Mapping[str, set[str]], first: int) ->
     return Offsets(*place, ends.topic_id, 0 if is_followed else first, ends.end)
 
 
-def gap_told(topic: str, partition: int, begin: int, end: int, records: int | None, reason: str) -> str:
+def gap_in_words(topic: str, partition: int, begin: int, end: int, records: int | None, reason: str) -> str:
     """What a gap is, in words: offsets from `begin` up to and without `end`; `records` None where there may be more."""
     which = f"{records} records (offsets {begin} to {end - 1})"
     if records is None:
@@ -182,41 +184,41 @@ def gap_told(topic: str, partition: int, begin: int, end: int, records: int | No
     return f"{topic}, partition {partition}: {which} {REASONS[reason]}"
 
 
-def starting(told: str) -> str | datetime | dict[Place, int]:
+def starting(option: str) -> str | datetime | dict[Place, int]:
     """What `--starting` says: `earliest`, `latest`, a time, or offsets by topic and partition.
 
     Raises:
         UsageError: It says none of them.
     """
-    if told in ("earliest", "latest"):
-        return told
+    if option in ("earliest", "latest"):
+        return option
     try:
-        if told.lstrip().startswith("{"):
+        if option.lstrip().startswith("{"):
             return {
                 (topic, int(number)): _offset(offset)
-                for topic, parts in json.loads(told).items()
+                for topic, parts in json.loads(option).items()
                 for number, offset in parts.items()
             }
-        moment = datetime.fromisoformat(told)
+        moment = datetime.fromisoformat(option)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, AttributeError, TypeError):
         raise UsageError(
-            f"--starting {told}: it takes earliest, latest, a time such as 2026-11-21T08:00:00Z (UTC where no zone is"
+            f"--starting {option}: it takes earliest, latest, a time such as 2026-11-21T08:00:00Z (UTC where no zone is"
             ' told), or offsets such as {"shop.public.orders": {"0": 500}}.'
         ) from None
 
 
-def _offset(told: Any) -> int:
-    if isinstance(told, bool) or not isinstance(told, int) or told < 0:
-        raise ValueError(told)
-    return told
+def _offset(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
 
 
-def first_offsets(broker: Broker, look: Look, asked: str | datetime | dict[Place, int]) -> dict[Place, int]:
+def first_offsets(broker: Broker, look: Look, start: str | datetime | dict[Place, int]) -> dict[Place, int]:
     """Where a landing begins in partitions that it meets for the first time."""
-    if isinstance(asked, datetime):
-        return broker.offsets_at(asked, look)
-    return {place: ends.end if asked == "latest" else ends.first for place, ends in look.partitions.items()}
+    if isinstance(start, datetime):
+        return broker.offsets_at(start, look)
+    return {place: ends.end if start == "latest" else ends.first for place, ends in look.partitions.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,100 +229,112 @@ class Beginnings:
     back.
     """
 
-    known: dict[Place, Offsets]
+    offsets: dict[Place, Offsets]
     gaps: list[Gap]
     again: list[Offsets]
 
 
-def beginnings(look: Look, known: Known, first: Mapping[Place, int], asked: Mapping[Place, int]) -> Beginnings:
+def beginnings(
+    look: Look, offsets: PlaceOffsets, first: Mapping[Place, int], start_offsets: Mapping[Place, int]
+) -> Beginnings:
     """Where landing begins: it goes on where it stopped.
 
     Args:
         look: The broker as it is.
-        known: How far partitions are landed.
+        offsets: How far partitions are landed.
         first: Where partitions begin that are not known.
-        asked: Where partitions shall begin, known or not.
+        start_offsets: Where partitions shall begin, known or not.
 
     Raises:
         UsageError: An offset is asked for that isn't there.
     """
     begin, gaps, again = {}, [], []
-    lives = _lives(known)
+    lives = _lives(offsets)
     # Where no two ids of a topic are told fewer records show that it was made anew.
     shorter = {
         place
         for place, ends in look.partitions.items()
-        if place in known and NO_ID in (ends.topic_id, known[place].topic_id) and ends.end < known[place].next_offset
+        if place in offsets
+        and NO_ID in (ends.topic_id, offsets[place].topic_id)
+        and ends.end < offsets[place].next_offset
     }
     with_shorter = {topic for topic, _ in shorter}
-    if strange := sorted(set(asked) - set(look.partitions)):
+    if strange := sorted(set(start_offsets) - set(look.partitions)):
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
         )
     for place, ends in look.partitions.items():
-        one = known.get(place)
-        if one is not None and (not _are_one(one.topic_id, ends.topic_id) or place in shorter):
-            gaps += [] if one.is_gone else [_unseen(one, "topic_made_anew")]
-            one = replace(one, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None, open_since=None)
-        elif one is not None and place[0] in with_shorter:
+        landed = offsets.get(place)
+        if landed is not None and (not _are_one(landed.topic_id, ends.topic_id) or place in shorter):
+            gaps += [] if landed.is_gone else [_unseen(landed, "topic_made_anew")]
+            landed = replace(
+                landed, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None, open_since=None
+            )
+        elif landed is not None and place[0] in with_shorter:
             # It may be another life, too, and bronze knows what it has.
-            one = replace(one, topic_id=ends.topic_id, next_offset=ends.first)
-        elif one is not None and one.is_gone:
-            again.append(one)
-        elif one is None:
-            one = _met(place, ends, lives, first[place])
-            one = replace(one, next_offset=asked.get(place, one.next_offset))
-        if place in asked:
-            if asked[place] > ends.end:
+            landed = replace(landed, topic_id=ends.topic_id, next_offset=ends.first)
+        elif landed is not None and landed.is_gone:
+            again.append(landed)
+        elif landed is None:
+            landed = _met(place, ends, lives, first[place])
+            landed = replace(landed, next_offset=start_offsets.get(place, landed.next_offset))
+        if place in start_offsets:
+            if start_offsets[place] > ends.end:
                 raise UsageError(
-                    f"--starting: partition {place[1]} of {place[0]} ends at offset {ends.end}, and {asked[place]} is"
-                    " behind that."
+                    f"--starting: partition {place[1]} of {place[0]} ends at offset {ends.end}, and"
+                    f" {start_offsets[place]} is behind that."
                 )
-            gaps += _gap(one, one.next_offset, asked[place], "skipped")
-            gaps += _gap(one, max(one.next_offset, asked[place]), ends.first, "retention")
-            one = replace(one, next_offset=max(asked[place], ends.first))
-            again.append(one)
-        elif one.next_offset < ends.first:
-            gaps += _gap(one, one.next_offset, ends.first, "retention")
-            one = replace(one, next_offset=ends.first)
+            gaps += _gap(landed, landed.next_offset, start_offsets[place], "skipped")
+            gaps += _gap(landed, max(landed.next_offset, start_offsets[place]), ends.first, "retention")
+            landed = replace(landed, next_offset=max(start_offsets[place], ends.first))
+            again.append(landed)
+        elif landed.next_offset < ends.first:
+            gaps += _gap(landed, landed.next_offset, ends.first, "retention")
+            landed = replace(landed, next_offset=ends.first)
         # A broker that lost the end of a log, and tells by an id that the topic is the same, writes these offsets anew;
         # bronze then has both (R5).
-        begin[place] = replace(one, next_offset=min(one.next_offset, ends.end)).seen(ends, look.at)
-    for place, one in known.items():
+        begin[place] = replace(landed, next_offset=min(landed.next_offset, ends.end)).seen(ends, look.at)
+    for place, landed in offsets.items():
         if place not in begin:
-            if look.is_without(place) and not one.is_gone:
-                gaps.append(_unseen(one, "topic_gone"))
-                one = replace(one, is_gone=True, looked_at=look.at)
-            begin[place] = one
+            if look.is_without(place) and not landed.is_gone:
+                gaps.append(_unseen(landed, "topic_gone"))
+                landed = replace(landed, is_gone=True, looked_at=look.at)
+            begin[place] = landed
     return Beginnings(begin, gaps, again)
 
 
-def _unseen(one: Offsets, reason: str) -> Gap:
+def _unseen(landed: Offsets, reason: str) -> Gap:
     """The gap behind which a topic's life ended: it may have had records that nobody saw."""
     return Gap(
-        one.topic, one.partition, one.topic_id, one.next_offset, max(one.end_offset, one.next_offset), None, reason
+        landed.topic,
+        landed.partition,
+        landed.topic_id,
+        landed.next_offset,
+        max(landed.end_offset, landed.next_offset),
+        None,
+        reason,
     )
 
 
-def _gap(one: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
+def _gap(landed: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
     if end <= begin:
         return []
-    return [Gap(one.topic, one.partition, one.topic_id, begin, end, end - begin, reason)]
+    return [Gap(landed.topic, landed.partition, landed.topic_id, begin, end, end - begin, reason)]
 
 
-def seen(known: Known, look: Look) -> dict[Place, Offsets]:
+def seen(offsets: PlaceOffsets, look: Look) -> dict[Place, Offsets]:
     """The same as the broker has it now, with no record landed since."""
     return {
         place: one.seen(look.partitions[place], look.at) if place in look.partitions else one
-        for place, one in known.items()
+        for place, one in offsets.items()
     }
 
 
-def with_policies(known: Known, policies: Mapping[str, str | None]) -> dict[Place, Offsets]:
+def with_policies(offsets: PlaceOffsets, policies: Mapping[str, str | None]) -> dict[Place, Offsets]:
     """The same, with the cleanup policies that the broker told of topics."""
     return {
         place: replace(one, cleanup_policy=policies.get(one.topic) or one.cleanup_policy)
-        for place, one in known.items()
+        for place, one in offsets.items()
     }
 
 
@@ -329,49 +343,49 @@ def loses_states(policy: str | None) -> bool:
     return "compact" in (policy or "")
 
 
-def has_moved(known: Known, look: Look) -> bool:
+def has_moved(offsets: PlaceOffsets, look: Look) -> bool:
     """Whether a topic was made anew, is gone or back, or has lost records: then a running query can't just go on."""
     return any(
         one.is_gone or not _are_one(one.topic_id, ends.topic_id) or ends.end < one.next_offset
         if (ends := look.partitions.get(place))
         else not one.is_gone and look.is_without(place)
-        for place, one in known.items()
+        for place, one in offsets.items()
     )
 
 
 def landed_until(
-    known: Known, until: Mapping[Place, int], survey: Sequence[Row], look: Look
+    offsets: PlaceOffsets, until: Mapping[Place, int], survey: Sequence[Row], look: Look
 ) -> tuple[dict[Place, Offsets], list[Gap]]:
     """How far partitions are landed with a batch, and what retention had taken out of it.
 
     Args:
-        known: How far they were before.
+        offsets: How far they were before.
         until: Where the batch ends, by partition.
         survey: What came, by partition: `lines`, `first` and `newest`.
         look: The broker as it was after the batch was read: what it had lost by then, and only that, retention took.
     """
     came = {(row["topic"], row["partition"]): row for row in survey}
-    after, gaps, lives = dict(known), [], _lives(known)
+    after, gaps, lives = dict(offsets), [], _lives(offsets)
     for place, ends in look.partitions.items():
-        one = known.get(place) or _met(place, ends, lives, min(ends.first, until.get(place, ends.first)))
-        if not _are_one(one.topic_id, ends.topic_id):
+        landed = offsets.get(place) or _met(place, ends, lives, min(ends.first, until.get(place, ends.first)))
+        if not _are_one(landed.topic_id, ends.topic_id):
             continue  # `beginnings` tells what that means
-        end, row = until.get(place, one.next_offset), came.get(place)
-        missing = end - one.next_offset - (row["lines"] if row else 0)
-        if missing > 0 and ends.first > one.next_offset:
+        end, row = until.get(place, landed.next_offset), came.get(place)
+        missing = end - landed.next_offset - (row["lines"] if row else 0)
+        if missing > 0 and ends.first > landed.next_offset:
             lost = min(ends.first, end)
-            if row and row["first"] - one.next_offset == missing:
+            if row and row["first"] - landed.next_offset == missing:
                 lost = min(lost, row["first"])
             gaps += [
-                replace(gap, records=min(missing, lost - one.next_offset))
-                for gap in _gap(one, one.next_offset, lost, "retention")
+                replace(gap, records=min(missing, lost - landed.next_offset))
+                for gap in _gap(landed, landed.next_offset, lost, "retention")
             ]
         # A producer's clock may be ahead: what has come came before the look.
-        times = (one.newest_at, _utc(row["newest"] if row else None))
+        times = (landed.newest_at, _utc(row["newest"] if row else None))
         newest = max((min(t, look.at) for t in times if t is not None), default=None)
-        after[place] = replace(one, next_offset=max(end, one.next_offset), newest_at=newest).seen(ends, look.at)
-    for place in set(until) & set(known) - set(look.partitions):  # deleted behind the batch, which is landed
-        after[place] = replace(known[place], next_offset=max(until[place], known[place].next_offset))
+        after[place] = replace(landed, next_offset=max(end, landed.next_offset), newest_at=newest).seen(ends, look.at)
+    for place in set(until) & set(offsets) - set(look.partitions):  # deleted behind the batch, which is landed
+        after[place] = replace(offsets[place], next_offset=max(until[place], offsets[place].next_offset))
     return after, gaps
 
 
@@ -387,20 +401,20 @@ def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place,
         return {}, None
     rows = there.where(F.col("source_label") == label).collect()
     names = list(Offsets.__dataclass_fields__)
-    known = {}
+    offsets = {}
     for row in (one for one in rows if one["topic"] is not None):
         values = {name: row[name] for name in names if name in row}
         values |= {name: _utc(row[name]) for name in _TIMES if name in row}
-        known[(row["topic"], row["partition"])] = Offsets(**values)
-    return known, rows[0]["cluster_id"] if rows else None
+        offsets[(row["topic"], row["partition"])] = Offsets(**values)
+    return offsets, rows[0]["cluster_id"] if rows else None
 
 
-def store(spark: SparkSession, places: Places, label: str, cluster_id: str, known: Known) -> None:
+def store(spark: SparkSession, places: Places, label: str, cluster_id: str, offsets: PlaceOffsets) -> None:
     """Put in one commit how far the partitions of a label are landed; where it has none, that landing has begun."""
     of_label: dict[str, Any] = {"source_label": label, "cluster_id": cluster_id}
     rows = [
         asdict(one) | of_label | {"lag_records": one.lag_records, "lag_seconds": one.lag_seconds}
-        for one in known.values()
+        for one in offsets.values()
     ] or [of_label]
     frame = _frame(spark, places, "kafka_offsets", rows).coalesce(1)
     frame.write.format("delta").mode("overwrite").option("replaceWhere", f"source_label = {text(label)}").save(

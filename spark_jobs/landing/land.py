@@ -128,10 +128,10 @@ def land_rows(
     Raises:
         Fault: Spark could not read or write.
     """
-    told = [name for name in rows.columns if name not in ("reason", *TEXTS)]
+    columns = [name for name in rows.columns if name not in ("reason", *TEXTS)]
     nothing = F.lit(None).cast("string")
     as_bytes = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
-    held = [as_bytes]
+    persisted = [as_bytes]
     try:
         survey = _survey(as_bytes)
         check(survey)
@@ -140,10 +140,10 @@ def land_rows(
         rows = as_bytes.withColumns(dict.fromkeys((*_PLAIN, "detail"), nothing))
         if any(part["suspects"] for part in survey):
             suspects = in_plain_form(
-                spark, as_bytes.where("is_suspect").select(*told).localCheckpoint(), Registries.of()
+                spark, as_bytes.where("is_suspect").select(*columns).localCheckpoint(), Registries.of()
             )
             again = suspects.transform(routed_by_plain_form).persist(StorageLevel.MEMORY_AND_DISK)
-            held.append(again)
+            persisted.append(again)
             rows = rows.where("not is_suspect").drop("is_suspect").unionByName(again)
             survey = _survey(rows.withColumn("is_suspect", F.lit(False)))
         bronze.ensure(spark, places)
@@ -151,7 +151,7 @@ def land_rows(
     except ENGINE_ERRORS as error:
         raise Fault(f"Spark could not land the records: {first_cause(str(error))}.") from error
     finally:
-        for frame in held:
+        for frame in persisted:
             frame.unpersist()
 
 
@@ -160,7 +160,7 @@ def _survey(rows: DataFrame) -> list[Row]:
     understood = F.when(F.col("reason").isNull(), F.col("offset"))
     return rows.groupBy("origin", "topic", "partition").agg(
         F.count("*").alias("lines"),
-        F.count("reason").alias("held"),
+        F.count("reason").alias("rejected"),
         F.count_if("is_suspect").alias("suspects"),
         F.min(understood).alias("low"),
         F.max(understood).alias("high"),
@@ -186,7 +186,7 @@ def _land(
     )
     rejected = rows.where("reason is not null")
     result = Landed(read=sum(part["lines"] for part in survey))
-    if any(part["held"] for part in survey):
+    if any(part["rejected"] for part in survey):
         # Aside first: were landing killed here, the next one finds these known and the others still to come.
         result.quarantined = set_aside(spark, places, rejected)
     result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
@@ -236,11 +236,11 @@ def _unknown(records: DataFrame, stored: DataFrame) -> DataFrame:
     """The records whose delivery is not stored, each once: those given where that is all of them."""
     delivery = list(bronze.DELIVERY)
     # What of the usual is not so is seen in a few narrow columns, before whole records are moved.
-    told = records.select(*delivery)
+    deliveries = records.select(*delivery)
     is_stored = not stored.isEmpty()
-    if is_stored and told.join(stored, on=delivery, how="left_anti").isEmpty():
+    if is_stored and deliveries.join(stored, on=delivery, how="left_anti").isEmpty():
         return records.limit(0)
-    unknown = records.dropDuplicates(delivery) if _is_told_twice(told) else records
+    unknown = records.dropDuplicates(delivery) if _is_told_twice(deliveries) else records
     return unknown.join(stored, on=delivery, how="left_anti") if is_stored else unknown
 
 

@@ -119,9 +119,9 @@ def _headers() -> Column:
     return F.coalesce(binary, F.array().cast(HEADERS))
 
 
-def _are_headers(told: Column) -> Column:
-    return told.isNotNull() & ~F.exists(
-        told,
+def _are_headers(headers: Column) -> Column:
+    return headers.isNotNull() & ~F.exists(
+        headers,
         lambda header: (
             header["key"].isNull()
             | (header["value_base64"].isNotNull() & F.try_to_binary(header["value_base64"], F.lit("base64")).isNull())

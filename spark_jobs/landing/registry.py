@@ -153,7 +153,7 @@ class Registry:
 class Registries:
     """The registries that are known, each id asked of the one that gives such ids."""
 
-    known: Sequence[Registry] = ()
+    members: Sequence[Registry] = ()
 
     @classmethod
     def of(cls, environ: Mapping[str, str] = os.environ) -> Registries:
@@ -162,12 +162,12 @@ class Registries:
         Raises:
             UsageError: The file can't be read or says what can't be, or an address is none.
         """
-        told = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
-        known = [told] if told else []
+        of_variables = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
+        registries = [of_variables] if of_variables else []
         if environ.get(_FILE):
-            known += _of_file(environ[_FILE])
-        for one in known:
-            place = urlsplit(str(one.get("url", "")))
+            registries += _of_file(environ[_FILE])
+        for registry in registries:
+            place = urlsplit(str(registry.get("url", "")))
             if place.scheme not in ("http", "https") or not place.hostname:
                 raise UsageError(
                     f"A schema registry needs an address that begins with http:// or https://: {_VARIABLES['url']},"
@@ -178,15 +178,15 @@ class Registries:
                     f"The schema registry's address holds credentials. Set them apart: {_VARIABLES['user']} and"
                     f" {_VARIABLES['password']}, or `user` and `password` in {_FILE}."
                 )
-        return cls([Registry(**one) for one in known])
+        return cls([Registry(**registry) for registry in registries])
 
     def schema(self, kind: str, schema_id: int) -> Found:
         """The schema of an id; see `Registry.schema`.
 
         Global and content ids are Apicurio's alone. One of four bytes is Confluent's where both are known.
         """
-        apicurio = [one for one in self.known if one.is_apicurio]
-        others = [one for one in self.known if not one.is_apicurio]
+        apicurio = [one for one in self.members if one.is_apicurio]
+        others = [one for one in self.members if not one.is_apicurio]
         asked = (others or apicurio) if kind == SHORT else apicurio
         found = Found(code="registry-unknown")
         for one in asked:
@@ -198,11 +198,11 @@ class Registries:
 
 def _of_file(name: str) -> list[dict[str, str]]:
     try:
-        told = yaml.safe_load(Path(name).read_text())
+        content = yaml.safe_load(Path(name).read_text())
     except (OSError, ValueError, yaml.YAMLError) as error:
         # What the parser says would quote the file.
         raise UsageError(f"{_FILE}={name}: can't be read as YAML ({type(error).__name__}).") from None
-    registries = told if isinstance(told, list) else [told]
+    registries = content if isinstance(content, list) else [content]
     for one in registries:
         strange = sorted(set(one) - set(_VARIABLES)) if isinstance(one, dict) else ["no mapping"]
         if strange or not all(isinstance(value, str) for value in one.values()):

@@ -67,17 +67,17 @@ def settle(
         settled = held.join(_rejects(rows).select("quarantine_id"), on="quarantine_id", how="left_anti")
         if not settled.isEmpty():
             settled = settled.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
-            _merge(spark, places, settled, "when matched then update set entries.released_in = told.batch_id")
+            _merge(spark, places, settled, "when matched then update set entries.released_in = updates.batch_id")
 
 
 def _merge(spark: SparkSession, places: Places, rows: DataFrame, clauses: str) -> None:
-    """Change the entries that `told`, the rows, name by their ids."""
-    rows.createOrReplaceTempView("told")
+    """Change the entries that `updates`, the rows, name by their ids."""
+    rows.createOrReplaceTempView("updates")
     spark.sql(
-        f"merge into {table_at(places.table('bronze', 'quarantine'))} as entries using told"
-        f" on entries.quarantine_id = told.quarantine_id {clauses}"
+        f"merge into {table_at(places.table('bronze', 'quarantine'))} as entries using updates"
+        f" on entries.quarantine_id = updates.quarantine_id {clauses}"
     )
-    spark.catalog.dropTempView("told")
+    spark.catalog.dropTempView("updates")
 
 
 def _rejects(rows: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.delta import table_if_made
-from spark_jobs.landing.kafka_offsets import gap_told, loses_states
+from spark_jobs.landing.kafka_offsets import gap_in_words, loses_states
 from spark_jobs.places import Places
 
 # Records that someone chose to pass over were not lost.
@@ -56,7 +56,7 @@ class TopicGap:
     @property
     def told(self) -> str:
         """What is missing, why, and where history can't tell it."""
-        told = gap_told(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
+        told = gap_in_words(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
         return (
             f"{told} (found {self.found_at[:16]} UTC). What they said is in no table; a new snapshot of its tables"
             " tells the present state."

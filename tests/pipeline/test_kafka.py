@@ -281,7 +281,7 @@ def test_the_first_landing_begins_at_a_time_or_at_offsets(lake: Lake, broker: Br
     broker.produce(changes("at.public.t", 6, 9))
     streamed = lake.land(r"at\..*", "offsets", starting='{"at.public.t": {"0": 8}}')
     assert lake.offsets("at.public.t", "offsets") == [(0, 4), (0, 5), (0, 8)]
-    assert [one.told for one in streamed.gaps] == [
+    assert [one.line for one in streamed.gaps] == [
         "at.public.t, partition 0: 2 records (offsets 6 to 7) were skipped, as --starting asked."
     ]
 

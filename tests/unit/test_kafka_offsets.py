@@ -33,7 +33,7 @@ def begun(
     """Where landing begins, and the gaps."""
     offsets = asked if isinstance(asked, dict) else {}
     found = beginnings(seen, before, first_offsets(None, seen, asked), offsets)  # type: ignore[arg-type]
-    return found.known[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in found.gaps]
+    return found.offsets[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in found.gaps]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(capsys: pytest.Cap
 
 
 def test_a_password_goes_out_encrypted_unless_someone_says_otherwise() -> None:
-    told = {"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_PASSWORD": SECRET}
+    variables = {"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_PASSWORD": SECRET}
 
-    settings = Settings.of(told).known
+    settings = Settings.of(variables).properties
     assert settings["security.protocol"] == "SASL_SSL"
     assert settings["sasl.jaas.config"].endswith(r'required username="ann" password="pa\"ss\\word";')
-    plain = Settings.of({**told, "TIDEMARK_KAFKA_SECURITY": "SASL_PLAINTEXT"}).known
+    plain = Settings.of({**variables, "TIDEMARK_KAFKA_SECURITY": "SASL_PLAINTEXT"}).properties
     assert plain["security.protocol"] == "SASL_PLAINTEXT"
 
 
@@ -77,7 +77,7 @@ def test_settings_are_read_from_a_file_as_kafkas_tools_take_it(tmp_path: Path) -
         '    username="ann" password="x\\\\y";\nssl.truststore.location = /ca.p12\n'
     )
 
-    settings = Settings.of({"TIDEMARK_KAFKA_FILE": str(file)}).known
+    settings = Settings.of({"TIDEMARK_KAFKA_FILE": str(file)}).properties
     assert settings["sasl.mechanism"] == "SCRAM-SHA-512"
     assert settings["sasl.jaas.config"] == 'module required username="ann" password="x\\y";'
     assert settings["ssl.truststore.location"] == "/ca.p12"
@@ -110,7 +110,7 @@ def test_a_file_that_decides_how_records_are_read_is_refused(tmp_path: Path) -> 
 def test_secrets_are_in_no_repr_and_in_no_message() -> None:
     settings = Settings.of({"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_PASSWORD": SECRET})
 
-    said = settings.redacted(f"it said {SECRET} and {settings.known['sasl.jaas.config']}")
+    said = settings.redacted(f"it said {SECRET} and {settings.properties['sasl.jaas.config']}")
     assert "ss\\" not in repr(settings) + said
     assert said.startswith("it said …")
 
@@ -147,10 +147,10 @@ def test_a_broker_that_stays_away_is_given_up_and_one_that_comes_back_is_not() -
         patiently(ask, 0, lambda: False)
 
 
-@pytest.mark.parametrize("told", ["middle", "{}x", '{"t": 5}', '{"t": {"0": -1}}', '{"t": {"0": "5"}}', "2026-13-01"])
-def test_a_beginning_that_is_none(told: str) -> None:
+@pytest.mark.parametrize("option", ["middle", "{}x", '{"t": 5}', '{"t": {"0": -1}}', '{"t": {"0": "5"}}', "2026-13-01"])
+def test_a_beginning_that_is_none(option: str) -> None:
     with pytest.raises(UsageError, match="--starting"):
-        starting(told)
+        starting(option)
 
 
 def test_a_beginning_is_a_word_a_time_or_offsets() -> None:
@@ -182,7 +182,7 @@ def test_a_partition_that_comes_later_is_read_from_its_beginning() -> None:
         seen = look(first=first)
         both = Look(seen.at, {**seen.partitions, (TOPIC, 1): Ends("a", 0, 5)}, seen.topics)
         found = beginnings(both, before, {PLACE: 10}, {})
-        return found.known[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in found.gaps]
+        return found.offsets[PLACE].next_offset, [(one.from_offset, one.to_offset, one.reason) for one in found.gaps]
 
     assert begun_beside(first=0) == (0, [])
     assert begun_beside(first=2) == (2, [(0, 2, "retention")])
@@ -216,7 +216,7 @@ def test_without_ids_a_topic_made_anew_is_seen_by_fewer_records() -> None:
     seen = look(end=50, topic_id=NO_ID)
     both = Look(seen.at, {**seen.partitions, other: Ends(NO_ID, 5, 200)}, seen.topics)
     found = beginnings(both, {**before, other: Offsets(TOPIC, 1, NO_ID, 150, 150)}, {}, {})
-    assert found.known[other].next_offset == 5, "it may be another life, of more records"
+    assert found.offsets[other].next_offset == 5, "it may be another life, of more records"
     assert [(one.partition, one.reason) for one in found.gaps] == [(0, "topic_made_anew")]
 
 
@@ -228,7 +228,7 @@ def test_a_broker_that_begins_to_tell_ids_or_ends_makes_no_topic_anew(before: st
     assert not has_moved(was, seen)
     landed, gaps = landed_until(was, {PLACE: 10}, [came(4, 6)], seen)
     assert (landed[PLACE].next_offset, landed[PLACE].topic_id, gaps) == (10, after, [])
-    assert beginnings(seen, was, {}, {}).known[PLACE].topic_id == after
+    assert beginnings(seen, was, {}, {}).offsets[PLACE].topic_id == after
 
     shorter = look(end=4, topic_id=now)
     assert begun(shorter, was) == (0, [(6, 9, "topic_made_anew")])
@@ -242,11 +242,11 @@ def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
     gone = Look(NOON, {}, {})
 
     found = beginnings(gone, known(6, 9), {}, {})
-    after = found.known
+    after = found.offsets
     assert [(one.from_offset, one.to_offset, one.records, one.reason) for one in found.gaps] == [
         (6, 9, None, "topic_gone")
     ]
-    assert found.gaps[0].told == (
+    assert found.gaps[0].line == (
         "shop.orders, partition 0: records from offset 6 on, of which 3 were seen, were not landed when the topic was"
         " deleted, or no longer shown to this user."
     )
@@ -268,7 +268,7 @@ def test_a_topic_that_another_pattern_names_is_left_as_it_is() -> None:
     others = Look(NOON, {}, {TOPIC: "a"})
 
     found = beginnings(others, known(6, 9), {}, {})
-    assert (found.known, found.gaps) == (known(6, 9), [])
+    assert (found.offsets, found.gaps) == (known(6, 9), [])
     assert not has_moved(known(6), others)
 
 
