@@ -565,7 +565,7 @@ def list_(as_json: bool, project_dir: str) -> None:
     """List what is held: id, code, where it was."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
-    from spark_jobs.quarantine import held
+    from spark_jobs.quarantine import held_entries
     from spark_jobs.query import as_json as to_json
     from spark_jobs.query import as_table
 
@@ -574,7 +574,7 @@ def list_(as_json: bool, project_dir: str) -> None:
     names = ["quarantine_id", "code", "reason", "topic", "partition", "offset", "occurrences", "origin"]
     rows = []
     if bronze.is_ready(spark, run.places):
-        entries = held(spark, run.places, captured_tables(run.places))
+        entries = held_entries(spark, run.places, captured_tables(run.places))
         rows = entries.select(*names).orderBy("code", "topic", "partition", "offset").collect()
     for row in rows if as_json else ():
         click.echo(to_json(row))

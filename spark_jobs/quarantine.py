@@ -47,7 +47,7 @@ class Released:
     lines: int
 
 
-def held(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> DataFrame:
+def held_entries(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> DataFrame:
     """The entries that are not released: what landing set aside, and changes that a declaration doesn't understand."""
     entries = bronze.read(spark, places, "quarantine").where("released_in is null")
     return reduce(
@@ -106,14 +106,14 @@ def entry(
     is_it = F.col("quarantine_id").startswith(quarantine_id)
     released = bronze.read(spark, places, "quarantine").where("released_in is not null")
     # What was released can be held again, by its table's log.
-    rows = held(spark, places, tables).where(is_it).take(2) or released.where(is_it).take(2)
+    rows = held_entries(spark, places, tables).where(is_it).take(2) or released.where(is_it).take(2)
     if len(rows) != 1:
         raise UsageError(
             f"quarantine show {quarantine_id}: {'no entry' if not rows else 'several entries'} with that id."
             " `tidemark quarantine list` names them."
         )
-    found: dict[str, object] = rows[0].asDict(recursive=True)
-    return found
+    values: dict[str, object] = rows[0].asDict(recursive=True)
+    return values
 
 
 def is_shown(spark: SparkSession, places: Places, declared: Declared, topic: object) -> bool:
@@ -152,7 +152,7 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
     if ids:
         if unheld := _without_entry(entries, ids):
             # What was released can be held again, by its table's log.
-            problems = held(spark, places, captured_tables(places)).where(F.col("code").isin(*PROBLEMS))
+            problems = held_entries(spark, places, captured_tables(places)).where(F.col("code").isin(*PROBLEMS))
             others = _without_entry(problems, unheld)
             unknown = _without_entry(quarantined, others)
             if refused := [one for one in unheld if one in unknown or one not in others]:

@@ -31,8 +31,8 @@ class Account:
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
     table). `changed` is what differs from the run before, by disposition. `versions` are those that its history has,
-    where its changes were counted, `found` those of them that a first change found (R19), and `told` how many such its
-    changes have told.
+    where its changes were counted, `found_versions` those of them that a first change found (R19), and `found_states`
+    how many such states its changes have told.
     """
 
     subject: str
@@ -41,8 +41,8 @@ class Account:
     dispositions: Mapping[str, int]
     changed: Mapping[str, int] = field(default_factory=dict)
     versions: int | None = None
-    found: int = 0
-    told: int = 0
+    found_versions: int = 0
+    found_states: int = 0
 
     @property
     def difference(self) -> int:
@@ -72,11 +72,15 @@ class Account:
         if self.versions is not None:
             opened = self.dispositions["opened"]
             # A state that was found may stand beside the change's own version, or for it.
-            if not self.versions - self.found <= opened <= self.versions or self.told != self.found:
-                told, found = (f", {one} of them found (R19)" if one else "" for one in (self.told, self.found))
+            are_found = self.found_states == self.found_versions
+            if not self.versions - self.found_versions <= opened <= self.versions or not are_found:
+                of_changes, of_history = (
+                    f", {count} of them found (R19)" if count else ""
+                    for count in (self.found_states, self.found_versions)
+                )
                 return (
-                    f"{self.name}: {opened} changes opened versions{told}, and its history has those of"
-                    f" {self.versions}{found}. Was it taken away, or written by others?"
+                    f"{self.name}: {opened} changes opened versions{of_changes}, and its history has those of"
+                    f" {self.versions}{of_history}. Was it taken away, or written by others?"
                     f" `tidemark rebuild{target} {self.name}` makes it anew."
                 )
         return None
@@ -103,36 +107,38 @@ def built_through(
 
 def account(
     tables: Sequence[CapturedTable],
-    found: Sequence[Content],
-    held: Sequence[Held],
+    contents: Sequence[Content],
+    quarantined: Sequence[Held],
     measured: Mapping[str, Measures],
-    told: Mapping[str, Sequence[Row]],
+    counted: Mapping[str, Sequence[Row]],
 ) -> list[Account]:
     """The accounts of all tables, then of feeds without models, then of topics of no table."""
     feeds: dict[str, Counter[str]] = defaultdict(Counter, {table.feed: Counter() for table in tables})
     topics: dict[str, Counter[str]] = defaultdict(Counter)
-    owner = owners(found)
-    for one in found:
+    owner = owners(contents)
+    for one in contents:
         if one.kind in ROW_KINDS:
             feeds[one.feed].update(row_records=one.records, pending=one.pending)
         elif one.topic in owner:
             feeds[owner[one.topic]]["tombstones" if one.kind == "tombstone" else "other_kinds"] += one.records
         else:
             topics[one.topic][one.kind or "unknown_kind"] += one.records
-    for entry in held:
+    for entry in quarantined:
         if entry.code in PROBLEMS:
             continue  # a change in its table's log, which the fold has counted
         subject = feeds[owner[entry.topic]] if entry.topic in owner else topics[entry.topic]
         subject["quarantined"] += entry.records
 
-    accounts = [_of_table(table, feeds[table.feed], told.get(table.name, ()), measured[table.name]) for table in tables]
+    accounts = [
+        _of_table(table, feeds[table.feed], counted.get(table.name, ()), measured[table.name]) for table in tables
+    ]
     modelled = {table.feed for table in tables}
-    for feed, counted in sorted(feeds.items()):
+    for feed, records_of in sorted(feeds.items()):
         if feed not in modelled:
-            counts = {"no_model": counted["row_records"], **_others(counted)}
+            counts = {"no_model": records_of["row_records"], **_others(records_of)}
             accounts.append(Account("feed", feed, sum(counts.values()), counts))
-    for topic, counted in sorted(topics.items()):
-        accounts.append(Account("topic", topic or "(no topic)", counted.total(), dict(sorted(counted.items()))))
+    for topic, records_of in sorted(topics.items()):
+        accounts.append(Account("topic", topic or "(no topic)", records_of.total(), dict(sorted(records_of.items()))))
     return accounts
 
 
@@ -148,8 +154,16 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
     versions = measured.history or 0 if "opened" in outcome else None
-    told = sum(row["records"] for row in rows if row["name"] == "found_states")
-    return Account("table", table.name, total, dispositions, versions=versions, found=measured.found, told=told)
+    found_states = sum(row["records"] for row in rows if row["name"] == "found_states")
+    return Account(
+        "table",
+        table.name,
+        total,
+        dispositions,
+        versions=versions,
+        found_versions=measured.found_versions,
+        found_states=found_states,
+    )
 
 
 def _others(landed: Counter[str]) -> dict[str, int]:
@@ -165,11 +179,11 @@ def stored(spark: SparkSession, places: Places) -> DataFrame | None:
 def counted(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
     """Table → its dispositions and signs (kind, name, records, sample_keys), as the build has counted them."""
     named = {table.history.name: table.name for table in tables if table.accounting is not None and table.history}
-    found: dict[str, list[Row]] = {}
+    rows_of: dict[str, list[Row]] = {}
     if (accounts := stored(spark, places)) is not None:
         for row in accounts.where(F.col("history").isin(*named)).collect():
-            found.setdefault(named[row["history"]], []).append(row)
-    return found
+            rows_of.setdefault(named[row["history"]], []).append(row)
+    return rows_of
 
 
 def record(
@@ -215,9 +229,9 @@ def record(
     return [_with_changes(one, was) for one in accounts]
 
 
-def _with_changes(one: Account, before: Mapping[tuple[str, str, str], int]) -> Account:
-    was = {key[2]: records for key, records in before.items() if key[:2] == (one.subject, one.name)}
-    names = {**was, **one.dispositions}
-    moved = {name: one.dispositions.get(name, 0) - was.get(name, 0) for name in names}
+def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) -> Account:
+    was = {key[2]: records for key, records in before.items() if key[:2] == (account.subject, account.name)}
+    names = {**was, **account.dispositions}
+    moved = {name: account.dispositions.get(name, 0) - was.get(name, 0) for name in names}
     changed = {name: by for name, by in moved.items() if by}
-    return replace(one, changed=changed)
+    return replace(account, changed=changed)

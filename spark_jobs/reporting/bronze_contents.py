@@ -81,19 +81,19 @@ def moment(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
 
 
-def owners(found: Sequence[Content]) -> dict[str, str]:
+def owners(contents: Sequence[Content]) -> dict[str, str]:
     """Topic → the feed whose records alone are on it, so that its tombstones and its like are the feed's."""
     feeds: dict[str, set[str]] = {}
-    for one in found:
+    for one in contents:
         if one.kind in ROW_KINDS:
             feeds.setdefault(one.topic, set()).add(one.feed)
     return {topic: next(iter(those)) for topic, those in feeds.items() if len(those) == 1}
 
 
-def topics_of(found: Sequence[Content]) -> dict[str, list[str]]:
+def topics_of(contents: Sequence[Content]) -> dict[str, list[str]]:
     """Feed → the topics that its changes and truncates came by."""
     topics: dict[str, set[str]] = {}
-    for one in found:
+    for one in contents:
         if one.kind in ROW_KINDS and one.topic:
             topics.setdefault(one.feed, set()).add(one.topic)
     return {feed: sorted(those) for feed, those in topics.items()}

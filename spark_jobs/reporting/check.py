@@ -82,39 +82,48 @@ def check(
             [name for name, one in described.items() if one.hides_computed],
         )
         through = accounting.built_through(spark, places, tables, measured)
-        found = bronze_contents.contents(spark, places, through)
+        contents = bronze_contents.contents(spark, places, through)
         hides = hidden(spark, places, tables, beside)
-        held = quarantine.held(spark, places, tables, _shown_topics(tables, found, hides), sample_rows=sample_rows)
+        quarantined = quarantine.held_entries(
+            spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
+        )
         counted = accounting.counted(spark, places, tables)
         for name, rows in signs_of_key_shapes(spark, places, tables).items():
             counted.setdefault(name, []).extend(rows)
-        accounts = accounting.account(tables, found, held, measured, counted)
+        accounts = accounting.account(tables, contents, quarantined, measured, counted)
         accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
     with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:
         folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
         folder.mkdir()
         with _timed(stages, "expectations"):
-            topics = bronze_contents.topics_of(found)
+            topics = bronze_contents.topics_of(contents)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
         changed = schema_changes(spark, places, tables, beside, hides, sample_rows=sample_rows)
-        told = signs.signs(tables, counted, changed, measured, sample_rows=sample_rows)
+        table_signs = signs.signs(tables, counted, changed, measured, sample_rows=sample_rows)
         lags = kafka.lags(spark, places)
-        looks = [one.landed_at for one in found if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
+        looks = [one.landed_at for one in contents if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
         looks += [run.started_at] if run.landed else []
         evidence = Evidence(
             tables=tables,
             accounts=accounts,
             expectations=expected,
             measures=measured,
-            signs=told,
-            quarantine=held,
+            signs=table_signs,
+            quarantine=quarantined,
             settings=settings.findings(
-                tables, found, measured, described, _gaps(expected), told, changed, kafka.compacted(spark, places)
+                tables,
+                contents,
+                measured,
+                described,
+                _gaps(expected),
+                table_signs,
+                changed,
+                kafka.compacted(spark, places),
             ),
             cuts=cuts.cuts(spark, tables),
             lags=lags,
             gaps=kafka.gaps(spark, places),
-            pulses=pulses(spark, places, tables, found, measured, max(looks, default=None), lags, held),
+            pulses=pulses(spark, places, tables, contents, measured, max(looks, default=None), lags, quarantined),
             schema_changes=changed,
             target=places.option,
             bronze_target=places.bronze_option,
@@ -134,13 +143,13 @@ def _timed(stages: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _shown_topics(
-    tables: Sequence[CapturedTable], found: Sequence[bronze_contents.Content], hides: frozenset[str]
+    tables: Sequence[CapturedTable], contents: Sequence[bronze_contents.Content], hides: frozenset[str]
 ) -> frozenset[str] | None:
     """The topics whose values people may see; None for all, where nothing is hidden."""
     if not hides:
         return None
     plain = {table.feed for table in tables} - hides
-    return frozenset(topic for topic, feed in bronze_contents.owners(found).items() if feed in plain) - hides
+    return frozenset(topic for topic, feed in bronze_contents.owners(contents).items() if feed in plain) - hides
 
 
 def _gaps(expected: Sequence[ExpectationResult]) -> dict[str, int]:

@@ -31,7 +31,7 @@ class Cut:
     changes: int
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """What is held back, why, and what would set it free."""
         waits = "; ".join(f"{name} {_waits_for(lacking)}" for name, lacking in self.blocking.items())
         return (
@@ -44,18 +44,22 @@ class Cut:
 def cuts(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[Cut]:
     """The cuts of the sources that are declared consistent and not complete."""
     models = {table.source_name: table.transactions for table in tables if table.transactions is not None}
-    found = []
+    held_back = []
     for source, model in sorted(models.items()):
-        if (held := table_if_made(spark, model.location)) is not None:
-            with_changes, changes = held.selectExpr("count_if(changes > 0)", "coalesce(sum(changes), 0)").collect()[0]
-            rows = held.where("is_blocking").orderBy(F.asc_nulls_last("began_at_offset")).limit(_SHOWN).collect()
+        if (transactions := table_if_made(spark, model.location)) is not None:
+            with_changes, changes = transactions.selectExpr(
+                "count_if(changes > 0)", "coalesce(sum(changes), 0)"
+            ).collect()[0]
+            rows = (
+                transactions.where("is_blocking").orderBy(F.asc_nulls_last("began_at_offset")).limit(_SHOWN).collect()
+            )
             # The last transaction, of tables that no model has, can wait for the landing behind it and hold nothing.
             if changes:
                 blocking = {
                     row["transaction_id"]: None if row["began_at_offset"] is None else row["lacking"] for row in rows
                 }
-                found.append(Cut(source, blocking, with_changes, changes))
-    return found
+                held_back.append(Cut(source, blocking, with_changes, changes))
+    return held_back
 
 
 def _waits_for(lacking: Mapping[str, int] | None) -> str:

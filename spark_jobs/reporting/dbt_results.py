@@ -50,9 +50,9 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
         redact: Whether to leave out what messages quote, because something is hidden (`masking.hidden`).
     """
     try:
-        said = json.loads((places.project / "target" / "run_results.json").read_text())
-        at = datetime.fromisoformat(said["metadata"]["generated_at"])
-        results, arguments = said["results"], said.get("args", {})
+        run_results = json.loads((places.project / "target" / "run_results.json").read_text())
+        at = datetime.fromisoformat(run_results["metadata"]["generated_at"])
+        results, arguments = run_results["results"], run_results.get("args", {})
     except (OSError, ValueError, KeyError):
         return None
     # Where none was typed, as dbt by hand takes it, none is told.
@@ -74,14 +74,14 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
     )
 
 
-def _result(said: dict[str, object], *, redact: bool) -> DbtResult:
-    kind, _, name = str(said.get("unique_id", "")).partition(".")
-    message = str(said.get("message") or "").strip()
-    failures = said.get("failures")
+def _result(result: dict[str, object], *, redact: bool) -> DbtResult:
+    kind, _, name = str(result.get("unique_id", "")).partition(".")
+    message = str(result.get("message") or "").strip()
+    failures = result.get("failures")
     return DbtResult(
         kind=kind,
         name=name.partition(".")[2],
-        status=str(said.get("status", "")),
+        status=str(result.get("status", "")),
         failures=failures if isinstance(failures, int) else None,
         message=redacted(message) if redact else message,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_jobs import __version__
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.advice import next_steps
 from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.reporting.measures import Measures
@@ -36,7 +37,7 @@ def document(
         previous: The report before this one, whose trend goes on here.
         data_docs: Where Data Docs are, as a path beside the report.
     """
-    said: dict[str, Any] = {
+    report: dict[str, Any] = {
         "$schema": SCHEMA_FILE,
         "layout": LAYOUT,
         "tidemark": __version__,
@@ -50,7 +51,7 @@ def document(
         "next": [asdict(step) for step in next_steps(evidence)],
         "landed": dict(run.landed),
         "stages": [{"stage": name, "seconds": round(seconds, 3)} for name, seconds in run.stages.items()],
-        "accounting": [{**asdict(one), "difference": one.difference} for one in evidence.accounts],
+        "accounting": [_account(one) for one in evidence.accounts],
         "tables": [_table(table, evidence.measures.get(table.name, Measures())) for table in evidence.tables],
         "signs": [
             {**asdict(one), "sample_keys": list(one.sample_keys)}
@@ -70,36 +71,42 @@ def document(
     }
     earlier: Sequence[Mapping[str, Any]] = (previous or {}).get("trend", [])
     others = [one for one in earlier if one.get("run_id") != run.run_id]
-    said["trend"] = [*others, _point(said, evidence, others[-1] if others else None)][-_RUNS:]
-    return said
+    report["trend"] = [*others, _point(report, evidence, others[-1] if others else None)][-_RUNS:]
+    return report
 
 
-def _table(table: CapturedTable, one: Measures) -> dict[str, Any]:
+def _account(account: Account) -> dict[str, Any]:
+    keys = {"found_versions": "found", "found_states": "told"}
+    values = {keys.get(name, name): value for name, value in asdict(account).items()}
+    return {**values, "difference": account.difference}
+
+
+def _table(table: CapturedTable, measures: Measures) -> dict[str, Any]:
     return {
         "name": table.name,
         "source": f"{table.source_name}.{table.source_table}",
         "key": list(table.key),
-        "rows": {"changes": one.changes, "current": one.current, "history": one.history},
-        "empty_intervals": one.empty_intervals,
+        "rows": {"changes": measures.changes, "current": measures.current, "history": measures.history},
+        "empty_intervals": measures.empty_intervals,
         "lag_ms": {
-            "all": asdict(one.lag) if one.lag else None,
-            "last_batch": asdict(one.lag_of_last_batch) if one.lag_of_last_batch else None,
+            "all": asdict(measures.lag) if measures.lag else None,
+            "last_batch": asdict(measures.lag_of_last_batch) if measures.lag_of_last_batch else None,
         },
     }
 
 
-def _connector(one: Pulse) -> dict[str, Any]:
+def _connector(pulse: Pulse) -> dict[str, Any]:
     return {
-        "source": one.source, "state": one.state, "told": one.told, "last_heartbeat": _iso(one.last_heartbeat),
-        "last_change": _iso(one.last_change), "seen_at": _iso(one.seen_at),
-        "limit_minutes": one.limit / timedelta(minutes=1) if one.limit else None,
+        "source": pulse.source, "state": pulse.state, "told": pulse.line, "last_heartbeat": _iso(pulse.last_heartbeat),
+        "last_change": _iso(pulse.last_change), "seen_at": _iso(pulse.seen_at),
+        "limit_minutes": pulse.limit / timedelta(minutes=1) if pulse.limit else None,
     }  # fmt: skip
 
 
-def _schema_change(one: SchemaChange) -> dict[str, Any]:
+def _schema_change(change: SchemaChange) -> dict[str, Any]:
     return {
-        "table": one.table, "at": _iso(one.at), "statement": one.statement, "columns": list(one.columns),
-        "is_key_changed": one.is_key_changed,
+        "table": change.table, "at": _iso(change.at), "statement": change.statement, "columns": list(change.columns),
+        "is_key_changed": change.is_key_changed,
     }  # fmt: skip
 
 
@@ -117,7 +124,7 @@ def _dbt(evidence: Evidence) -> dict[str, Any] | None:
     }
 
 
-def _point(said: Mapping[str, Any], evidence: Evidence, last: Mapping[str, Any] | None) -> dict[str, Any]:
+def _point(report: Mapping[str, Any], evidence: Evidence, last: Mapping[str, Any] | None) -> dict[str, Any]:
     """A run as one point of the trend, behind the last one.
 
     Records that only go from a topic's account to that of a table, which has models now, are none that are new.
@@ -126,14 +133,14 @@ def _point(said: Mapping[str, Any], evidence: Evidence, last: Mapping[str, Any] 
     changed = sum(sum(one.changed.values()) for one in evidence.accounts)
     lags = [one.lag_of_last_batch.p95 for one in evidence.measures.values() if one.lag_of_last_batch]
     return {
-        "run_id": said["run_id"],
-        "started_at": said["started_at"],
-        "status": said["status"],
+        "run_id": report["run_id"],
+        "started_at": report["started_at"],
+        "status": report["status"],
         "records": records,
         "new_records": changed if last is None else records - int(last["records"]),
         "quarantined": sum(one.records for one in evidence.quarantine),
-        "failures": len(said["failures"]),
-        "warnings": len(said["warnings"]),
+        "failures": len(report["failures"]),
+        "warnings": len(report["warnings"]),
         "lag_p95_ms": max(lags, default=None),
-        "seconds": round(sum(one["seconds"] for one in said["stages"]), 3),
+        "seconds": round(sum(one["seconds"] for one in report["stages"]), 3),
     }

@@ -54,11 +54,11 @@ class TopicGap:
     found_at: str
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """What is missing, why, and where history can't tell it."""
-        told = gap_in_words(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
+        gap = gap_in_words(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
         return (
-            f"{told} (found {self.found_at[:16]} UTC). What they said is in no table; a new snapshot of its tables"
+            f"{gap} (found {self.found_at[:16]} UTC). What they said is in no table; a new snapshot of its tables"
             " tells the present state."
         )
 

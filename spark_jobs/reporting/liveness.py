@@ -55,7 +55,7 @@ class Pulse:
         return NOTHING_NEW if self.last_sign != self.last_change else CHANGING
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """The same in words."""
         silence = _spelled(self.seen_at - self.last_sign)
         if self.state == DEAD:
@@ -77,11 +77,11 @@ def pulses(
     spark: SparkSession,
     places: Places,
     tables: Sequence[CapturedTable],
-    found: Sequence[Content],
+    contents: Sequence[Content],
     measured: Mapping[str, Measures],
     looked_at: datetime | None,
     lags: Sequence[TopicLag] = (),
-    held: Sequence[Held] = (),
+    quarantined: Sequence[Held] = (),
 ) -> list[Pulse]:
     """The pulse of every topic prefix that has shown any sign of life, in the order of names.
 
@@ -89,15 +89,15 @@ def pulses(
         spark: The session.
         places: Where bronze is.
         tables: The captured tables.
-        found: What bronze holds.
+        contents: What bronze holds.
         measured: Table → what its layers say.
         looked_at: When records were last looked for; None where nothing tells.
         lags: The topics' records that are not landed.
-        held: What the quarantine holds.
+        quarantined: What the quarantine holds.
     """
     if looked_at is None:
         return []
-    of_rows = [one for one in found if one.kind in ROW_KINDS and one.source_name]
+    of_rows = [one for one in contents if one.kind in ROW_KINDS and one.source_name]
     sources = {one.feed: one.source_name for one in of_rows}
     # What no table has, or not yet, shows that its connector lives, too.
     signs = [(one.source_name, one.last_pending_at) for one in of_rows]
@@ -110,9 +110,9 @@ def pulses(
     for table in tables:
         if table.feed in sources and table.silent_after_minutes:
             limits[sources[table.feed]] = timedelta(minutes=table.silent_after_minutes)
-    beats = _heartbeats(spark, places) if any(one.kind == "heartbeat" for one in found) else {}
+    beats = _heartbeats(spark, places) if any(one.kind == "heartbeat" for one in contents) else {}
     named: dict[str, set[str]] = {}
-    for one in found:
+    for one in contents:
         if one.source_name:
             named.setdefault(one.topic, set()).add(one.source_name)
 
@@ -122,17 +122,18 @@ def pulses(
         return source in named[topic] if topic in named else topic in names or topic.startswith(f"{source}.")
 
     # What can't be read shows that its connector lives, too.
-    known = sorted({*beats, *changes})
-    for topic, last in (_last_held(spark, places) if any(one.topic for one in held) else {}).items():
-        for source in known:
+    with_signs = sorted({*beats, *changes})
+    for topic, last in (_last_held(spark, places) if any(one.topic for one in quarantined) else {}).items():
+        for source in with_signs:
             if is_of(source, topic):
                 changes[source] = max(last, changes.get(source, last))
     waiting = {
-        source: sum(one.records for one in lags if not one.is_gone and is_of(source, one.topic)) for source in known
+        source: sum(one.records for one in lags if not one.is_gone and is_of(source, one.topic))
+        for source in with_signs
     }
     return [
         Pulse(source, beats.get(source), changes.get(source), looked_at, limits.get(source), waiting[source])
-        for source in known
+        for source in with_signs
     ]
 
 
@@ -150,8 +151,8 @@ def _last_held(spark: SparkSession, places: Places) -> dict[str, datetime]:
 def _heartbeats(spark: SparkSession, places: Places) -> dict[str, datetime]:
     """Topic prefix → when its connector last sent a heartbeat, no later than that was landed."""
     text = bronze.record_text()
-    told = F.from_json(text, "ts_ms bigint, payload struct<ts_ms bigint>", JSON_LIMITS)
-    millis = F.coalesce(told["payload"]["ts_ms"], told["ts_ms"])
+    heartbeat = F.from_json(text, "ts_ms bigint, payload struct<ts_ms bigint>", JSON_LIMITS)
+    millis = F.coalesce(heartbeat["payload"]["ts_ms"], heartbeat["ts_ms"])
     sent_at = F.when(millis.between(1, LAST_MILLIS), F.least(F.timestamp_millis(millis), "landed_at"))
     last = (
         bronze.read(spark, places, "records")

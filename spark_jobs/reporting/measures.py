@@ -35,13 +35,13 @@ class Lag:
 class Measures:
     """What one captured table's layers say.
 
-    `problems` counts the changes that no history takes (R2), `found` the versions that a first change found (R19),
-    `nulls` NULLs in nullable columns that have a default (by column). `empty_intervals` are versions that begin and end
-    at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns that of snapshot reads and
-    streamed changes only one ever carries, `null_in_stream` those in which reads have values and streamed changes none.
-    `is_before_missing` is whether the newest update by position came without the row before it. `undeclared` are the
-    columns of the log that no model declares, `exact_values` counts versions by the column whose value is in their
-    `exact_values`.
+    `problems` counts the changes that no history takes (R2), `found_versions` the versions that a first change
+    found (R19), `nulls` NULLs in nullable columns that have a default (by column). `empty_intervals` are versions
+    that begin and end at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns
+    that of snapshot reads and streamed changes only one ever carries, `null_in_stream` those in which reads have
+    values and streamed changes none. `is_before_missing` is whether the newest update by position came without the
+    row before it. `undeclared` are the columns of the log that no model declares, `exact_values` counts versions by
+    the column whose value is in their `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
@@ -52,7 +52,7 @@ class Measures:
     problems: int = 0
     current: int | None = None
     history: int | None = None
-    found: int = 0
+    found_versions: int = 0
     empty_intervals: int = 0
     last_batch: int = -1
     streamed: int = 0
@@ -98,12 +98,12 @@ def measure(
             numbers = _of_changes(log, defaulted.get(table.name, ()), computed, last_batch)
             parts.append((table.name, "changes", numbers))
         parts += _of_built(spark, table, _columns(changes))
-    found: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
+    layers_of: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
     with ThreadPoolExecutor(_THREADS) as pool:
         rows = pool.map(lambda part: part[2].collect()[0].asDict(), parts)
         for (name, layer, _), numbers in zip(parts, rows, strict=True):
-            found[name][layer] = numbers
-    return {table.name: _measures(table, found[table.name]) for table in tables}
+            layers_of[name][layer] = numbers
+    return {table.name: _measures(table, layers_of[table.name]) for table in tables}
 
 
 def _last_batch(spark: SparkSession, places: Places) -> int:
@@ -153,7 +153,7 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
                 "history",
                 history.agg(
                     F.count("*").alias("rows"),
-                    F.count_if(opened_by == "before").alias("found"),
+                    F.count_if(opened_by == "before").alias("found_versions"),
                     F.count_if(begin == end).alias("empty_intervals"),
                     *[F.count_if(exact_values.getItem(name).isNotNull()).alias(f"exact.{name}") for name in inexact],
                 ),
@@ -236,7 +236,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
         history=history.get("rows"),
-        found=history.get("found") or 0,
+        found_versions=history.get("found_versions") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
         one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),
         lag=_lag(changes, "lag"),

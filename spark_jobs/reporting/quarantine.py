@@ -18,7 +18,7 @@ _SAMPLES = 3
 _LETTERS = 300
 
 
-def held(
+def held_entries(
     spark: SparkSession,
     places: Places,
     tables: Sequence[CapturedTable],
@@ -37,7 +37,7 @@ def held(
     """
     if not is_table(spark, places.table("bronze", "quarantine")):
         return []
-    entries = quarantine.held(spark, places, tables)
+    entries = quarantine.held_entries(spark, places, tables)
     # A value that is no UTF-8 can be why it is here, so it isn't decoded but shown with replacement characters.
     text = F.make_valid_utf8(F.coalesce(F.col("line"), F.col("value").cast("string")))
     may_see = F.lit(True) if shown_topics is None else F.coalesce(F.col("topic").isin(*shown_topics), F.lit(False))

@@ -86,32 +86,32 @@ class Evidence:
     @property
     def failures(self) -> list[str]:
         """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
-        said = [fault for one in self.accounts if (fault := one.fault(self.target))]
-        said += [_broken(one) for one in self.expectations if one.stops]
+        lines = [fault for one in self.accounts if (fault := one.fault(self.target))]
+        lines += [_broken(one) for one in self.expectations if one.stops]
         if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
             failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]
-            said.append(f"dbt {self.dbt.command}: {self.dbt.failed} failed: {', '.join(failed)}.")
-        return said
+            lines.append(f"dbt {self.dbt.command}: {self.dbt.failed} failed: {', '.join(failed)}.")
+        return lines
 
     @property
     def warnings(self) -> list[str]:
         """What a person should know and the run doesn't fail by."""
-        said = [_broken(one) for one in self.expectations if not one.passed and not one.stops]
+        lines = [_broken(one) for one in self.expectations if not one.passed and not one.stops]
         if self.dbt and self.dbt.failed and not self.dbt.is_of_this_run:
             at = f"{self.dbt.at:%Y-%m-%d %H:%M} UTC"
-            said.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
-        said += [one.told for one in self.cuts]
-        said += [one.told for one in self.gaps if one.is_loss]
-        said += _without_models(self.accounts, self.target)
-        said += _held(self.quarantine, self.target, self.bronze_target)
-        said += [one.told for one in self.pulses if one.state == DEAD]
-        said += [
+            lines.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
+        lines += [one.line for one in self.cuts]
+        lines += [one.line for one in self.gaps if one.is_loss]
+        lines += _without_models(self.accounts, self.target)
+        lines += _held(self.quarantine, self.target, self.bronze_target)
+        lines += [one.line for one in self.pulses if one.state == DEAD]
+        lines += [
             f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
             for table, met in self.signs.items()
             for one in met.values()
             if one.sign in LOST
         ]
-        return said
+        return lines
 
 
 def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
@@ -130,11 +130,11 @@ def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
 
 def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]:
     """What is held, in a sentence for each code, and what releases it."""
-    found: dict[tuple[str, bool], list[Held]] = {}
-    for one in entries:
-        found.setdefault((one.code, one.code in OF_LINES or not one.topic), []).append(one)
-    said = []
-    for (code, is_line), alike in found.items():
+    by_code: dict[tuple[str, bool], list[Held]] = {}
+    for entry in entries:
+        by_code.setdefault((entry.code, entry.code in OF_LINES or not entry.topic), []).append(entry)
+    lines = []
+    for (code, is_line), alike in by_code.items():
         topics = list(dict.fromkeys(one.topic for one in alike if one.topic))
         of = f" of {topics[0]}" if topics else ""
         others = f" and {len(topics) - 1} more topics" if topics[1:] else ""
@@ -142,16 +142,17 @@ def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]
             "; mend them or take them out, and land their files again" if is_line
             else f"; once the cause is gone, `tidemark quarantine release{bronze_target}` tries them again"
         )  # fmt: skip
-        said.append(
+        lines.append(
             f"{sum(one.records for one in alike)} {'lines' if is_line else 'records'}{of}{others} are held in the"
             f" quarantine ({code}): {alike[0].reason}. `tidemark quarantine list{target}` names them{release}."
         )
-    return said
+    return lines
 
 
-def _broken(one: ExpectationResult) -> str:
-    rows = "" if one.unexpected_count is None else f" Rows that break it: {one.unexpected_count}"
-    return f"{one.table}, {one.layer}: {one.description}{rows}{_examples(one.sample_keys)}{'.' if rows else ''}"
+def _broken(result: ExpectationResult) -> str:
+    rows = "" if result.unexpected_count is None else f" Rows that break it: {result.unexpected_count}"
+    examples = f"{_examples(result.sample_keys)}{'.' if rows else ''}"
+    return f"{result.table}, {result.layer}: {result.description}{rows}{examples}"
 
 
 def _examples(keys: Sequence[str]) -> str:

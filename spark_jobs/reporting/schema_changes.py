@@ -40,7 +40,7 @@ class SchemaChange:
     is_key_changed: bool
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """The statement, or what it did, and when."""
         what = self.statement or "; ".join([*self.columns, *(["another key"] if self.is_key_changed else [])])
         when = f" ({self.at:%Y-%m-%d %H:%M:%S} UTC)" if self.at else ""
@@ -71,10 +71,10 @@ def schema_changes(
         return {}
     by_feed = {table.feed: table for table in tables}
     seen = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "schema", "table").distinct()
-    found: dict[str, list[SchemaChange]] = {}
-    for one in wanted:
+    changes_of: dict[str, list[SchemaChange]] = {}
+    for versions_model in wanted:
         versions = (
-            spark.table(table_at(one.model.location))
+            spark.table(table_at(versions_model.model.location))
             .where(_IS_CHANGE)
             .withColumn("of_table", F.explode(F.array_distinct(F.array_compact(F.array("previous_table", "table")))))
         )
@@ -82,15 +82,15 @@ def schema_changes(
             F.desc_nulls_last("position"), F.desc("topic"), F.desc("partition"), F.desc("offset")
         )
         last = versions.withColumn("rank", F.row_number().over(newest)).where(F.col("rank") <= _SHOWN)
-        of_tables = seen.where(F.col("source_name") == one.prefix).alias("seen")
+        of_tables = seen.where(F.col("source_name") == versions_model.prefix).alias("seen")
         names = {"db": "db", "schema": "schema", "table": "of_table"}
-        is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{told}")) for name, told in names.items()]
+        is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{column}")) for name, column in names.items()]
         rows = of_tables.join(last.alias("last"), is_its).select("feed", "last.*").orderBy(F.desc("rank")).collect()
         for row in rows:
             if (table := by_feed.get(row["feed"])) is not None:
                 shows = sample_rows and table.feed not in hidden
-                found.setdefault(table.name, []).append(_change(table.name, row, shows=shows))
-    return found
+                changes_of.setdefault(table.name, []).append(_change(table.name, row, shows=shows))
+    return changes_of
 
 
 def _change(table: str, row: Any, *, shows: bool) -> SchemaChange:
@@ -110,23 +110,23 @@ def _of_table(row: Any) -> list[str]:
     return [f"table {row['previous_table']} renamed to {row['table']}"] if row["previous_table"] else []
 
 
-def _difference(one: Any) -> str:
-    if one["type_before"] is None:
-        return f"{one['name']} added ({one['type']})"
-    return f"{one['name']} dropped" if one["type"] is None else f"{one['name']}: {one['type_before']} → {one['type']}"
+def _difference(row: Any) -> str:
+    if row["type_before"] is None:
+        return f"{row['name']} added ({row['type']})"
+    return f"{row['name']} dropped" if row["type"] is None else f"{row['name']}: {row['type_before']} → {row['type']}"
 
 
 def because(changed: Iterable[SchemaChange], names: Iterable[str] | None = None) -> str:
     """A sentence that names the statements which changed some columns, any where `names` is None; empty without one."""
     wanted = None if names is None else set(names)
-    told = [one.told for one in changed if (one.columns if wanted is None else wanted & set(one.names))]
-    return f" Its schema was changed by: {'; '.join(told)}." if told else ""
+    lines = [one.line for one in changed if (one.columns if wanted is None else wanted & set(one.names))]
+    return f" Its schema was changed by: {'; '.join(lines)}." if lines else ""
 
 
 def because_of_key(changed: Iterable[SchemaChange]) -> str:
     """The same of statements that changed the key."""
-    told = [one.told for one in changed if one.is_key_changed]
-    return f" Its key was changed by: {'; '.join(told)}." if told else ""
+    lines = [one.line for one in changed if one.is_key_changed]
+    return f" Its key was changed by: {'; '.join(lines)}." if lines else ""
 
 
 def reason_of(sign: str, changed: Mapping[str, Sequence[SchemaChange]], table: str) -> str:

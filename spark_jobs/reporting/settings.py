@@ -86,7 +86,7 @@ def _by_age(spark: SparkSession, places: Places) -> list[Row]:
         ways.setdefault((shape["feed"], ""), set()).add(_is_flattened(shape))
         for field in shape["fields"] or ():
             ways.setdefault((shape["feed"], field["name"]), set()).add(field)
-    several = {feed for (feed, _), told in ways.items() if len(told) > 1}
+    several = {feed for (feed, _), fields in ways.items() if len(fields) > 1}
     alike = [shape for shape in shapes if shape["feed"] not in several]
     return [*alike, *(bronze.shapes_by_age(spark, places, several) if several else ())]
 
@@ -129,11 +129,11 @@ def _columns(table: CapturedTable, fields_there: set[str]) -> tuple[str, ...]:
 
 def findings(
     tables: Sequence[CapturedTable],
-    found: Sequence[Content],
+    contents: Sequence[Content],
     measured: Mapping[str, Measures],
     described: Mapping[str, Fields],
     gaps: Mapping[str, int],
-    told: Mapping[str, Mapping[str, Sign]],
+    signs: Mapping[str, Mapping[str, Sign]],
     changed: Mapping[str, Sequence[SchemaChange]] | None = None,
     compacted: Mapping[str, str] | None = None,
 ) -> list[SettingFinding]:
@@ -141,22 +141,22 @@ def findings(
 
     Args:
         tables: The captured tables.
-        found: What bronze holds.
+        contents: What bronze holds.
         measured: Table → what its layers say.
         described: Table → what the embedded schemas say of its columns.
         gaps: Table → how many gaps there are in the offsets of its topics.
-        told: Table → its signs.
+        signs: Table → its signs.
         changed: Table → the statements that changed it.
         compacted: Topic → its cleanup policy, of the topics that lose states by it.
     """
-    every = [*_of_sources(tables, found, measured)]
+    every = [*_of_sources(tables, contents, measured)]
     for table in tables:
-        one = measured[table.name]
+        measures = measured[table.name]
         every += _of_table(
-            table, one, described.get(table.name, Fields()), _connectors(table, found), told.get(table.name, {}),
-            (changed or {}).get(table.name, ()),
+            table, measures, described.get(table.name, Fields()), _connectors(table, contents),
+            signs.get(table.name, {}), (changed or {}).get(table.name, ()),
         )  # fmt: skip
-        if shows := [*_of_topics(table, found, gaps.get(table.name, 0), compacted or {})]:
+        if shows := [*_of_topics(table, contents, gaps.get(table.name, 0), compacted or {})]:
             every.append(
                 SettingFinding(
                     "cleanup.policy (topic)",
@@ -170,9 +170,9 @@ def findings(
 
 
 def _of_topics(
-    table: CapturedTable, found: Sequence[Content], gaps: int, compacted: Mapping[str, str]
+    table: CapturedTable, contents: Sequence[Content], gaps: int, compacted: Mapping[str, str]
 ) -> Iterator[str]:
-    topics = sorted({one.topic for one in found if one.feed == table.feed and one.topic in compacted})
+    topics = sorted({one.topic for one in contents if one.feed == table.feed and one.topic in compacted})
     if topics:
         policies = ", ".join(sorted({compacted[topic] for topic in topics}))
         yield f"The broker says {policies} of {_named(topics)}: {WHAT_COMPACTION_COSTS}"
@@ -183,17 +183,17 @@ def _of_topics(
         )
 
 
-def _connectors(table: CapturedTable, found: Sequence[Content]) -> list[Connector]:
-    names = {one.connector for one in found if one.feed == table.feed and one.kind in ROW_KINDS}
+def _connectors(table: CapturedTable, contents: Sequence[Content]) -> list[Connector]:
+    names = {one.connector for one in contents if one.feed == table.feed and one.kind in ROW_KINDS}
     return [connector_named(name) for name in sorted(names)]
 
 
 def _of_sources(
-    tables: Sequence[CapturedTable], found: Sequence[Content], measured: Mapping[str, Measures]
+    tables: Sequence[CapturedTable], contents: Sequence[Content], measured: Mapping[str, Measures]
 ) -> Iterator[SettingFinding]:
-    sources = {one.source_name: one.connector for one in found if one.kind in ROW_KINDS}
+    sources = {one.source_name: one.connector for one in contents if one.kind in ROW_KINDS}
     for source, connector in sorted(sources.items()):
-        own = {one.feed for one in found if one.kind in ROW_KINDS and one.source_name == source}
+        own = {one.feed for one in contents if one.kind in ROW_KINDS and one.source_name == source}
         its_tables = [table for table in tables if table.feed in own]
         of_source = [measured[table.name] for table in its_tables]
         declared = {table.transaction_topic for table in its_tables if table.transaction_topic}
@@ -201,7 +201,7 @@ def _of_sources(
         usual = re.compile(rf"{re.escape(source)}[^A-Za-z0-9][\w-]+")
         topics = [
             one
-            for one in found
+            for one in contents
             if one.kind == "transaction" and (one.topic in declared if declared else usual.fullmatch(one.topic))
         ]
         streamed = sum(one.streamed for one in of_source)
@@ -220,7 +220,7 @@ def _of_sources(
                 "warning",
             )
         if connector_named(connector).tells_truncates and not any(
-            one.kind == "truncate" and one.feed in own for one in found
+            one.kind == "truncate" and one.feed in own for one in contents
         ):
             yield SettingFinding(
                 "skipped.operations",
@@ -234,40 +234,40 @@ def _of_sources(
 
 def _of_table(
     table: CapturedTable,
-    one: Measures,
+    measures: Measures,
     described: Fields,
     connectors: Sequence[Connector],
-    told: Mapping[str, Sign],
+    signs: Mapping[str, Sign],
     changed: Sequence[SchemaChange],
 ) -> Iterator[SettingFinding]:
     for connector in connectors:
-        if connector.before and one.is_before_missing and described.is_flattened:
+        if connector.before and measures.is_before_missing and described.is_flattened:
             yield SettingFinding(
                 "transforms",
                 table.name,
-                f"{one.updates_without_before} of {one.updates} updates came without the row before them, the newest"
-                " too: their rows are flattened (ExtractNewRecordState), which leaves it out, whatever the source"
-                " sends. A missed change can't be seen.",
+                f"{measures.updates_without_before} of {measures.updates} updates came without the row before them, the"
+                " newest too: their rows are flattened (ExtractNewRecordState), which leaves it out, whatever the"
+                " source sends. A missed change can't be seen.",
                 "whole envelopes, without that transform, where missed changes are to be seen",
                 "info",
             )
-        elif connector.before and one.is_before_missing:
+        elif connector.before and measures.is_before_missing:
             yield SettingFinding(
                 connector.before,
                 table.name,
-                f"{one.updates_without_before} of {one.updates} updates came without the row before them, the newest"
-                " too. Unchanged large values then come as placeholders, and a missed change can't be seen.",
+                f"{measures.updates_without_before} of {measures.updates} updates came without the row before them, the"
+                " newest too. Unchanged large values then come as placeholders, and a missed change can't be seen.",
                 connector.set_before,
                 "warning",
             )
-    never_null = [name for name in described.defaulted if one.nulls.get(name) == 0]
+    never_null = [name for name in described.defaulted if measures.nulls.get(name) == 0]
     if never_null:
         what = "Nullable columns with a default" if described.is_described else "Columns that no schema describes"
         yield SettingFinding(
             "replace.null.with.default",
             table.name,
-            f"{what} never held NULL in {one.changes} changes: {_named(never_null)}. The converter writes a column's"
-            " default in place of NULL unless told not to, and an update to NULL can vanish."
+            f"{what} never held NULL in {measures.changes} changes: {_named(never_null)}. The converter writes a"
+            " column's default in place of NULL unless told not to, and an update to NULL can vanish."
             + (" So does the transform that flattened these rows." if described.is_flattened else ""),
             "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false"
             + (
@@ -278,7 +278,7 @@ def _of_table(
             ),
             "warning" if described.is_described else "info",
         )
-    unresolved = told["unresolved_columns"].count if "unresolved_columns" in told else 0
+    unresolved = signs["unresolved_columns"].count if "unresolved_columns" in signs else 0
     if any(connector.has_documents for connector in connectors):
         if unresolved:
             yield SettingFinding(
@@ -289,32 +289,33 @@ def _of_table(
                 ", or ".join(connector.set_values for connector in connectors),
                 "warning",
             )
-    elif one.unavailable:
+    elif measures.unavailable:
         yield SettingFinding(
             "unavailable.value.placeholder",
             table.name,
-            f"{one.unavailable} changes leave a value out as unchanged (R7); {unresolved} versions have a column that"
-            " no earlier state fills. A row that really holds the placeholder's text can't be told from them.",
+            f"{measures.unavailable} changes leave a value out as unchanged (R7); {unresolved} versions have a column"
+            " that no earlier state fills. A row that really holds the placeholder's text can't be told from them.",
             ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
         )
-    if one.one_sided or one.null_in_stream:
+    if measures.one_sided or measures.null_in_stream:
         shows = []
-        if one.one_sided:
+        if measures.one_sided:
             shows.append(
-                f"Columns that of snapshot and stream only one carries: {_named(one.one_sided)}. Generated columns are"
-                " in the snapshot alone; a column that was added or dropped looks alike. An update of a row makes"
+                f"Columns that of snapshot and stream only one carries: {_named(measures.one_sided)}. Generated columns"
+                " are in the snapshot alone; a column that was added or dropped looks alike. An update of a row makes"
                 " a version in which they are NULL; `ignore` keeps their last values."
             )
-        if one.null_in_stream:
+        if measures.null_in_stream:
             shows.append(
-                f"Columns with values in the snapshot, and NULL in every streamed change: {_named(one.null_in_stream)}."
-                " That is how computed columns come; an update of a row then makes a version without their values."
+                "Columns with values in the snapshot, and NULL in every streamed change:"
+                f" {_named(measures.null_in_stream)}. That is how computed columns come; an update of a row then makes"
+                " a version without their values."
             )
         yield SettingFinding(
             "column.exclude.list",
             table.name,
-            " ".join(shows) + because(changed, (*one.one_sided, *one.null_in_stream)),
+            " ".join(shows) + because(changed, (*measures.one_sided, *measures.null_in_stream)),
             "the columns that the source computes itself",
             "info",
         )
@@ -346,12 +347,12 @@ def _of_table(
             "a column's type and encoding in its _changes model, where the literal value isn't what is meant",
             "info",
         )
-    if one.undeclared:
+    if measures.undeclared:
         yield SettingFinding(
             "columns (model)",
             table.name,
-            f"Columns that {table.changes.name} doesn't declare: {_named(one.undeclared)}. They are carried with the"
-            " types that their schemas give (R8)." + because(changed, one.undeclared),
+            f"Columns that {table.changes.name} doesn't declare: {_named(measures.undeclared)}. They are carried with"
+            " the types that their schemas give (R8)." + because(changed, measures.undeclared),
             "the lines that tidemark scaffold --diff prints for them",
             "info",
         )

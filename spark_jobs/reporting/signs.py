@@ -68,7 +68,7 @@ def signs(
         measured: Table → what its layers say.
         sample_rows: Whether keys may be shown.
     """
-    found: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}
+    signs_of: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}
     for table in tables:
         rows = {row["name"]: row for row in counted.get(table.name, ()) if row["kind"] == "sign"}
         for name, meaning in MEANINGS.items():
@@ -78,18 +78,18 @@ def signs(
                 if name == "exact_values":
                     because = _by_column(table, measured[table.name].exact_values) + because
                 because = because.strip()
-                found[table.name][name] = Sign(table.name, name, meaning, rows[name]["records"], keys, because)
-    return found
+                signs_of[table.name][name] = Sign(table.name, name, meaning, rows[name]["records"], keys, because)
+    return signs_of
 
 
 def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
     """A sentence that says which declarations to change; empty where no version of now has such a value."""
     types = {spec["name"]: spec["type"] for spec in table.columns}
-    told = [
+    columns = [
         f"`{name}` ({types.get(name, 'not declared')}): {count} version{'s' if count > 1 else ''}"
         for name, count in versions.items()
     ]
-    return f"{'; '.join(told)}. Declare a type that holds them in {table.changes.name}." if told else ""
+    return f"{'; '.join(columns)}. Declare a type that holds them in {table.changes.name}." if columns else ""
 
 
 def shown_key(table: CapturedTable, key: str) -> str:

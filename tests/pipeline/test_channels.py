@@ -26,7 +26,7 @@ from spark_jobs import bronze
 from spark_jobs.declarations import Declared, captured_tables, declared_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
-from spark_jobs.quarantine import held
+from spark_jobs.quarantine import held_entries
 from spark_jobs.reporting.accounting import built_through
 from spark_jobs.reporting.bronze_contents import Content, Held, contents
 from spark_jobs.reporting.kafka import TopicLag
@@ -577,7 +577,7 @@ def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, s
         changed = schema_changes(spark, built.places, tables, beside, hidden, sample_rows=sample_rows)
         products = changed["ch_my__shop__products"]
         assert {one.statement for one in products} == {None}
-        assert products[-1].told.startswith("active dropped (2026-")
+        assert products[-1].line.startswith("active dropped (2026-")
 
 
 def test_the_statement_that_changed_a_key_explains_its_shapes() -> None:
@@ -625,11 +625,11 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
     tables = built.declared.tables
     measured = measure(spark, built.places, tables, {})
     through = built_through(spark, built.places, tables, measured)
-    found, unbuilt = (contents(spark, built.places, of) for of in (through, {}))
+    landed, unbuilt = (contents(spark, built.places, of) for of in (through, {}))
 
-    def state(minutes: float, found: Sequence[Content] = found, **own: Any) -> dict[str, str]:
+    def state(minutes: float, landed: Sequence[Content] = landed, **own: Any) -> dict[str, str]:
         at = datetime.fromtimestamp(STARTED / 1000, UTC) + timedelta(minutes=minutes)
-        return {one.source: one.state for one in pulses(spark, built.places, tables, found, measured, at, **own)}
+        return {one.source: one.state for one in pulses(spark, built.places, tables, landed, measured, at, **own)}
 
     def lagging(topic: str, *, is_gone: bool = False) -> str:
         return state(60, lags=[TopicLag("default", topic, 5, None, "", is_gone)])["ch_r"]
@@ -647,15 +647,15 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
         f"insert into {entries} (quarantine_id, topic, timestamp, landed_at) values"
         f" ('of ch_r', 'ch_r.public.t', timestamp_millis({STARTED + 58 * 60_000}), timestamp'{LANDED}')"
     )
-    assert state(60, held=[Held("registry-unknown", "", "ch_r.public.t", 1)])["ch_r"] != DEAD
+    assert state(60, quarantined=[Held("registry-unknown", "", "ch_r.public.t", 1)])["ch_r"] != DEAD
     spark.sql(f"delete from {entries} where quarantine_id = 'of ch_r'")
-    [ahead] = [one for one in pulses(spark, built.places, [], found, {}, LANDED) if one.source == "ch_w"]
+    [ahead] = [one for one in pulses(spark, built.places, [], landed, {}, LANDED) if one.source == "ch_w"]
     assert ahead.last_heartbeat == LANDED, "no later than it was landed"
 
 
 def test_each_printed_example_is_known_for_what_it_is(built: Built, spark: SparkSession) -> None:
     records = bronze.read(spark, built.places, "records").where("topic like 'ch\\_printed.%'").collect()
-    entries = held(spark, built.places, []).where("topic like 'ch\\_printed.%'").collect()
+    entries = held_entries(spark, built.places, []).where("topic like 'ch\\_printed.%'").collect()
     became = {row["topic"]: row["kind"] for row in records} | {row["topic"]: row["code"] for row in entries}
 
     assert became == {f"ch_printed.{name}": kind for name, kind in PRINTED.items()}
@@ -663,7 +663,7 @@ def test_each_printed_example_is_known_for_what_it_is(built: Built, spark: Spark
 
 
 def test_what_is_like_them_is_held_with_a_code(built: Built, spark: SparkSession) -> None:
-    entries = held(spark, built.places, []).where("topic like 'ch\\_odd.%'").collect()
+    entries = held_entries(spark, built.places, []).where("topic like 'ch\\_odd.%'").collect()
 
     assert len(entries) == len(odd())
     assert [row["topic"] for row in entries if row["topic"] != f"ch_odd.{row['code']}"] == []

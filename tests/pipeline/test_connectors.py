@@ -22,7 +22,7 @@ from spark_jobs.cli import main
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.quarantine import held, release
+from spark_jobs.quarantine import held_entries, release
 from tests import oracle
 from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
 from tests.tape import lines_of
@@ -276,7 +276,7 @@ def test_topics_beside_the_tables_are_counted_as_what_they_are(built: Built, spa
     kinds = Counter(row["kind"] for row in records.where(records["topic"].isin(topics)).select("kind").collect())
 
     assert kinds == {"schema_change": 1, "transaction": 2, "heartbeat": 1}
-    entries = held(spark, built.places, list(built.tables.values()))
+    entries = held_entries(spark, built.places, list(built.tables.values()))
     assert entries.where(entries["topic"].isin(topics)).count() == 0
 
 
@@ -284,7 +284,7 @@ def test_a_connector_that_nobody_knows_is_landed_and_held_aside(built: Built, sp
     assert [row["problem"] for row in built.log("cn_quux")] == ["connector_unknown"] * len(QUUX)
     assert built.versions("cn_quux") == []
     assert built.counted("cn_quux") == {"quarantined": len(QUUX)}
-    entries = held(spark, built.places, list(built.tables.values())).where("topic = 'cn_quux.s.t'").collect()
+    entries = held_entries(spark, built.places, list(built.tables.values())).where("topic = 'cn_quux.s.t'").collect()
     assert {(row["code"], "declare one" in row["reason"]) for row in entries} == {("connector_unknown", True)}
     with pytest.raises(UsageError, match=r"no release mends.*then `tidemark build`"):
         release(spark, built.places, [entries[0]["quarantine_id"]], "released", datetime.now(UTC))

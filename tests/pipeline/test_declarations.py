@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.quarantine import entry, held, release
+from spark_jobs.quarantine import entry, held_entries, release
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.run import RunSummary
@@ -73,7 +73,7 @@ def states(places: Places) -> dict[int, list[str]]:
 
 def entries_of(spark: SparkSession, places: Places) -> list[Row]:
     """The quarantine's entries of the orders; other tests have some of their own in this lakehouse."""
-    return held(spark, places, captured_tables(places)).where("topic = 'shop.public.orders'").collect()
+    return held_entries(spark, places, captured_tables(places)).where("topic = 'shop.public.orders'").collect()
 
 
 def checked(spark: SparkSession, places: Places) -> Any:

@@ -25,7 +25,7 @@ from spark_jobs.errors import Fault
 from spark_jobs.landing.forms import exact_field
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.places import Places
-from spark_jobs.quarantine import Released, held, release
+from spark_jobs.quarantine import Released, held_entries, release
 from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
@@ -560,14 +560,14 @@ def test_each_schema_is_asked_for_once(built: Built) -> None:
 @pytest.mark.parametrize("name", list(not_understood(StandIn())))
 def test_what_can_not_be_read_is_held_with_a_code(built: Built, spark: SparkSession, name: str) -> None:
     records, code, words = not_understood(built.registry)[name]
-    entries = held(spark, built.places, []).where(f"topic = '{name}'").collect()
+    entries = held_entries(spark, built.places, []).where(f"topic = '{name}'").collect()
 
     assert [entry["code"] for entry in entries] == [code] * len(records)
     assert all(words in entry["reason"] for entry in entries)
 
 
 def test_nothing_else_is_held(built: Built, spark: SparkSession) -> None:
-    entries = held(spark, built.places, []).where("topic like 'fm\\_%' or topic like 'outbox.%'")
+    entries = held_entries(spark, built.places, []).where("topic like 'fm\\_%' or topic like 'outbox.%'")
 
     assert {entry["topic"] for entry in entries.select("topic").collect()} == set(not_understood(StandIn()))
     assert built.landed.read == built.landed.landed + built.landed.quarantined
@@ -612,7 +612,7 @@ def waiting(
         without.delenv("TIDEMARK_REGISTRY_FILE")
         told = landed(spark, built.places, f"{prefix}-waiting", records)
     assert (told.landed, told.quarantined) == (0, len(records))
-    return records, held(spark, built.places, []).where(f"topic = '{prefix}.public.items'")
+    return records, held_entries(spark, built.places, []).where(f"topic = '{prefix}.public.items'")
 
 
 def test_records_wait_for_a_registry_and_are_released(
@@ -644,7 +644,7 @@ def test_what_bronze_has_is_held_no_longer_whichever_way_it_came(
 
 
 def test_a_line_that_can_not_be_read_is_kept_whole_and_not_released(built: Built, spark: SparkSession) -> None:
-    [entry] = held(spark, built.places, []).where("topic = 'fm_bad.base64'").collect()
+    [entry] = held_entries(spark, built.places, []).where("topic = 'fm_bad.base64'").collect()
     released = release(spark, built.places, [entry["quarantine_id"]], "release", datetime.now(UTC))
 
     assert '"value_base64": "%%%"' in entry["line"]
@@ -678,7 +678,7 @@ def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(
     kinds = (
         bronze.read(spark, built.places, "records").where("topic = 'fm_valueless'").select("offset", "kind").collect()
     )
-    [entry] = held(spark, built.places, []).where("topic = 'fm_valueless'").collect()
+    [entry] = held_entries(spark, built.places, []).where("topic = 'fm_valueless'").collect()
 
     assert {row["offset"]: row["kind"] for row in kinds} == dict.fromkeys((0, 1, 2), "tombstone")
     assert (entry["offset"], entry["code"]) == (3, "line-without-value")
@@ -707,7 +707,7 @@ def test_random_ids_ask_the_registry_a_bounded_number_of_times(
     built.registry.asked.clear()
     records = topic("fm_random", *[packed(wire(10_000 + number, b"\2")) for number in range(90)])
     outcome = landed(spark, built.places, "random", records)
-    codes = Counter(one["code"] for one in held(spark, built.places, []).where("topic = 'fm_random'").collect())
+    codes = Counter(one["code"] for one in held_entries(spark, built.places, []).where("topic = 'fm_random'").collect())
 
     assert outcome.quarantined == len(records)
     assert len(built.registry.asked) == 40

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
-from spark_jobs.quarantine import held
+from spark_jobs.quarantine import held_entries
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, as_declared
 from tests.expectations.lakehouses import Story
 from tests.projects import PROJECT, account_of, empty_project, land, microseconds, renamed, rows_of, run_models
@@ -597,7 +597,7 @@ def test_a_path_meets_names_that_have_dots(built: Built) -> None:
 
 def test_an_update_that_cant_be_read_is_held_aside(built: Built, spark: SparkSession) -> None:
     assert [row["problem"] for row in built.log("mg_hand") if row["problem"]] == ["document_not_read"]
-    entries = held(spark, built.places, [built.tables["mg_hand"]]).where("topic = 'mg_hand.shop.t'").collect()
+    entries = held_entries(spark, built.places, [built.tables["mg_hand"]]).where("topic = 'mg_hand.shop.t'").collect()
     assert [(row["code"], "no JSON object" in row["reason"]) for row in entries] == [("document_not_read", True)]
 
 

@@ -124,7 +124,8 @@ def test_the_schema_is_a_schema() -> None:
 
 def test_versions_that_a_first_change_found_stand_beside_its_own_or_for_it() -> None:
     accounts = [
-        Account("table", "src__t", 10, {"opened": 10}, versions=versions, found=2, told=2) for versions in (10, 11, 12)
+        Account("table", "src__t", 10, {"opened": 10}, versions=versions, found_versions=2, found_states=2)
+        for versions in (10, 11, 12)
     ]
     assert report(evidence(accounts=accounts))["status"] == "passed"
 
@@ -144,8 +145,8 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
         {"accounts": [Account("table", "src__t", 10, {"opened": 12, "duplicates": -2})]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=0)]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11)]},
-        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=13, found=2, told=2)]},
-        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11, found=1, told=2)]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=13, found_versions=2, found_states=2)]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11, found_versions=1, found_states=2)]},
         {
             "expectations": [
                 ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "critical", False, 1, ("k",))
@@ -188,15 +189,15 @@ def test_a_quiet_source_is_not_a_dead_connector(
     one = Pulse("src", ago(heartbeat), ago(change), AT, None if limit is None else limit * MINUTE)
     said = report(evidence(pulses=[one]))
 
-    assert (said["connectors"][0]["state"], said["connectors"][0]["told"]) == (state, one.told)
-    assert words in one.told
+    assert (said["connectors"][0]["state"], said["connectors"][0]["told"]) == (state, one.line)
+    assert words in one.line
     assert words in page(said)
-    assert (one.told in said["warnings"]) == (state == "dead")
+    assert (one.line in said["warnings"]) == (state == "dead")
     assert said["status"] == "passed"
 
     waits = replace(one, waiting=1200)
     assert waits.state == (state if state != "dead" else "nothing_new" if heartbeat else "changing")
-    assert waits.told.endswith(" 1,200 of its records are not landed yet, and tell more.") == (state == "dead")
+    assert waits.line.endswith(" 1,200 of its records are not landed yet, and tell more.") == (state == "dead")
 
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
