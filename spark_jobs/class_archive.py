@@ -29,8 +29,10 @@ def main(archive: Path) -> None:
         Fault: Java or Spark did not start.
     """
     project = Path(__file__).parents[1]
-    told = subprocess.run([java(), "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=True)
-    [home] = re.findall(r"java\.home = (.*)", told.stderr)
+    properties = subprocess.run(
+        [java(), "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=True
+    )
+    [home] = re.findall(r"java\.home = (.*)", properties.stderr)
     os.environ["TIDEMARK_JAVA_OPTIONS"] = (
         f'-XX:SharedArchiveFile="{home}/lib/server/classes.jsa" -XX:ArchiveClassesAtExit="{archive}"'
     )

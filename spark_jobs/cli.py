@@ -386,7 +386,7 @@ def upkeep(
     with run.as_writer(log_format, wait):
         done = schedule.upkeep(run, run.session(), Wanted(keep, keep_reports, few))
     for one in done:
-        click.echo(one.told)
+        click.echo(one.line)
     click.echo(in_sum(done))
 
 
@@ -490,17 +490,17 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
     from spark_jobs.query import as_table, rows_of, show_tables
 
     try:
-        told = (statement or "") if file is None else Path(file).read_text(encoding="utf-8")
+        text = (statement or "") if file is None else Path(file).read_text(encoding="utf-8")
     except ValueError as error:
         raise UsageError(f"--file {file}: it isn't text in UTF-8. Save it so.") from error
-    told = told.strip().rstrip(";").rstrip()
-    if not told or (statement is not None and file is not None):
+    text = text.strip().rstrip(";").rstrip()
+    if not text or (statement is not None and file is not None):
         raise UsageError("tidemark sql takes one statement: as an argument, or in a file with --file.")
     run = steps.Run(Places.of(project_dir), "sql")
     spark = run.session()
     declared = declared_tables(run.places)
     show_tables(spark, run.places, declared.tables, declared.beside)
-    rows = rows_of(spark, told)
+    rows = rows_of(spark, text)
     if as_json:
         for row in rows:
             click.echo(to_json(row))
@@ -527,7 +527,7 @@ def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str) -> 
 
     run = steps.Run(Places.of(project_dir), "trace")
     found = traced(run.session(), run.places, table, key)
-    for line in map(to_json, found.rows) if as_json else found.told:
+    for line in map(to_json, found.rows) if as_json else found.lines:
         click.echo(line)
 
 

@@ -37,7 +37,7 @@ class Damage:
     rebuilt_as: str = ""
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """What is damaged, and what to do."""
         return f"{self.layer}.{self.name} is damaged: {self.what}. {self._remedy}"
 
@@ -61,20 +61,20 @@ def delta_tables(places: Places) -> list[tuple[str, str]]:
 
 
 def damages(
-    spark: SparkSession, places: Places, *said: str, beside_bronze: Collection[str] | None = None
+    spark: SparkSession, places: Places, *errors: str, beside_bronze: Collection[str] | None = None
 ) -> list[Damage]:
     """The damaged tables of a lakehouse, bronze first. The log of each that is looked at is replayed.
 
     Args:
         spark: The session.
         places: Where the lakehouse is.
-        said: Texts of errors; a table that one of them blames is damaged, though its files are there.
+        errors: Texts of errors; a table that one of them blames is damaged, though its files are there.
         beside_bronze: The locations of the other tables that are looked at; all where nothing is said.
     """
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    named = {table: text for text in said for table in blamed(places, text)}
+    named = {table: text for text in errors for table in blamed(places, text)}
     there = {name for layer, name in delta_tables(places) if layer == "bronze"}
-    found = []
+    damaged = []
     for layer, name in _tables(places):
         if layer != "bronze" and beside_bronze is not None and places.table(layer, name) not in beside_bronze:
             continue
@@ -84,16 +84,16 @@ def damages(
         if damage is None and (layer, name) in named:
             damage = Damage(layer, name, places.table(layer, name), _first_line(named[layer, name]), has_log=True)
         if damage is not None:
-            found.append(damage)
-    return found
+            damaged.append(damage)
+    return damaged
 
 
-def blamed(places: Places, said: str) -> set[tuple[str, str]]:
+def blamed(places: Places, error: str) -> set[tuple[str, str]]:
     """Layer and name of the tables of which an error names a file, unless it says what was in the way of that."""
-    if IN_THE_WAY.search(said):
+    if IN_THE_WAY.search(error):
         return set()
     schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
-    files = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(said))
+    files = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(error))
     return {(schema.removeprefix(places.prefix), name) for schema, name in files}
 
 
@@ -120,35 +120,35 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {missing[0]}", has_log=True)
 
 
-def explained(spark: SparkSession | None, places: Places, *said: str) -> Fault | None:
-    """The Fault that an engine's errors, of which `said` are the texts, come from, where that is a damaged table.
+def explained(spark: SparkSession | None, places: Places, *errors: str) -> Fault | None:
+    """The Fault that an engine's errors, of which `errors` are the texts, come from, where that is a damaged table.
 
     Where one of them says what was in the way, damage is looked for only where another blames a table.
     """
-    if spark is None or (any(map(IN_THE_WAY.search, said)) and not any(blamed(places, text) for text in said)):
+    if spark is None or (any(map(IN_THE_WAY.search, errors)) and not any(blamed(places, text) for text in errors)):
         return None
     try:
         models = models_by_place(declared_tables(places))
     except UsageError:
         models = {}
     try:
-        found = damages(spark, places, *said) or _gone(spark, places, [model for _, model in models.values()])
+        found = damages(spark, places, *errors) or _gone(spark, places, [model for _, model in models.values()])
     except ENGINE_ERRORS:
         return None
     if not found:
         return None
     subjects = {at: subject for at, (subject, _) in models.items()}
-    return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).told for one in found))
+    return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).line for one in found))
 
 
 def _gone(spark: SparkSession, places: Places, models: Sequence[Model]) -> list[Damage]:
     """The tables of models that were built, and of which nothing is there."""
-    if (told := progress(spark, places)) is None:
+    if (recorded := progress(spark, places)) is None:
         return []
     # A model that has another alias since is not built where it will be.
     built = {
         (row["name"], row["identifier"])
-        for row in told.selectExpr("name", "get_json_object(state, '$.identifier') as identifier").collect()
+        for row in recorded.selectExpr("name", "get_json_object(state, '$.identifier') as identifier").collect()
     }
     found = []
     for model in models:

@@ -128,9 +128,9 @@ def reading(places: Places) -> Iterator[list[str]]:
         yield [part for option in lacking for part in (option, aside)]
 
 
-def beginning_of(said: object) -> str:
+def beginning_of(message: object) -> str:
     """The first lines of what dbt says at length, as one: what is wrong, and where, without plans and call stacks."""
-    return " ".join(line.strip() for line in [line for line in str(said).splitlines() if line.strip()][:3])
+    return " ".join(line.strip() for line in [line for line in str(message).splitlines() if line.strip()][:3])
 
 
 def captured_tables(places: Places) -> list[CapturedTable]:

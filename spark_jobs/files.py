@@ -144,8 +144,8 @@ class Files:
                 for file in files:
                     found = Path(path) / file
                     with suppress(FileNotFoundError):  # removed meanwhile
-                        told = found.stat()
-                        yield Entry(str(found.relative_to(folder)), told.st_size, told.st_mtime)
+                        stat = found.stat()
+                        yield Entry(str(found.relative_to(folder)), stat.st_size, stat.st_mtime)
             return
         start = f"{name}/" if name else ""
         with self._told():

@@ -80,11 +80,11 @@ def _folders(project: Path) -> list[str]:
     import yaml
 
     try:
-        told = yaml.safe_load((project / "dbt_project.yml").read_text())
+        declared = yaml.safe_load((project / "dbt_project.yml").read_text())
     except (OSError, ValueError, yaml.YAMLError):
-        told = None
-    said = told if isinstance(told, dict) else {}
-    named = [said.get(name, usual) for name, usual in _FOLDERS.items()]
+        declared = None
+    options = declared if isinstance(declared, dict) else {}
+    named = [options.get(name, usual) for name, usual in _FOLDERS.items()]
     return [str(one) for those in named for one in (those if isinstance(those, list) else [those])]
 
 

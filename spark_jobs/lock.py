@@ -122,10 +122,10 @@ def writing(
     """
     name = f"{places.prefix}writer"
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    said = _this_process() | {"run_id": run_id, "command": command, "since": since}
+    writer = _this_process() | {"run_id": run_id, "command": command, "since": since}
 
     def busy(holder: dict[str, Any]) -> Busy:
-        where = f" on {holder['host']}" if holder.get("host") not in (None, said["host"]) else ""
+        where = f" on {holder['host']}" if holder.get("host") not in (None, writer["host"]) else ""
         return Busy(
             f"The lakehouse {places.lakehouse} is being written by process {holder.get('pid', '?')}{where}"
             f" (`tidemark {holder.get('command', '?')}`, since {holder.get('since', '?')})."
@@ -134,7 +134,7 @@ def writing(
 
     if not places.is_folder:
         open_lakehouse(places, oldest)
-        with leased(places.lakehouse, name, said, wait, busy, stop):
+        with leased(places.lakehouse, name, writer, wait, busy, stop):
             yield
         return
     descriptor = _lock_file(places, f".{places.prefix}lock", oldest)
@@ -147,7 +147,7 @@ def writing(
             pause(0.2, stop)
         with suppress(OSError):  # on a full disk nobody learns who holds it, and it is held
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(said).encode(), 0)
+            os.pwrite(descriptor, json.dumps(writer).encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:
@@ -219,10 +219,10 @@ def _taken(descriptor: int) -> bool:
 
 def _seconds() -> float:
     """How long a holder's silence lasts before it counts as dead."""
-    told = os.environ.get("TIDEMARK_LEASE_SECONDS", "60")
-    if not told.isdigit() or int(told) < 3:
-        raise UsageError(f"TIDEMARK_LEASE_SECONDS={told}: it takes whole seconds, 3 or more.")
-    return int(told)
+    text = os.environ.get("TIDEMARK_LEASE_SECONDS", "60")
+    if not text.isdigit() or int(text) < 3:
+        raise UsageError(f"TIDEMARK_LEASE_SECONDS={text}: it takes whole seconds, 3 or more.")
+    return int(text)
 
 
 class _Lease:
@@ -239,18 +239,18 @@ class _Lease:
         """The last number; 0 where there was no holder yet."""
         return max((int(one) for one in self.files.names(self.folder) if one.isdigit()), default=0)
 
-    def told(self, number: int) -> dict[str, Any]:
+    def claim(self, number: int) -> dict[str, Any]:
         """What a holder says: `beat`, how often it said so; `seconds`, how long its word counts; `holder`, or None."""
         text = self.files.read(self._name(number)) if number else None
         return dict(json.loads(text)) if text else {"beat": 0, "seconds": 0, "holder": None}
 
     def holder(self, number: int) -> dict[str, Any] | None:
         """Who holds it; None where it was let go."""
-        return self.told(number)["holder"]
+        return self.claim(number)["holder"]
 
-    def take(self, number: int, told: dict[str, Any]) -> bool:
+    def take(self, number: int, claim: dict[str, Any]) -> bool:
         """Take a number; whether it is ours, and the last."""
-        if not self.files.create(self._name(number), json.dumps(told)):
+        if not self.files.create(self._name(number), json.dumps(claim)):
             return False
         if self.last() != number:
             # Whoever took this number before has been followed by others already, who removed it.
@@ -261,9 +261,9 @@ class _Lease:
                 self.files.remove(self._name(int(one)))
         return True
 
-    def say(self, number: int, told: dict[str, Any]) -> None:
+    def say(self, number: int, claim: dict[str, Any]) -> None:
         """Write a holder's own number again."""
-        self.files.write(self._name(number), json.dumps(told))
+        self.files.write(self._name(number), json.dumps(claim))
 
     def _name(self, number: int) -> str:
         return f"{self.folder}/{number:012d}"
@@ -290,24 +290,24 @@ def leased(
     """
     seconds = _seconds()
     # Asked for so short a time that a holder learns of a store that is away before others may take the lock.
-    lease, told = _Lease(Files(place, seconds / 8), name), {"beat": 0, "seconds": seconds, "holder": holder}
+    lease, claim = _Lease(Files(place, seconds / 8), name), {"beat": 0, "seconds": seconds, "holder": holder}
     deadline = time.monotonic() + wait
     seen: tuple[int, int] | None = None
     while True:
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         number = lease.last()
-        other = lease.told(number)
+        other = lease.claim(number)
         if seen is None or (number, other["beat"]) != seen:
             is_alive, seen, since = seen is not None, (number, other["beat"]), time.monotonic()
-        if other["holder"] is None or asked - since >= other["seconds"]:
-            if lease.take(number + 1, told):
+        if other["holder"] is None or asked_at - since >= other["seconds"]:
+            if lease.take(number + 1, claim):
                 break
             continue
-        if is_alive and asked >= deadline:
+        if is_alive and asked_at >= deadline:
             raise busy(other["holder"])
         pause(min(1, other["seconds"] / 20), stop)
-    held = _Held(until=asked + seconds * 2 / 3)
-    beating = threading.Thread(target=_beat, args=(lease, number + 1, told, held), daemon=True)
+    held = _Held(until=asked_at + seconds * 2 / 3)
+    beating = threading.Thread(target=_beat, args=(lease, number + 1, claim, held), daemon=True)
     threading.Thread(target=_watch, args=(held,), daemon=True).start()
     beating.start()
     try:
@@ -316,7 +316,7 @@ def leased(
         held.ended.set()
         beating.join()
         with suppress(Fault):  # then it frees itself
-            lease.say(number + 1, told | {"holder": None})
+            lease.say(number + 1, claim | {"holder": None})
 
 
 @dataclass
@@ -328,20 +328,20 @@ class _Held:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-def _beat(lease: _Lease, number: int, told: dict[str, Any], held: _Held) -> None:
+def _beat(lease: _Lease, number: int, claim: dict[str, Any], held: _Held) -> None:
     """Say again and again that the holder lives."""
-    while not held.ended.wait(told["seconds"] / 6):
+    while not held.ended.wait(claim["seconds"] / 6):
         began = time.monotonic()
-        told["beat"] += 1
+        claim["beat"] += 1
         try:
-            lease.say(number, told)
+            lease.say(number, claim)
             if lease.last() != number:
                 held.why, held.until = "another process took it.", began
                 return
         except Fault as error:
             held.why = str(error)
         else:
-            held.until = began + told["seconds"] * 2 / 3
+            held.until = began + claim["seconds"] * 2 / 3
 
 
 def _watch(held: _Held) -> None:

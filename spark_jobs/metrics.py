@@ -31,7 +31,7 @@ _TIMES = {
 }
 
 
-def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
+def write_metrics(file: Path, summary: Mapping[str, Any]) -> None:
     """Write a run's summary (`schedule.Outcome.summary`) as a metrics file, in one step: a scrape sees a whole one.
 
     Raises:
@@ -39,37 +39,37 @@ def write_metrics(file: Path, said: Mapping[str, Any]) -> None:
     """
     registry = CollectorRegistry()
     for name, (metric, about) in _OUTCOME.items():
-        _gauge(registry, metric, about).set(said[name])
+        _gauge(registry, metric, about).set(summary[name])
     for name, (metric, about) in _TIMES.items():
-        if said[name] is not None:
-            _gauge(registry, metric, about).set(datetime.fromisoformat(said[name]).timestamp())
-    for name, values in (("failures", said["failures"]), ("warnings", said["warnings"])):
+        if summary[name] is not None:
+            _gauge(registry, metric, about).set(datetime.fromisoformat(summary[name]).timestamp())
+    for name, values in (("failures", summary["failures"]), ("warnings", summary["warnings"])):
         _gauge(registry, f"run_{name}", f"Sentences under {name} in the last run's report").set(len(values))
     stages = _gauge(registry, "run_stage_seconds", "Seconds of the last run by stage", "stage")
-    for stage, seconds in said["stages"].items():
+    for stage, seconds in summary["stages"].items():
         stages.labels(stage).set(seconds)
     records = _gauge(registry, "run_records", "Records of the last run by what became of them", "became")
-    for became, count in said["landed"].items():
+    for became, count in summary["landed"].items():
         records.labels(became).set(count)
     skipped = _gauge(registry, "run_skipped", "Steps that the last run left out, since nothing had changed", "step")
     for step in ("land", "build", "check"):
-        skipped.labels(step).set(step in said["skipped"])
+        skipped.labels(step).set(step in summary["skipped"])
     of_topic = ("source_label", "topic")
     lags = _gauge(registry, "topic_lag_records", "Records of a Kafka topic that are still to land", *of_topic)
     waits = _gauge(registry, "topic_lag_seconds", "For how long at most the oldest of them has waited", *of_topic)
     looks = _gauge(registry, "topic_looked_at_timestamp_seconds", "When the broker was last asked of it", *of_topic)
-    for one, looked_at in _asked_for(said["lag"]):
+    for one, looked_at in _asked_for(summary["lag"]):
         looks.labels(one["source_label"], one["topic"]).set(looked_at.timestamp())
         lags.labels(one["source_label"], one["topic"]).set(one["records"])
         if one["seconds"] is not None:
             waits.labels(one["source_label"], one["topic"]).set(one["seconds"])
     gaps = _gauge(registry, "topic_gap_records", "At least so many records were never landed", *of_topic, "reason")
-    for one in said["gaps"]:
-        at_least = max(one["to_offset"] - one["from_offset"], 1) if one["records"] is None else one["records"]
-        gaps.labels(one["source_label"], one["topic"], one["reason"]).inc(at_least)
+    for gap in summary["gaps"]:
+        at_least = max(gap["to_offset"] - gap["from_offset"], 1) if gap["records"] is None else gap["records"]
+        gaps.labels(gap["source_label"], gap["topic"], gap["reason"]).inc(at_least)
     held = _gauge(registry, "quarantine_held", "Records and lines that the last check found held", "code", "topic")
-    for one in _held(said["report"]):
-        held.labels(one["code"], one["topic"]).inc(one["records"])
+    for entry in _held(summary["report"]):
+        held.labels(entry["code"], entry["topic"]).inc(entry["records"])
     write_named(file, generate_latest(registry).decode())
 
 

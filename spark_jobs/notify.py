@@ -50,14 +50,14 @@ def require_files(summary: str | None, metrics: str | None) -> None:
 
 def tell_machines(task: Task, outcome: Outcome, memory: Memory) -> None:
     """Write the summary and the metrics, and call the hook; what fails of it is said, and changes no exit status."""
-    said = outcome.summary(memory, datetime.now(UTC))
-    text = json.dumps(said, ensure_ascii=False)
+    content = outcome.summary(memory, datetime.now(UTC))
+    text = json.dumps(content, ensure_ascii=False)
     if (summary := task.summary) == "-":
         _attempt("--summary -", lambda: task.out(text))
     elif summary is not None:
         _attempt(f"--summary {summary}", lambda: write_named(Path(summary), text + "\n"))
     if (metrics := task.metrics) is not None:
-        _attempt(f"--metrics {metrics}", lambda: write_metrics(Path(metrics), said))
+        _attempt(f"--metrics {metrics}", lambda: write_metrics(Path(metrics), content))
     if outcome.status not in (0, Busy.status) and task.hook is not None:
         try:
             _start(shlex.split(task.hook), text + "\n", is_silent=task.summary == "-")
@@ -65,12 +65,12 @@ def tell_machines(task: Task, outcome: Outcome, memory: Memory) -> None:
             warn(f"--on-failure {task.hook}: {type(error).__name__}, status {getattr(error, 'returncode', 'none')}.")
 
 
-def _start(command: list[str], given: str, *, is_silent: bool) -> None:
+def _start(command: list[str], text: str, *, is_silent: bool) -> None:
     """Start a command with something on its standard input; when its time is over, end all that it has started."""
     out = subprocess.DEVNULL if is_silent else None
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, encoding="utf-8", start_new_session=True) as one:
         try:
-            one.communicate(given, _HOOK_SECONDS)
+            one.communicate(text, _HOOK_SECONDS)
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(one.pid, signal.SIGKILL)

@@ -146,13 +146,13 @@ def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         return part
 
     try:
-        said: dict[str, Any] = rendered(yaml.safe_load(text)["tidemark"])
-        for name, output in said["outputs"].items():
+        profile: dict[str, Any] = rendered(yaml.safe_load(text)["tidemark"])
+        for name, output in profile["outputs"].items():
             if lacking := {"method", "schema"} - {*output}:
                 raise UsageError(
                     f"{project}/profiles.yml: target {name} doesn't say its {' and '.join(sorted(lacking))}."
                 )
-        return said | {"target": said["target"]}
+        return profile | {"target": profile["target"]}
     except (yaml.YAMLError, jinja2.TemplateError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{project}/profiles.yml can't be read ({' '.join(str(error).split())[:300]}). It has to be YAML with the"

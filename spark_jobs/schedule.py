@@ -183,16 +183,16 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
     """Do it; whether to its end, and not behind a step where it was told to stop."""
     if lacks_catalog(task.places):
         memory.fingerprint = None  # a build makes it anew
-    known = memory.files.get(task.source_label, {})
+    stamps = memory.files.get(task.source_label, {})
     fresh = {file: stamp for file in _files(task, memory) if (stamp := _stamp(file)) is not None}
-    changed = [file for file, stamp in fresh.items() if not task.skips or known.get(file) != stamp]
+    changed = [file for file, stamp in fresh.items() if not task.skips or stamps.get(file) != stamp]
     if changed:
         # Spark takes seconds to start, in which somebody can take files away.
         spark = run.session(catalog=True)
         changed = [file for file in changed if os.access(file, os.F_OK)]
     if changed:
         outcome.landed = steps.land(run, spark, changed, task.source_label)
-        still = {file: stamp for file, stamp in known.items() if os.access(file, os.F_OK)}
+        still = {file: stamp for file, stamp in stamps.items() if os.access(file, os.F_OK)}
         memory.files[task.source_label] = still | {file: fresh[file] for file in changed}
     elif task.topics is not None:
         if _land_topics(task, run, outcome, task.topics).is_stopped:

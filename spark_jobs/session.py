@@ -46,16 +46,16 @@ FOR_SMALL_TABLES = (
 def java() -> str:
     """The Java that Spark would start; raises a Fault unless it is of at least version 17."""
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    binary = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     install = f"Install it with `apt-get install openjdk-{JAVA}-jre-headless`, or point JAVA_HOME at it."
-    if found is None or not Path(found).exists():
+    if binary is None or not Path(binary).exists():
         raise Fault(f"Spark needs Java {JAVA}; {'JAVA_HOME holds none' if home else 'none was found'}. {install}")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    said = subprocess.run([binary, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None or int(version[1]) < JAVA:
         answer = said.splitlines()[0] if said else "no answer"
-        raise Fault(f"Spark needs Java {JAVA}; {found} says: {answer}. {install}")
-    return found
+        raise Fault(f"Spark needs Java {JAVA}; {binary} says: {answer}. {install}")
+    return binary
 
 
 def settings(places: Places) -> dict[str, str]:

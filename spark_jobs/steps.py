@@ -246,16 +246,16 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         broken = [one for one in result.result or [] if one.status == "error"]
         # What was in the way of one says more than what others met behind it.
         broken.sort(key=lambda one: IN_THE_WAY.search(str(one.message)) is None)
-        said = [str(one.message) for one in broken]
-        if any("Compilation Error" in one for one in said):
+        messages = [str(one.message) for one in broken]
+        if any("Compilation Error" in one for one in messages):
             raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
         names = ", ".join(one.node.name for one in broken)
-        if broken and all(map(OF_A_STATEMENT.search, said)):
+        if broken and all(map(OF_A_STATEMENT.search, messages)):
             raise UsageError(
-                f"dbt build: Spark can't read the statement of {names}: {first_cause(said[0])}. dbt's lines"
+                f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. dbt's lines"
                 " above say where in it; mend it, and run again."
             )
-        fault = explained(SparkSession.getActiveSession(), run.places, *said) if said else None
+        fault = explained(SparkSession.getActiveSession(), run.places, *messages) if messages else None
         if fault is not None:
             raise fault
         if broken:
@@ -266,7 +266,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
                     f" {run.places.lakehouse}/warehouse, where a catalog that is lost or was moved away had it. Put its"
                     " folder there aside, and run again: that makes the table anew."
                 )
-            raise Fault(f"dbt build: {names} could not be built: {first_cause(said[0])}. {_GOES_ON}")
+            raise Fault(f"dbt build: {names} could not be built: {first_cause(messages[0])}. {_GOES_ON}")
         raise DataError("dbt build: a test failed; dbt's lines above name it.")
 
 
@@ -296,14 +296,14 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
             [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
             raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
     chosen = {model.name for name in names if name in known for model in known[name]}
-    asked = [at for at, model in models.items() if model.name in chosen]
-    asked += [run.places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
-    found = damages(spark, run.places, beside_bronze=asked)
-    if lost := [damage for damage in found if damage.layer == "bronze"]:
-        raise Fault(" ".join(damage.told for damage in lost))
+    locations = [at for at, model in models.items() if model.name in chosen]
+    locations += [run.places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
+    damaged = damages(spark, run.places, beside_bronze=locations)
+    if lost := [damage for damage in damaged if damage.layer == "bronze"]:
+        raise Fault(" ".join(damage.line for damage in lost))
     unreadable = [
         (damage, model)
-        for damage in found
+        for damage in damaged
         for model in [models.get(damage.location)]
         if f"{damage.layer}.{damage.name}" in names
         or (model is not None and model.name in chosen and not damage.has_log)
@@ -328,17 +328,17 @@ def fill_catalog(run: Run) -> int:
     """
     from spark_jobs.declarations import beginning_of, run_dbt
 
-    found = delta_tables(run.places)
-    if ("bronze", "records") not in found:
+    tables = delta_tables(run.places)
+    if ("bronze", "records") not in tables:
         raise bronze.nothing_landed(run.places)
     with run.stage("catalog"):
         require_thrift_server(run.places)
-        told = json.dumps({"tables": found})
-        result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", told])
+        arguments = json.dumps({"tables": tables})
+        result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", arguments])
     if not result.success:
-        said = result.exception or next((one.message for one in result.result or []), "")
-        raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(said)}")
-    return len(found)
+        message = result.exception or next((one.message for one in result.result or []), "")
+        raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(message)}")
+    return len(tables)
 
 
 def upgrade(run: Run, spark: SparkSession) -> int | None:

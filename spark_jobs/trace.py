@@ -42,13 +42,13 @@ class Trace:
     rows: Sequence[Row]
 
     @property
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """The rows as lines for people, without the values of sensitive columns."""
         for key, of_key in groupby(self.rows, key=lambda row: row["key"]):
             changes = [list(rows) for _, rows in groupby(of_key, key=lambda row: row["change_id"])]
             versions = sum(row["version_id"] is not None for rows in changes for row in rows)
-            told = f"{_count(len(changes), 'change')}, {_count(versions, 'version')}"
-            yield f"{self.table.name} {self._key(key)}: {told}"
+            counts = f"{_count(len(changes), 'change')}, {_count(versions, 'version')}"
+            yield f"{self.table.name} {self._key(key)}: {counts}"
             for rows in changes:
                 yield from self._change(rows)
 

@@ -79,7 +79,7 @@ class Upkept:
     freed: int = 0
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """It in words."""
         joined = f"{self.files_before} files are {self.files_after} now" if self.is_rewritten else ""
         removed = f"{self.removed} old files removed, {size(self.freed)} freed" if self.removed else ""
@@ -109,23 +109,23 @@ def keep_up(spark: SparkSession, places: Places, wanted: Wanted, say: Callable[[
 
     An environment that reads another's bronze leaves that alone.
     """
-    found = []
+    upkept = []
     with _set(spark, _SETTINGS):
         tables = [one for one in delta_tables(places) if not (places.reads_only and one[0] == BRONZE)]
         for layer, name in tables:
             done = _keep_up(spark, places, layer, name, wanted, say)
             if done is not None:
-                found.append(done)
+                upkept.append(done)
     for folder, keep, spared in (
         (f"{places.schema('ops')}/_staged", wanted.keep, ()),
         (places.schema("reports"), wanted.keep_reports, (LATEST,)),
     ):
-        found += _removed(spark, places, folder, keep, spared)
-    found += _removed_logs(wanted.keep_reports)
-    for one in found:
-        log.info("upkeep: %s", one.told)
+        upkept += _removed(spark, places, folder, keep, spared)
+    upkept += _removed_logs(wanted.keep_reports)
+    for one in upkept:
+        log.info("upkeep: %s", one.line)
     say(f"{len(tables)} tables looked at.")
-    return found
+    return upkept
 
 
 def in_sum(done: Sequence[Upkept]) -> str:
@@ -152,7 +152,7 @@ def _keep_up(
     spark: SparkSession, places: Places, layer: str, name: str, wanted: Wanted, say: Callable[[str], None]
 ) -> Upkept | None:
     location, schema = places.table(layer, name), places.schema(layer)
-    told, folder = f"{schema}.{name}", f"{schema}/{name}"
+    table, folder = f"{schema}.{name}", f"{schema}/{name}"
     before = time.time() - wanted.keep
     layout = _layout(spark, location, wanted.few or FEW, before)
     after = layout.files
@@ -161,7 +161,7 @@ def _keep_up(
         ("optimize {} {}", layout.joined),
     ):
         if values:
-            say(f"{told}: {layout.small} small files, {layout.marks} files of marks …")
+            say(f"{table}: {layout.small} small files, {layout.marks} files of marks …")
             partitions = _where(layout.partitioned_by, values)
             done = spark.sql(statement.format(table_at(location), partitions)).head().metrics
             after += done.numFilesAdded - done.numFilesRemoved
@@ -174,7 +174,7 @@ def _keep_up(
     )
     removed = freed = 0
     if is_dirty:
-        say(f"{told}: looking for old ones of {len(there)} files …")
+        say(f"{table}: looking for old ones of {len(there)} files …")
         with _aside(spark):
             spark.sql(f"vacuum {table_at(location)} retain {ceil(wanted.keep / HOUR)} hours").collect()
         left = _data_files(places, folder)
@@ -182,7 +182,7 @@ def _keep_up(
     is_rewritten = bool(layout.joined or layout.purged)
     if not is_rewritten and not removed:
         return None
-    return Upkept(told, layout.files if is_rewritten else 0, after if is_rewritten else 0, removed, freed)
+    return Upkept(table, layout.files if is_rewritten else 0, after if is_rewritten else 0, removed, freed)
 
 
 def _layout(spark: SparkSession, location: str, few: int, before: float) -> _Layout:
@@ -193,7 +193,7 @@ def _layout(spark: SparkSession, location: str, few: int, before: float) -> _Lay
     files = DataFrame(log_and_snapshot._2().allFiles().toDF(), spark)
     is_marked = F.col("deletionVector").isNotNull()
     marks = F.when(F.col("deletionVector.storageType") != "i", F.col("deletionVector.pathOrInlineDv"))
-    found = (
+    partitions = (
         files.groupBy(F.map_values("partitionValues").alias("values"))
         .agg(
             F.count("*").alias("files"),
@@ -207,12 +207,12 @@ def _layout(spark: SparkSession, location: str, few: int, before: float) -> _Lay
     )
     return _Layout(
         partitioned_by=spark.sql(f"describe detail {table_at(location)}").head().partitionColumns,
-        files=sum(one["files"] for one in found),
-        joined=[one["values"] for one in found if one["small"] >= few],
-        purged=[one["values"] for one in found if (one["gone"] or 0) > GONE * (one["rows"] or 0)],
-        small=sum(one["small"] for one in found),
-        old=sum(one["old"] for one in found),
-        marks=sum(one["marks"] for one in found),
+        files=sum(one["files"] for one in partitions),
+        joined=[one["values"] for one in partitions if one["small"] >= few],
+        purged=[one["values"] for one in partitions if (one["gone"] or 0) > GONE * (one["rows"] or 0)],
+        small=sum(one["small"] for one in partitions),
+        old=sum(one["old"] for one in partitions),
+        marks=sum(one["marks"] for one in partitions),
     )
 
 
@@ -237,13 +237,13 @@ def _data_files(places: Places, folder: str) -> list[Entry]:
 
 def _removed(spark: SparkSession, places: Places, folder: str, keep: float, spared: Sequence[str] = ()) -> list[Upkept]:
     """Remove what is in a folder and was last written before; as one entry, where there was something."""
-    held: dict[str, list[Entry]] = {}
+    by_name: dict[str, list[Entry]] = {}
     for one in Files.of(places).entries(folder):
-        held.setdefault(one.name.partition("/")[0], []).append(one)
+        by_name.setdefault(one.name.partition("/")[0], []).append(one)
     before = time.time() - keep
     old = {
         name: files
-        for name, files in held.items()
+        for name, files in by_name.items()
         if name not in spared and max(one.modified for one in files) < before
     }
     for name in old:

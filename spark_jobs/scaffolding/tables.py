@@ -161,21 +161,21 @@ def seen_events(spark: SparkSession, places: Places) -> list[SeenEvents]:
     values = events.select("topic", F.try_parse_json(F.coalesce(plain, text_of)).alias("image"), _long_numbers())
     values.createOrReplaceTempView("tidemark_events")
     topics = [row["topic"] for row in events.select("topic").distinct().orderBy("topic").collect()]
-    found: dict[str, list[SeenColumn]] = {topic: [] for topic in topics}
+    columns_of: dict[str, list[SeenColumn]] = {topic: [] for topic in topics}
     for value in _guessable(spark, "topic", "tidemark_events"):
         if _is_name(value["field"]) and folded(value["field"]) not in EVENT_COLUMNS:
             kind, note = _guess(value)
-            found[value["topic"]].append(SeenColumn(value["field"], value["field"], kind, note))
+            columns_of[value["topic"]].append(SeenColumn(value["field"], value["field"], kind, note))
     names = _apart({topic: f"outbox__{_slug(topic.removeprefix(OUTBOX_TOPIC))}" for topic in topics})
-    return [SeenEvents(names[topic], topic, _distinct(columns)) for topic, columns in found.items()]
+    return [SeenEvents(names[topic], topic, _distinct(columns)) for topic, columns in columns_of.items()]
 
 
 def _distinct(columns: Iterable[SeenColumn]) -> tuple[SeenColumn, ...]:
     """The columns that Spark takes for different ones, in the order of names."""
-    known: dict[str, SeenColumn] = {}
+    distinct: dict[str, SeenColumn] = {}
     for column in sorted(columns, key=lambda one: one.name):
-        known.setdefault(folded(column.name), column)
-    return tuple(known.values())
+        distinct.setdefault(folded(column.name), column)
+    return tuple(distinct.values())
 
 
 def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
@@ -302,11 +302,11 @@ def _seen_table(
 
 def _fields(shapes: Iterable[Row]) -> dict[str, list[Row]]:
     """What each shape says of each field, by the field's name."""
-    found: dict[str, list[Row]] = {}
+    by_field: dict[str, list[Row]] = {}
     for shape in shapes:
         for one in shape["fields"] or ():
-            found.setdefault(one["name"], []).append(one)
-    return found
+            by_field.setdefault(one["name"], []).append(one)
+    return by_field
 
 
 def _described(seen: Iterable[Row]) -> list[Row]:
@@ -423,7 +423,7 @@ def _long_numbers() -> Column:
 
 def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
     """What the values of each field look like, by a view's columns `owner`, `image`, a variant, and `long_numbers`."""
-    found: list[Row] = spark.sql(
+    rows: list[Row] = spark.sql(
         f"""
         select
             {owner},
@@ -433,7 +433,7 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
             count_if(kind = 'BOOLEAN' or kind = 'BIGINT' and as_text in ('0', '1')) = count(as_text)
                 and max(kind = 'BOOLEAN') as is_boolean,
             max(array_contains(long_numbers, field)) as has_long_numbers,
-            count(as_text) as known
+            count(as_text) as values_seen
         from (
             select
                 {owner},
@@ -447,13 +447,13 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
         group by {owner}, field
         """
     ).collect()
-    return found
+    return rows
 
 
 def _guess(seen: Row) -> tuple[str, str]:
     kind = seen["kind"].upper()
     decimal = re.match(r"DECIMAL\((\d+),\s*(\d+)\)", kind)
-    if not seen["known"]:
+    if not seen["values_seen"]:
         return "string", "no value but NULL was seen"
     if kind == "STRING" and seen["is_instant"]:
         return "timestamp", "every value is an instant in ISO 8601"

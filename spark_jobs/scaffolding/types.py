@@ -25,12 +25,12 @@ def carried_type(described: Sequence[Row]) -> str:
     Args:
         described: What they say of it: rows with `encoding` and `spark_type`.
     """
-    kinds = {_base(one["spark_type"]) for one in described}
+    kinds = {_base(field["spark_type"]) for field in described}
 
-    def is_read(one: Row) -> bool:
-        return any(one["encoding"] in _READS_TOO.get(kind, ()) for kind in kinds - {_base(one["spark_type"])})
+    def is_read(field: Row) -> bool:
+        return any(field["encoding"] in _READS_TOO.get(kind, ()) for kind in kinds - {_base(field["spark_type"])})
 
-    return common_type({one["spark_type"] for one in described if not is_read(one)})
+    return common_type({field["spark_type"] for field in described if not is_read(field)})
 
 
 def common_type(types: Collection[str]) -> str:

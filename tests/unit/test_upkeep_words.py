@@ -12,8 +12,8 @@ REMOVED = Upkept("ops.progress", removed=9, freed=900)
 
 
 def test_it_says_what_became_of_a_table() -> None:
-    assert JOINED.told == "gold.orders_history: 40 files are 3 now; 120 old files removed, 5.2 MB freed."
-    assert REMOVED.told == "ops.progress: 9 old files removed, 900 bytes freed."
+    assert JOINED.line == "gold.orders_history: 40 files are 3 now; 120 old files removed, 5.2 MB freed."
+    assert REMOVED.line == "ops.progress: 9 old files removed, 900 bytes freed."
 
 
 def test_it_says_what_it_came_to() -> None:
