@@ -52,17 +52,17 @@ def write_docs(context: Any, run_folder: Path) -> None:
 
 
 def run_checkpoint(
-    context: Any, table: CapturedTable, layer: str, given: list[Expectation], frame: Any, samples: int
+    context: Any, table: CapturedTable, layer: str, expectations: list[Expectation], frame: Any, samples: int
 ) -> list[ExpectationResult]:
     """Run expectations on a frame of pandas (findings) or Spark (a layer's table) in a checkpoint of their own."""
-    if not given:
+    if not expectations:
         return []
     is_findings = isinstance(frame, pd.DataFrame)
     name = f"{table.name}.{layer}" + ("" if is_findings else ".own")
     sources = context.data_sources
     source = sources.add_pandas(name) if is_findings else sources.add_spark(name)
     batch = source.add_dataframe_asset(layer).add_batch_definition_whole_dataframe(layer)
-    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=given))
+    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations))
     definition = context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=suite))
     checkpoint = context.checkpoints.add(
         gx.Checkpoint(

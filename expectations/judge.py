@@ -61,7 +61,7 @@ def judge(
     return {one.table.name: _with_bronze(spark, places, one, arrived, in_bronze.result()) for one in judged}
 
 
-def _judge_built(spark: SparkSession, table: CapturedTable, known: Shown | None, samples: int) -> Judged:
+def _judge_built(spark: SparkSession, table: CapturedTable, table_shown: Shown | None, samples: int) -> Judged:
     built = [name for name in LAYERS if name != BRONZE]
     frames = {
         layer: there
@@ -69,9 +69,9 @@ def _judge_built(spark: SparkSession, table: CapturedTable, known: Shown | None,
         if model is not None and (there := table_if_made(spark, model.location)) is not None
     }
     changes, current, history = (frames.get(layer) for layer in built)
-    looked_at = Frames(table, changes, current, history, known)
-    found = [rows for layer in built for rows in LAYERS[layer].findings(looked_at)]
-    findings = [row.asDict() for row in summary(found, samples).collect()] if found else []
+    looked_at = Frames(table, changes, current, history, table_shown)
+    broken = [rows for layer in built for rows in LAYERS[layer].findings(looked_at)]
+    findings = [row.asDict() for row in summary(broken, samples).collect()] if broken else []
     return Judged(table, frames, pd.DataFrame(findings, columns=_FINDING))
 
 
@@ -83,18 +83,24 @@ def _judge_bronze(
         return []
     wanted = F.col("topic").isin(sorted({topic for those in topics.values() for topic in those}))
     records = bronze.read(spark, places, "records").where(wanted | F.col("feed").isin(*topics))
-    held = bronze.read(spark, places, "quarantine").where(wanted & F.col("released_in").isNull())
-    found = bronze_laws.findings(records, held)
-    return [row.asDict() for row in summary(found, samples, ("topic", "law")).collect()]
+    quarantined = bronze.read(spark, places, "quarantine").where(wanted & F.col("released_in").isNull())
+    broken = bronze_laws.findings(records, quarantined)
+    return [row.asDict() for row in summary(broken, samples, ("topic", "law")).collect()]
 
 
 def _with_bronze(
-    spark: SparkSession, places: Places, one: Judged, topics: Mapping[str, Sequence[str]], found: list[dict[str, Any]]
+    spark: SparkSession,
+    places: Places,
+    judged: Judged,
+    topics: Mapping[str, Sequence[str]],
+    in_bronze: list[dict[str, Any]],
 ) -> Judged:
-    feed = one.table.feed
+    feed = judged.table.feed
     if feed not in topics:
-        return one
-    mine = pd.DataFrame([row for row in found if row["topic"] in (*topics[feed], feed)], columns=["topic", *_FINDING])
+        return judged
+    mine = pd.DataFrame(
+        [row for row in in_bronze if row["topic"] in (*topics[feed], feed)], columns=["topic", *_FINDING]
+    )
     by_law = mine.groupby("law", as_index=False).agg({"broken": "sum", "keys": "sum"})
     records = bronze.read(spark, places, "records").where(F.col("feed") == feed)
-    return Judged(one.table, {BRONZE: records, **one.frames}, pd.concat([by_law, one.findings]))
+    return Judged(judged.table, {BRONZE: records, **judged.frames}, pd.concat([by_law, judged.findings]))

@@ -53,17 +53,17 @@ LAWS = (
 )
 
 
-def findings(records: DataFrame, held: DataFrame) -> list[DataFrame]:
+def findings(records: DataFrame, quarantined: DataFrame) -> list[DataFrame]:
     """`topic` (its feed for a record that has none), `law` and `key` of every record that breaks a law.
 
     Args:
         records: Bronze's records, all that are on the topics in question; the tables are judged together.
-        held: The quarantined records of the same topics: no gap is where one of them is.
+        quarantined: The quarantined records of the same topics: no gap is where one of them is.
     """
     place = as_json({name: F.col(name) for name in PLACE[1:]})
     records = records.withColumn("subject", F.coalesce("topic", "feed"))
     repeated = records.groupBy("subject", *PLACE, "content_hash").count().where("count > 1")
-    places = records.select("subject", *PLACE).unionByName(held.select(F.col("topic").alias("subject"), *PLACE))
+    places = records.select("subject", *PLACE).unionByName(quarantined.select(F.col("topic").alias("subject"), *PLACE))
     by_offset = Window.partitionBy("source_label", "topic", "partition").orderBy("offset")
     gaps = places.withColumn("next", F.lead("offset").over(by_offset)).where("next > `offset` + 1")
     subject = F.col("subject").alias("topic")

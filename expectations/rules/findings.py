@@ -63,9 +63,9 @@ def breaking(law: type[Law], rows: DataFrame, key: Column, *more: Column) -> Dat
     return rows.select(F.lit(law.expectation_type).alias("law"), key.alias("key"), *more)
 
 
-def summary(found: Sequence[DataFrame], samples: int = SAMPLES, by: Sequence[str] = ("law",)) -> DataFrame:
+def summary(broken: Sequence[DataFrame], samples: int = SAMPLES, by: Sequence[str] = ("law",)) -> DataFrame:
     """One row per broken law, or per `by`: `broken` (how many rows) and `keys` (the first few, in order)."""
     by_key = Window.partitionBy(*by).orderBy("key")
-    ranked = reduce(DataFrame.unionByName, found).withColumn("rank", F.dense_rank().over(by_key))
+    ranked = reduce(DataFrame.unionByName, broken).withColumn("rank", F.dense_rank().over(by_key))
     first = F.collect_set(F.when(F.col("rank") <= samples, F.col("key")))
     return ranked.groupBy(*by).agg(F.count("*").alias("broken"), F.sort_array(first).alias("keys"))

@@ -161,33 +161,33 @@ def findings(frames: Frames) -> list[DataFrame]:
     judged = spark.sql(query("versions_with_next", *stored)).withColumn("lacks_key", lacks(identity, frames.table.key))
     key = frames.key_text(identity)
     repeated = judged.groupBy("version_id").agg(F.count("*").alias("count"), F.min("identity").alias("identity"))
-    found = [
+    broken = [
         broken_rows(judged, LAWS, key),
         breaking(ExpectVersionIdsToBeUnique, repeated.where("count > 1 or version_id is null"), key),
     ]
     if frames.changes is not None:
-        asked = _asked(frames.table, frames.table.history, frames.history, frames.changes)
+        arguments = _arguments(frames.table, frames.table.history, frames.history, frames.changes)
         shown = frames.shown and frames.shown.as_dict()
         for law, text in (
-            (ExpectVersionsToBeTraceable, query("untold_versions", *asked)),
-            (ExpectVersionsToEndAsChangesSay, query("untold_ends", *asked, shown)),
+            (ExpectVersionsToBeTraceable, query("untold_versions", *arguments)),
+            (ExpectVersionsToEndAsChangesSay, query("untold_ends", *arguments, shown)),
         ):
-            found.append(breaking(law, spark.sql(text), frames.key_text(F.col("key"))))
+            broken.append(breaking(law, spark.sql(text), frames.key_text(F.col("key"))))
     there = {folded(name) for name in frames.history.columns}
     lacking = [name for name in (frames.shown.columns if frames.shown else ()) if folded(name) not in there]
     if lacking:
         names = spark.createDataFrame(pa.table({"name": pa.array(lacking, pa.string())}))
-        found.append(breaking(ExpectColumnsToBeThere, names, as_json({"column": F.col("name")})))
-    return found
+        broken.append(breaking(ExpectColumnsToBeThere, names, as_json({"column": F.col("name")})))
+    return broken
 
 
-def _asked(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> tuple[Any, ...]:
+def _arguments(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> tuple[Any, ...]:
     """What the queries of versions against their changes take."""
-    told = {field.name: field.dataType.simpleString() for field in changes.schema["after"].dataType.fields}
+    types = {field.name: field.dataType.simpleString() for field in changes.schema["after"].dataType.fields}
     return (
         table_at(model.location),
         table_at(table.changes.location),
-        [{"name": name, "type": kind} for name, kind in history.dtypes if name in table.key or told.get(name) == kind],
+        [{"name": name, "type": kind} for name, kind in history.dtypes if name in table.key or types.get(name) == kind],
         {name: table.column_names.get(name, name) for name in OWN_COLUMNS},
         {
             "source": f"{table.source_name}.{table.source_table}",
