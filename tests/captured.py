@@ -77,8 +77,8 @@ def declared(table: SeenTable, capture: str) -> dict[str, str]:
     types = dict([ENCODED[:2]]) if any(part in capture for part in IN_BASE64) else {}
     columns = tuple(replace(column, type=types.get(column.name, column.type)) for column in table.columns)
     files = files_of(replace(table, key=KEYS.get(name_of(table), table.key), columns=columns))
-    plain, told = "'{}': '{}'".format(*ENCODED), "'{}': {{'type': '{}', 'encoding': '{}'}}".format(*ENCODED)
-    return {path: text.replace(plain, told) for path, text in files.items()}
+    plain, encoded = "'{}': '{}'".format(*ENCODED), "'{}': {{'type': '{}', 'encoding': '{}'}}".format(*ENCODED)
+    return {path: text.replace(plain, encoded) for path, text in files.items()}
 
 
 def name_of(table: SeenTable | CapturedTable) -> str:

@@ -97,7 +97,7 @@ class Cluster:
         self.servers = [self.store, self.postgres, self.master, *self.workers, self.thrift]
 
     @property
-    def told(self) -> dict[str, str]:
+    def documented_environment(self) -> dict[str, str]:
         """What docs/cluster.md has every process told."""
         return {
             "PYSPARK_PYTHON": sys.executable,
@@ -120,7 +120,7 @@ class Cluster:
         return {
             **os.environ,
             **self.store.environment,
-            **self.told,
+            **self.documented_environment,
             "TIDEMARK_JAVA_OPTIONS": FOR_SMALL_TABLES,
             "TIDEMARK_EXECUTOR_JAVA_OPTIONS": " ".join(SMALL[:2]),
             "TIDEMARK_DRIVER_MEMORY": "1g",
@@ -144,15 +144,15 @@ class Cluster:
 
     def start_worker(self, worker: Spark) -> None:
         """Start one of the workers, with room for the Thrift Server or for another command."""
-        ours = {"8": "2", "16g": "2g", "spark://master:7077": self.told["TIDEMARK_MASTER"]}
+        ours = {"8": "2", "16g": "2g", "spark://master:7077": self.documented_environment["TIDEMARK_MASTER"]}
         worker.launch(documented("worker.Worker", **ours), "--work-dir", str(worker.folder))
 
     def start_thrift(self) -> None:
         """Start the Thrift Server, with the settings that `tidemark settings` prints."""
-        told = self.command(documented("settings --target"))
-        assert told.returncode == 0, told.stderr
+        printed = self.command(documented("settings --target"))
+        assert printed.returncode == 0, printed.stderr
         self.settings.write_text(
-            told.stdout + f"spark.hadoop.hive.server2.thrift.port {self.thrift.port}\n"
+            printed.stdout + f"spark.hadoop.hive.server2.thrift.port {self.thrift.port}\n"
             "spark.hadoop.hive.server2.thrift.bind.host 127.0.0.1\n"
             # dbt asks a database that is away three times: each takes a third of what it would.
             "spark.hadoop.hive.hmshandler.retry.attempts 1\n"
@@ -187,13 +187,13 @@ class Cluster:
             cwd=PROJECT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def _prepare(self, words: Sequence[str], told: str = "") -> None:
+    def _prepare(self, words: Sequence[str], answers: str = "") -> None:
         """Run a command that sets up a server, and tell it what it asks for."""
         as_owner = {"PGPORT": str(self.postgres.port), "PGPASSWORD": self.postgres.password}
         # Without a terminal, PostgreSQL's commands ask their input for passwords.
         done = subprocess.run(
-            words, env=self.environment | as_owner, start_new_session=True, input=told, capture_output=True, text=True,
-            check=False,
+            words, env=self.environment | as_owner, start_new_session=True, input=answers, capture_output=True,
+            text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
 
@@ -207,8 +207,8 @@ def documented(pattern: str, **places: str) -> list[str]:
     """The one command of docs/cluster.md that a pattern finds, as words, with its programs and places being ours."""
     page = (PROJECT / "docs/cluster.md").read_text()
     [line] = [one for one in commands(page) if re.search(pattern, one)]
-    told = shlex.split(line.partition(" > ")[0])
-    words = [re.sub(r"^\.venv/bin", str(Path(sys.executable).parent), places.get(word, word)) for word in told]
+    words = shlex.split(line.partition(" > ")[0])
+    words = [re.sub(r"^\.venv/bin", str(Path(sys.executable).parent), places.get(word, word)) for word in words]
     return [program(words[0]), *words[1:]] if words[0].startswith("create") else words
 
 

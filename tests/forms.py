@@ -32,8 +32,8 @@ def parts_of(text: str | None) -> tuple[Row | None, Any]:
     """Schema and payload of a key or a value."""
     if text is None:
         return None, None
-    told = json.loads(text)
-    return (told["schema"], told["payload"]) if "schema" in told else (None, told)
+    value = json.loads(text)
+    return (value["schema"], value["payload"]) if "schema" in value else (None, value)
 
 
 def decimal(digits: str) -> str:
@@ -194,9 +194,11 @@ def avro(record: Record, registry: StandIn, kind: str = "confluent") -> Record:
             made[part] = None
             continue
         name = f"{record['topic']}.Key"
-        told = avro_record(name, schema["fields"]) if part == "key" else avro_envelope(record["topic"], schema, payload)
-        number = registry.register(told)
-        made[f"{part}_base64"] = base64.b64encode(wire(number, avro_bytes(told, payload), kind)).decode()
+        avro_schema = (
+            avro_record(name, schema["fields"]) if part == "key" else avro_envelope(record["topic"], schema, payload)
+        )
+        number = registry.register(avro_schema)
+        made[f"{part}_base64"] = base64.b64encode(wire(number, avro_bytes(avro_schema, payload), kind)).decode()
         if kind == "headers":
             header = base64.b64encode(struct.pack(">Q", number)).decode()
             made["headers"].append({"key": f"apicurio.{part}.globalId", "value_base64": header})
@@ -246,15 +248,15 @@ def cloud_event(record: Record, *, with_schema: bool = False, registry: StandIn 
     if registry:
         assert schema is not None
         row = next(one["fields"] for one in schema["fields"] if one["field"] == "after")
-        told = {
+        avro_schema = {
             "type": "record", "name": "Data", "namespace": record["topic"], "fields": [
                 {"name": "before", "type": ["null", avro_record(f"{record['topic']}.Value", row)]},
                 {"name": "after", "type": ["null", f"{record['topic']}.Value"]},
             ],
         }  # fmt: skip
-        number = registry.register(told)
+        number = registry.register(avro_schema)
         event["dataschema"] = f"{registry.url}/schemas/ids/{number}"
-        event["data"] = base64.b64encode(wire(number, avro_bytes(told, data))).decode()
+        event["data"] = base64.b64encode(wire(number, avro_bytes(avro_schema, data))).decode()
     else:
         event["data"] = {"schema": schema, "payload": data} if with_schema else data
     return record | {"value": json.dumps(event)}

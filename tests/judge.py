@@ -157,12 +157,12 @@ def _of_day(text: str) -> int | None:
     parts = re.fullmatch(r"(-?)(\d+):(\d\d):(\d\d(?:\.\d+)?)(Z|[-+]\d\d(?::\d\d)?)?", text)
     if parts is None:
         return None
-    told = int((int(parts[2]) * 3600 + int(parts[3]) * 60 + Decimal(parts[4])) * _SECOND)
+    time = int((int(parts[2]) * 3600 + int(parts[3]) * 60 + Decimal(parts[4])) * _SECOND)
     if parts[5] is None:
-        return -told if parts[1] else told
+        return -time if parts[1] else time
     hours, _, minutes = parts[5].replace("Z", "+00").partition(":")
     offset = int(hours) * 3600 + int(hours[0] + (minutes or "0")) * 60
-    return (told - offset * _SECOND) % (86_400 * _SECOND)
+    return (time - offset * _SECOND) % (86_400 * _SECOND)
 
 
 def _is_text_of_time(held: str, recorded: str) -> bool:

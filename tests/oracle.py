@@ -229,8 +229,8 @@ class Decoder:
     """Decodes the rows of one table."""
 
     def __init__(self, options: TableOptions) -> None:
-        told = options.placeholder
-        blob = bytes.fromhex(told[4:]) if told.startswith("hex:") else told.encode()
+        placeholder = options.placeholder
+        blob = bytes.fromhex(placeholder[4:]) if placeholder.startswith("hex:") else placeholder.encode()
         text = blob.decode(errors="replace")
         encoded = base64.b64encode(blob).decode()
         texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
@@ -534,14 +534,14 @@ class Log:
         return (change.log, *place)
 
     def _behind_snapshot(self, change: Change) -> Position:
-        lsn, told = change.source.get("lsn"), _told(change)
+        lsn, place = change.source.get("lsn"), _told(change)
         if change.op == "r" and lsn is not None:
             self.snapshot_lsn = max(lsn, self.snapshot_lsn) if change.is_snapshot else self.snapshot_lsn
             return (lsn, 0)
         # What was written behind the snapshot's place was committed behind it, whatever commit the event knows of.
-        if told and (_sequence(change.source)[0] is None or told[1] > self.snapshot_lsn):
-            return (max(told[0], self.snapshot_lsn), told[1])
-        return told
+        if place and (_sequence(change.source)[0] is None or place[1] > self.snapshot_lsn):
+            return (max(place[0], self.snapshot_lsn), place[1])
+        return place
 
 
 def in_order(changes: list[Change]) -> list[Change]:

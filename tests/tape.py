@@ -150,8 +150,8 @@ class Tape:
                 None if last == "null" else last,
                 str(place),
             ]
-            told = {} if last == "-" else {"sequence": json.dumps(sequence)}
-            return common | {"schema": "public", "lsn": place, "txId": transaction} | told
+            sequence_field = {} if last == "-" else {"sequence": json.dumps(sequence)}
+            return common | {"schema": "public", "lsn": place, "txId": transaction} | sequence_field
         if self.connector in _OF_COMMITS:
             return common | {"schema": "db"} | self._committed(line, place, transaction)
         is_read = line["op"] == "r"
@@ -168,16 +168,16 @@ class Tape:
         commit = None if number == "none" else int(number) if number else place
         if self.connector == "oracle":
             is_read = line["op"] == "r"
-            told = {name: line.get(column) or None for name, column in _ORACLE_ORDER.items()}
-            return told | {
+            order = {name: line.get(column) or None for name, column in _ORACLE_ORDER.items()}
+            return order | {
                 "scn": place and str(place), "commit_scn": None if is_read else commit and str(commit),
                 "txId": None if is_read else f"0a00{transaction:012}",
-                "ssn": None if told["lcr_position"] or told["txSeq"] else 0,
+                "ssn": None if order["lcr_position"] or order["txSeq"] else 0,
             }  # fmt: skip
         lsns = {"commit_lsn": commit and sqlserver_lsn(commit), "change_lsn": place and sqlserver_lsn(place)}
         return lsns if self.connector == "db2" else lsns | {"event_serial_no": line.get("serial") or None}
 
-    def told(self, versions: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+    def as_history(self, versions: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
         """Versions in their order, of this tape's keys, in the form of `history` and with its columns.
 
         Times are microseconds, keys of other rows lists of values.
@@ -219,7 +219,7 @@ def lines_of(table: str) -> list[dict[str, str]]:
 
 def tapes(folder: Path) -> list[Tape]:
     """Every tape of the folder's files."""
-    told = [tape for file in sorted(folder.glob("*.yml")) for tape in yaml.safe_load(file.read_text(encoding="utf-8"))]
+    drawn = [tape for file in sorted(folder.glob("*.yml")) for tape in yaml.safe_load(file.read_text(encoding="utf-8"))]
     return [
         Tape(
             number,
@@ -231,5 +231,5 @@ def tapes(folder: Path) -> list[Tape]:
             one.get("group", ""),
             lines_of(one["signs"]) if "signs" in one else [],
         )
-        for number, one in enumerate(told, 1)
+        for number, one in enumerate(drawn, 1)
     ]

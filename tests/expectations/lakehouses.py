@@ -62,7 +62,7 @@ class Story:
     names: Mapping[str, str] = field(default_factory=dict)
     sensitive: Sequence[str] = ()
     records: list[dict[str, Any]] = field(default_factory=list)
-    held: list[dict[str, Any]] = field(default_factory=list)
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
     shapes: list[dict[str, Any]] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
@@ -124,10 +124,10 @@ class Story:
     def version(self, key: str | None, begin: float | None, end: float | None = None, **own: Any) -> None:
         """History gets a version, the log its change, current its row where it is open.
 
-        `told` is what the change says otherwise than the version, `ended` what the one says otherwise that ended it,
+        `change` is what the change says otherwise than the version, `ended` what the one says otherwise that ended it,
         None where none did.
         """
-        traced, told = own.pop("traced", True), own.pop("told", {})
+        traced, change = own.pop("traced", True), own.pop("change", {})
         in_current = own.pop("in_current", end is None)
         offset = own.get("offset", len(self.changes) if traced else 900_000)
         is_open = end is None
@@ -165,7 +165,7 @@ class Story:
                 **same,
             }
             self.change(key)
-            self.changes[-1] |= said | {"changed_at": row["valid_from"] or at(0)} | told
+            self.changes[-1] |= said | {"changed_at": row["valid_from"] or at(0)} | change
         if in_current:
             self.current.append({name: row.get(name) for name in (self.key, self.value, *OF_CURRENT)})
         if ended is not None:
@@ -234,7 +234,7 @@ def write_bronze(spark: SparkSession, places: Places, stories: Iterable[Story]) 
         spark, places.table("bronze", "records"), bronze.RECORDS, [one for story in stories for one in story.records]
     )
     held = [{"source_label": "default", "code": "no-envelope", "reason": "no envelope", "topic": story.topic,
-             "partition": 0, "occurrences": 1} | one for story in stories for one in story.held]  # fmt: skip
+             "partition": 0, "occurrences": 1} | one for story in stories for one in story.quarantined]  # fmt: skip
     _write(spark, places.table("bronze", "quarantine"), bronze.QUARANTINE, held)
     shapes = [{"feed": story.name} | one for story in stories for one in story.shapes]
     _write(spark, places.table("bronze", "shapes"), bronze.SHAPES, shapes)

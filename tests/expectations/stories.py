@@ -32,11 +32,11 @@ def good_story() -> Story:
     story.version("of an old key", 6, **{"a.b": None})
     story.change("of an old key", op="u")
     story.changes[-1]["key"] = {"Odd `Name`": "of an old key", "a.b": None}
-    story.version("read late", 6, opened_by="snapshot", transaction_id=None, told={"op": "r", "changed_at": at(8)})
+    story.version("read late", 6, opened_by="snapshot", transaction_id=None, change={"op": "r", "changed_at": at(8)})
     story.version("held back", 6, 8)
-    story.version("held back", 8, 8, told={"changed_at": at(7)}, ended={"changed_at": at(7)})
+    story.version("held back", 8, 8, change={"changed_at": at(7)}, ended={"changed_at": at(7)})
     story.version("read otherwise", 6, 9, closed_by="snapshot")
-    story.version("read otherwise", 9, opened_by="snapshot", transaction_id=None, told={"op": "r"})
+    story.version("read otherwise", 9, opened_by="snapshot", transaction_id=None, change={"op": "r"})
     story.version("deleted and inserted", 6)
     story.change("deleted and inserted", op="d", transaction_id="x")
     story.change("deleted and inserted", transaction_id="x")
@@ -45,7 +45,7 @@ def good_story() -> Story:
     story.version("moved", 6, 7, closed_by="key_change", next_key=moved_on, ended=None)
     story.version(
         "moved on", 7, opened_by="key_change", previous_key=moved,
-        told={"op": "u", "before": json.loads(moved), "is_before_whole": True},
+        change={"op": "u", "before": json.loads(moved), "is_before_whole": True},
     )  # fmt: skip
     story.version("left by the row before", 6, 7, closed_by="key_change", next_key='{"id":"else"}', ended=None)
     story.version("left by the row before", 7, opened_by="key_change", previous_key='{"id":"b"}', transaction_id="y")
@@ -58,7 +58,7 @@ def good_story() -> Story:
     for offset in (0, 1, 3):
         story.record(offset)
     story.record(4, kind="tombstone", op=None, table=None, source_name=None)
-    story.held.append({"offset": 2, "quarantine_id": "q"})
+    story.quarantined.append({"offset": 2, "quarantine_id": "q"})
     return story
 
 
@@ -83,15 +83,15 @@ def bad_story() -> Story:
     story.version("same id twice", 0, 5, closed_by="update", position="same")
     story.version("same id twice", 5, position="same")
     story.version("from nowhere", 0, traced=False)
-    story.version("key of another", 0, told={"key": {"id": "another"}})
-    story.version("position of another", 0, told={"position": "another"})
-    story.version("transaction of another", 0, told={"transaction_id": "another"})
-    story.version("value of another", 0, 5, told={"after": {"id": "value of another", "v": None}})
-    story.version("previous key of another", 0, opened_by="key_change", previous_key="1", told={"previous_key": "2"})
+    story.version("key of another", 0, change={"key": {"id": "another"}})
+    story.version("position of another", 0, change={"position": "another"})
+    story.version("transaction of another", 0, change={"transaction_id": "another"})
+    story.version("value of another", 0, 5, change={"after": {"id": "value of another", "v": None}})
+    story.version("previous key of another", 0, opened_by="key_change", previous_key="1", change={"previous_key": "2"})
     story.version("id of another", 0, 5, version_id="another")
     story.version("opened by no read", 0, opened_by="snapshot")
     story.version("start unknown", 0, is_start_known=False)
-    story.version("begins late", 5, told={"changed_at": at(4)})
+    story.version("begins late", 5, change={"changed_at": at(4)})
     story.version(SCRIPT, 0, unresolved_columns=["v"], v=None)
     story.version("infinite", 0, exact_values={"v": "infinity"})
     story.version("twice in current", 0)
@@ -104,7 +104,7 @@ def bad_story() -> Story:
     story.version("ended by no read", 0, 5, closed_by="snapshot")
     story.version("ended by no read", 5, opened_by="update")
     story.version("ended by a read", 0, 5, closed_by="update")
-    story.version("ended by a read", 5, opened_by="snapshot", transaction_id=None, told={"op": "r"})
+    story.version("ended by a read", 5, opened_by="snapshot", transaction_id=None, change={"op": "r"})
     story.version("gone to another key", 0, 5, closed_by="key_change", next_key="1", ended={"next_key": "2"})
     story.version("ended and open", 0)
     story.change("ended and open", op="d", after=None)
@@ -130,7 +130,7 @@ def bad_story() -> Story:
     story.record(1, kind="riddle")
     story.record(2, table=None)
     story.record(None)
-    story.held.append({"offset": 3, "quarantine_id": "q"})
+    story.quarantined.append({"offset": 3, "quarantine_id": "q"})
     return story
 
 

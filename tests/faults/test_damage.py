@@ -50,7 +50,7 @@ class Harmed:
         """Where a table is."""
         return Path(self.places.lakehouse) / table
 
-    def told(self) -> dict[str, list[str]]:
+    def rows_of_models(self) -> dict[str, list[str]]:
         """The rows of every model, and of the account."""
         rows = {table: DeltaTable(str(self.folder(table))).to_pyarrow_table().to_pylist() for table in MODELS}
         [rows["account"]] = [account_of(table) for table in captured_tables(self.places)]
@@ -117,7 +117,7 @@ def log_lost(folder: Path) -> None:
 
 
 def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
-    right = harmed.told()
+    right = harmed.rows_of_models()
     for table, harm in zip(MODELS, (files_lost, commit_torn, log_lost), strict=True):
         harm(harmed.folder(table))
 
@@ -126,12 +126,12 @@ def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
 
     assert named == set(MODELS)
     assert [Path(place).name for place in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
-    assert harmed.told() == right
+    assert harmed.rows_of_models() == right
 
 
 @pytest.mark.parametrize("table", MODELS)
 def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: Harmed, table: str) -> None:
-    right = harmed.told()
+    right = harmed.rows_of_models()
     log_lost(harmed.folder(table))
     [damage] = damages(harmed.spark, harmed.places)
 
@@ -140,27 +140,27 @@ def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: H
     set_aside(harmed.spark, harmed.places, harmed.run.run_id, damage, None)
     run_models(harmed.places, accounting=True)
 
-    assert harmed.told() == right
+    assert harmed.rows_of_models() == right
 
 
 def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command(harmed: Harmed) -> None:
-    right = harmed.told()
+    right = harmed.rows_of_models()
     land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
     file_torn(harmed.folder(MODELS[0]))
 
-    told = rf"silver.{NAME}_changes is damaged.*tidemark rebuild {NAME}"
-    with pytest.raises(Fault, match=told):
+    message = rf"silver.{NAME}_changes is damaged.*tidemark rebuild {NAME}"
+    with pytest.raises(Fault, match=message):
         steps.build(harmed.run, ["--quiet"])
-    with pytest.raises(Fault, match=told):
+    with pytest.raises(Fault, match=message):
         steps.check_and_report(harmed.run, harmed.spark)
     steps.rebuild(harmed.run, harmed.spark, [NAME])
 
-    assert all(len(rows) >= len(right[table]) for table, rows in harmed.told().items())
+    assert all(len(rows) >= len(right[table]) for table, rows in harmed.rows_of_models().items())
     assert damages(harmed.spark, harmed.places) == []
 
 
 def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Harmed) -> None:
-    right = harmed.told()
+    right = harmed.rows_of_models()
     run_models(harmed.places, accounting=True)  # so that the catalog knows them
     shutil.rmtree(harmed.folder(MODELS[1]))
     land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
@@ -169,7 +169,7 @@ def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Ha
         steps.build(harmed.run, ["--quiet"])
     steps.rebuild(harmed.run, harmed.spark, [NAME])
 
-    assert all(len(rows) >= len(right[table]) for table, rows in harmed.told().items())
+    assert all(len(rows) >= len(right[table]) for table, rows in harmed.rows_of_models().items())
 
 
 def test_an_emptied_commit_is_found_where_damage_is_looked_for(harmed: Harmed) -> None:
@@ -183,10 +183,10 @@ def test_an_emptied_commit_is_found_where_damage_is_looked_for(harmed: Harmed) -
 
 def test_a_project_that_was_renamed_is_built_anew_and_accounted_for_once(harmed: Harmed) -> None:
     settings = harmed.places.project / "dbt_project.yml"
-    told = settings.read_text()
+    text = settings.read_text()
     settings.unlink()
-    told = told.replace("name: tidemark", "name: acme")
-    settings.write_text(re.sub(r"(models|data_tests):\n  tidemark:", r"\1:\n  acme:", told))
+    text = text.replace("name: tidemark", "name: acme")
+    settings.write_text(re.sub(r"(models|data_tests):\n  tidemark:", r"\1:\n  acme:", text))
     run_models(harmed.places, accounting=True)
     land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
     run_models(harmed.places, accounting=True)
@@ -245,20 +245,20 @@ def test_damaged_bronze_is_named_and_never_written(
 
 
 def test_lost_progress_and_a_lost_catalog_cost_time_alone(harmed: Harmed) -> None:
-    right = harmed.told()
+    right = harmed.rows_of_models()
     shutil.rmtree(harmed.folder("ops/progress"))
     forget_tables(harmed.spark)
 
     run_models(harmed.places, accounting=True)
 
-    assert harmed.told() == right
+    assert harmed.rows_of_models() == right
 
 
 def test_a_user_s_own_table_whose_catalog_was_lost_is_told_of_with_what_to_do(harmed: Harmed) -> None:
     (harmed.places.project / "models/mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
     run_models(harmed.places, "--select", "mine")
-    [told] = harmed.spark.sql("describe extended default.mine").where("col_name = 'Location'").collect()
-    folder = Path(told["data_type"].removeprefix("file:"))
+    [location] = harmed.spark.sql("describe extended default.mine").where("col_name = 'Location'").collect()
+    folder = Path(location["data_type"].removeprefix("file:"))
     shutil.copytree(folder, harmed.home / "kept")
     harmed.spark.sql("drop table default.mine")
     (harmed.home / "kept").rename(folder)
@@ -273,9 +273,9 @@ def test_a_statement_that_can_not_be_read_is_the_user_s_and_no_damage_is_looked_
     for name in ("mine", "another"):
         (harmed.places.project / f"models/{name}.sql").write_text("select there_is_none from (select 1 as one)")
 
-    with pytest.raises(UsageError, match=r"(?s)mine.*: \[UNRESOLVED_COLUMN.*mend it") as told:
+    with pytest.raises(UsageError, match=r"(?s)mine.*: \[UNRESOLVED_COLUMN.*mend it") as refused:
         steps.build(harmed.run, ["--quiet", "--select", "mine", "another"])
-    assert "another" in str(told.value)
+    assert "another" in str(refused.value)
 
 
 def first_writing_killed(folder: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_lakehouse_of_the_layout_before_is_upgraded(
     harmed: Harmed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Layout 2: an account was a table of its own, and progress had no column of it."""
-    right = harmed.told()
+    right = harmed.rows_of_models()
     progress, account = harmed.folder("ops/progress"), harmed.folder(f"ops/{NAME}_accounting")
     harmed.spark.sql(f"drop view if exists ops.{NAME}_accounting")
     harmed.spark.sql(
@@ -336,7 +336,7 @@ def test_a_lakehouse_of_the_layout_before_is_upgraded(
     assert "nothing to do" in said.out
     assert not account.exists()
     run_models(harmed.places, accounting=True)
-    assert harmed.told() == right
+    assert harmed.rows_of_models() == right
 
 
 def test_a_catalog_of_another_lakehouse_is_refused(harmed: Harmed, spark: SparkSession) -> None:

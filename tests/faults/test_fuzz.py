@@ -241,9 +241,9 @@ def test_landing_takes_whatever_comes(spark: SparkSession, tmp_path: Path) -> No
         rows = routed(records_of(lines)).groupBy("reason").agg(
             F.count("*").alias("lines"), F.count("kind").alias("kinds"), F.count("feed").alias("feeds")
         ).collect()  # fmt: skip
-        told = f"TIDEMARK_SEED={SEED}, round {rounds}"
-        assert sum(row["lines"] for row in rows) == len(mutated), told
-        assert all(row["kinds"] == (0 if row["reason"] else row["lines"]) for row in rows), told
+        seed = f"TIDEMARK_SEED={SEED}, round {rounds}"
+        assert sum(row["lines"] for row in rows) == len(mutated), seed
+        assert all(row["kinds"] == (0 if row["reason"] else row["lines"]) for row in rows), seed
         reasons.update({row["reason"] or "understood": row["lines"] for row in rows})
         rounds += 1
     print(rounds, "rounds:", dict(reasons))

@@ -155,9 +155,9 @@ def damaged(**own: Any) -> dict[str, Any]:
     """A change whose envelope, or with a dict its source block, says something else."""
     origin = {"connector": "postgresql", "name": PREFIX, "db": "db", "schema": "public", "table": "values", "lsn": 1,
               "txId": 1, "ts_ms": 1_700_000_000_000, "sequence": '["1","1"]'}  # fmt: skip
-    told = own.pop("source", {})
+    own_source = own.pop("source", {})
     block = {
-        "source": origin | told if isinstance(told, dict) else told,
+        "source": origin | own_source if isinstance(own_source, dict) else own_source,
         "op": "c",
         "ts_ms": 1_700_000_000_000,
         "before": None,
@@ -318,11 +318,11 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     said: dict[str, str] = {}
 
     def tidemark(*arguments: str, status: int = 0) -> None:
-        told = io.StringIO()
-        with redirect_stdout(told), redirect_stderr(told):
+        output = io.StringIO()
+        with redirect_stdout(output), redirect_stderr(output):
             ended = main([*arguments, "--project-dir", str(project)])
-        said[" ".join(arguments[:2])] = told.getvalue()
-        assert ended == status, told.getvalue()[-3000:]
+        said[" ".join(arguments[:2])] = output.getvalue()
+        assert ended == status, output.getvalue()[-3000:]
 
     def file(name: str, records: list[dict[str, Any]], *lines: bytes) -> str:
         path = home / name
@@ -429,15 +429,15 @@ def test_nothing_commands_a_terminal(built: Built) -> None:
     for command, text in built.said.items():
         hidden = {letter for letter in text if not letter.isprintable() and letter not in "\n\t"}
         # dbt colours its own words; the colours of a record are not among them
-        told = re.sub(r"\x1b\[[0-9;]*m", "", text) if command == "build" else text
-        assert "\x1b" not in told, command
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", text) if command == "build" else text
+        assert "\x1b" not in shown, command
         assert command == "build" or not hidden, (command, hidden)
 
 
 def test_a_terminal_gets_the_beginning_of_what_is_long(built: Built) -> None:
-    told = built.said["sql select * from records"]
-    assert "--json shows all" in told
-    assert max(map(len, told.splitlines())) < 10_000
+    shown = built.said["sql select * from records"]
+    assert "--json shows all" in shown
+    assert max(map(len, shown.splitlines())) < 10_000
 
 
 class Tags(HTMLParser):
@@ -469,6 +469,6 @@ def test_scaffolded_files_stay_in_their_place_and_run_nothing(built: Built) -> N
         assert not {letter for letter in text if not letter.isprintable() and letter != "\n"}, path.name
         assert path.suffix != ".yml" or yaml.safe_load(text)
     manifest = json.loads((built.places.project / "target/manifest.json").read_text())
-    told = [node["description"] for node in [*manifest["nodes"].values(), *manifest["sources"].values()]]
-    assert any("{ { 7 * 7 }}" in words for words in told)
-    assert not any(re.search(r"\b49\b", words) for words in told)
+    descriptions = [node["description"] for node in [*manifest["nodes"].values(), *manifest["sources"].values()]]
+    assert any("{ { 7 * 7 }}" in words for words in descriptions)
+    assert not any(re.search(r"\b49\b", words) for words in descriptions)

@@ -29,7 +29,7 @@ from tests.projects import (
 )
 from tests.source import Source
 
-Told: TypeAlias = dict[str, list[dict[str, Any]]]
+Versions: TypeAlias = dict[str, list[dict[str, Any]]]
 
 
 @dataclass
@@ -126,7 +126,7 @@ def _compared(
         found = told_by_gold(captured[table.name])
         for tape in range(len(table.players)):
             keys = sorted({key for key in (*wanted, *found) if key.startswith(f"{tape}:")})
-            gold, right = ([row for key in keys for row in told.get(key, [])] for told in (found, wanted))
+            gold, right = ([row for key in keys for row in versions.get(key, [])] for versions in (found, wanted))
             if gold != right:
                 yield Difference(table, tape, after, gold, right)
 
@@ -135,21 +135,21 @@ def _name(table: TapedTable) -> str:
     return f"{'public' if table.kind.connector == 'postgresql' else 'db'}.{table.name}"
 
 
-def told_by_gold(table: CapturedTable) -> Told:
+def told_by_gold(table: CapturedTable) -> Versions:
     """Key → its versions in gold."""
     assert table.history is not None
     rows = rows_of(table.history.location)
     rows.sort(key=lambda row: (row["position"], row["partition"], row["offset"], row["opened_by"] != "before"))
-    told: Told = {}
+    versions: Versions = {}
     for row in rows:
-        told.setdefault(row["id"], []).append(
+        versions.setdefault(row["id"], []).append(
             {name: row.get(name) for name in ("id", "name", "note", "extra")}
             | {name: microseconds(row[name]) for name in ("valid_from", "valid_to")}
             | {name: row[name] and list(json.loads(row[name]).values()) for name in ("previous_key", "next_key")}
             | {name: row[name] for name in ("opened_by", "closed_by", "is_start_known", "partition", "offset")}
             | {"unresolved_columns": sorted(row["unresolved_columns"])}
         )
-    return told
+    return versions
 
 
 def current_is_open(table: CapturedTable) -> bool:
@@ -161,7 +161,7 @@ def current_is_open(table: CapturedTable) -> bool:
     return sorted(map(repr, open_versions)) == sorted(map(repr, rows_of(table.current.location, *columns)))
 
 
-def told_by_oracle(history: oracle.History) -> Told:
+def told_by_oracle(history: oracle.History) -> Versions:
     """Key → its versions as the oracle has them, in the same form."""
     return {
         key[0]: [

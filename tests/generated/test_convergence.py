@@ -87,16 +87,16 @@ def story(
             for number in range(len(candidates))
         ]
 
-    told = [
+    lines = [
         f"TIDEMARK_SEED={SEED}: {len(found)} tapes differ after {first.after}, first {first.table.name}:{first.tape}."
     ]
     if fails([list(steps)])[0]:
         steps = tuple(smallest(fails, steps))
         first = run([list(steps)])[0]
-    told += [f"kind: {first.table.kind}", f"steps: {list(steps)}"]
-    told += [f"batch {batch}: {json.dumps(record)}" for batch, record in first.table.players[first.tape].deliveries]
-    told += [f"oracle: {row}" for row in first.oracle] + [f"gold:   {row}" for row in first.gold]
-    return "\n".join(told)
+    lines += [f"kind: {first.table.kind}", f"steps: {list(steps)}"]
+    lines += [f"batch {batch}: {json.dumps(record)}" for batch, record in first.table.players[first.tape].deliveries]
+    lines += [f"oracle: {row}" for row in first.oracle] + [f"gold:   {row}" for row in first.gold]
+    return "\n".join(lines)
 
 
 def test_a_script_is_made_as_small_as_its_failure_allows() -> None:

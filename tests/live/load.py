@@ -384,10 +384,10 @@ class PostgresLoad(Load):
         ]
         [[noted]] = session.run("select count(*) from audit.history")
         assert noted == len(rows), "a change that no commit is known of"
-        told = (dict(zip(columns, row, strict=True)) for row in rows)
+        lines = (dict(zip(columns, row, strict=True)) for row in rows)
         _write_lines(
             folder / "history.jsonl.gz",
-            (one | {image: json.loads(one[image] or "null") for image in ("before", "after")} for one in told),
+            (one | {image: json.loads(one[image] or "null") for image in ("before", "after")} for one in lines),
         )
         _write_lines(
             folder / "truth.jsonl.gz",

@@ -222,8 +222,10 @@ class Pipeline:
         return {name: self.worker.state(name) for name in self.versions}
 
     def _is_snapshotted(self, name: str) -> bool:
-        told = [json.loads(one)["payload"] for one in self._sent(f"{name}.notifications")]
-        return any((one["aggregate_type"], one["type"]) == ("Incremental Snapshot", "COMPLETED") for one in told)
+        notifications = [json.loads(one)["payload"] for one in self._sent(f"{name}.notifications")]
+        return any(
+            (one["aggregate_type"], one["type"]) == ("Incremental Snapshot", "COMPLETED") for one in notifications
+        )
 
     def stop(self) -> None:
         """End what runs, whatever has happened."""

@@ -115,8 +115,8 @@ class Connect(Server):
             (self.folder / "plugins" / name).mkdir(parents=True)
             for jar in _jars(name):
                 (self.folder / "plugins" / name / jar.name).symlink_to(jar)
-        told = _WORKER.format(broker=self.broker, port=self.port, plugins=self.folder / "plugins")
-        (self.folder / "worker.properties").write_text(told)
+        properties = _WORKER.format(broker=self.broker, port=self.port, plugins=self.folder / "plugins")
+        (self.folder / "worker.properties").write_text(properties)
         (self.folder / "log4j2.properties").write_text(
             "status=off\nappender.file.type=Console\nappender.file.name=said\nappender.file.layout.type=PatternLayout\n"
             "appender.file.layout.pattern=%d %p %c{1}: %m%n%ex{6}\n"

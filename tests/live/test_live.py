@@ -137,13 +137,18 @@ def ask(lakehouse: Lakehouse) -> None:
         found = judged(lakehouse, prefix) + judged(lakehouse, prefix, unlike_rows)
         assert [one for one in found if not any(fact.covers(capture, one) for fact in facts)] == []
         tables = {lakehouse.names[table.name]: table for table in lakehouse.tables if table.source_name == prefix}
-        told = [one for one in lines_of(lakehouse.folder / capture / "history.jsonl.gz") if one["phase"] == "stream"]
-        assert MET - set().union(*map(kinds_of, told)) == set()
+        streamed = [
+            one for one in lines_of(lakehouse.folder / capture / "history.jsonl.gz") if one["phase"] == "stream"
+        ]
+        assert MET - set().union(*map(kinds_of, streamed)) == set()
         [line] = [name for name in tables if name.endswith(".line")]
         changes = rows_of(tables[line].changes.location)
         there, here = (
             Counter((one["op"], *images(one["before"], one["after"])) for one in ones)
-            for ones in ((one for one in told if one["table"] == line), (one for one in changes if not one["is_read"]))
+            for ones in (
+                (one for one in streamed if one["table"] == line),
+                (one for one in changes if not one["is_read"]),
+            )
         )
         assert (there - here, here - there) == (Counter(), Counter()), "changes of a table without a key"
         truth = (one["row"] for one in lines_of(lakehouse.folder / capture / "truth.jsonl.gz") if one["table"] == line)

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
-from tests.pipeline.test_tapes import told as told_by_tape
+from tests.pipeline.test_tapes import tape_versions
 from tests.projects import PROJECT, declare_history, empty_project, land, rows_of
 from tests.source import Column, Source, Table
 from tests.tape import Tape, tapes
@@ -82,9 +82,9 @@ class Story:
 
     def heartbeat(self, source_name: str) -> str:
         """A heartbeat, of which the topic's name says nothing."""
-        told = {"topic": f"{source_name}.public.{self.table.name}", "partition": 0, "offset": 1000, "headers": []}
-        told |= {"key": json.dumps({"serverName": source_name}), "value": json.dumps({"ts_ms": 1}), "timestamp": None}
-        return json.dumps(told) + "\n"
+        record = {"topic": f"{source_name}.public.{self.table.name}", "partition": 0, "offset": 1000, "headers": []}
+        record |= {"key": json.dumps({"serverName": source_name}), "value": json.dumps({"ts_ms": 1}), "timestamp": None}
+        return json.dumps(record) + "\n"
 
 
 # What tapes have no words for: types, columns, records that are no change, tables without a key.
@@ -184,7 +184,7 @@ def tell(places: Places, table: CapturedTable, witness: str, refusals: dict[str,
         if model is not None and model.name in refusals:
             return f"refused: {'(R18)' in refusals[model.name]}"
     if witness in TAPES:
-        return tape_of(witness, table.source_name).told(told_by_tape(table))
+        return tape_of(witness, table.source_name).as_history(tape_versions(table))
     log = [(row["offset"], row["op"], row["after"], row["exact_values"]) for row in rows_of(table.changes.location)]
     topic = f"{table.source_name}.{table.source_table.replace('__', '.')}"
     records = rows_of(places.table("bronze", "records"))
@@ -192,7 +192,7 @@ def tell(places: Places, table: CapturedTable, witness: str, refusals: dict[str,
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What each mutant's witness tells, by the mutant's source, and what the right code tells of each, by its name."""
     places = Places.of(empty_project(tmp_path_factory.mktemp("mutants") / "project"))
     plant(places.project)
@@ -222,8 +222,8 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.rule} {mutant.about}")
-def test_a_fault_is_caught(told: dict[str, Any], told_at_end: list[str], mutant: Mutant) -> None:
-    right, with_fault = told[mutant.caught_by], told[mutant.source]
+def test_a_fault_is_caught(outcomes: dict[str, Any], told_at_end: list[str], mutant: Mutant) -> None:
+    right, with_fault = outcomes[mutant.caught_by], outcomes[mutant.source]
 
     assert mutant.caught_by in STORIES or right == TAPES[mutant.caught_by].history, "what the right code tells"
     assert with_fault != right

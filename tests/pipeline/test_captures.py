@@ -169,81 +169,81 @@ def test_equal_rows_of_one_statement_are_different_changes(
 
 
 @dataclass(frozen=True)
-class Told:
+class Report:
     """A report, by table."""
 
-    said: dict[str, Any]
+    content: dict[str, Any]
 
     def sign(self, table: CapturedTable, *names: str) -> list[dict[str, Any]]:
         """Those of the signs that the table met."""
-        return [one for one in self.said["signs"] if one["table"] == table.name and one["sign"] in names]
+        return [one for one in self.content["signs"] if one["table"] == table.name and one["sign"] in names]
 
     def setting(self, table: CapturedTable, name: str) -> str:
         """What the records show of a setting; nothing where it does no harm."""
-        found = [one for one in self.said["settings"] if (one["where"], one["setting"]) == (table.name, name)]
+        found = [one for one in self.content["settings"] if (one["where"], one["setting"]) == (table.name, name)]
         return found[0]["shows"] if found else ""
 
     def account(self, name: str) -> dict[str, int]:
         """What became of the records of a topic, or of a table without models; names of those end in a hash."""
-        [found] = [one for one in self.said["accounting"] if re.fullmatch(f"{name}(_[0-9a-f]{{8}})?", one["name"])]
+        [found] = [one for one in self.content["accounting"] if re.fullmatch(f"{name}(_[0-9a-f]{{8}})?", one["name"])]
         return {disposition: count for disposition, count in found["dispositions"].items() if count}
 
 
 @pytest.fixture(scope="module")
-def told(built: Built, spark: SparkSession) -> Told:
+def report(built: Built, spark: SparkSession) -> Report:
     """The report of the tables of which something is known to be lost."""
     places = built.lakehouse.places
     lost = {built.table(fact.capture, fact.table).name for fact in FACTS}
     tables = [table for table in built.lakehouse.tables if table.name in lost or name_of(table) == "products"]
     run_models(places, "--select", *models_of(tables, "history", "accounting"), accounting=True)
     check(spark, places, tables, RunSummary("captures", "tidemark check", datetime.now(UTC)))
-    return Told(json.loads((Path(places.lakehouse) / "reports" / "latest" / "report.json").read_text()))
+    return Report(json.loads((Path(places.lakehouse) / "reports" / "latest" / "report.json").read_text()))
 
 
-def shows(told: Told, table: CapturedTable, fact: KnownFact, *signs: str) -> bool:
+def shows(report: Report, table: CapturedTable, fact: KnownFact, *signs: str) -> bool:
     """Whether the report has one of the signs for the key; of many keys it shows ten, and counts them all."""
-    found = told.sign(table, *signs)
+    found = report.sign(table, *signs)
     shown = [list(json.loads(key).values()) for one in found for key in one["sample_keys"]]
     alike = [one for one in FACTS if (one.capture, one.table) == (fact.capture, fact.table)]
     return json.loads(fact.key) in shown or (len(alike) > SHOWN and sum(one["count"] for one in found) == len(alike))
 
 
-def is_mentioned(told: Told, table: CapturedTable, fact: KnownFact) -> bool:
+def is_mentioned(report: Report, table: CapturedTable, fact: KnownFact) -> bool:
     """Whether the report tells what events of a table don't carry, as the contract's last table asks."""
     match fact.what.partition(":")[0]:
         case "NULL shown as the column's default":
-            named = told.setting(table, "replace.null.with.default")
+            named = report.setting(table, "replace.null.with.default")
             return bool(named) and all(f'"{column}"' in named for column in fact.columns - {"*"})
         case "the snapshot shows what committed after its position":
-            return shows(told, table, fact, "broken_chains")
+            return shows(report, table, fact, "broken_chains")
         case "the row really holds the placeholder's text":
-            return bool(told.setting(table, "unavailable.value.placeholder"))
+            return bool(report.setting(table, "unavailable.value.placeholder"))
         case "REPLICA IDENTITY INDEX" if "*" in fact.columns:
-            return bool(told.sign(table, "unknown_deletes"))  # their keys are lost: they come as {"id":0}
+            return bool(report.sign(table, "unknown_deletes"))  # their keys are lost: they come as {"id":0}
         case "REPLICA IDENTITY INDEX":
-            return shows(told, table, fact, "unresolved_columns")
+            return shows(report, table, fact, "unresolved_columns")
         case "no snapshot before the first event":
-            return shows(told, table, fact, "unknown_updates", "unknown_deletes")
+            return shows(report, table, fact, "unknown_updates", "unknown_deletes")
     return False
 
 
 # Observed 11, 12, 13, 28
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: f"{fact.capture} {fact.table} {fact.key}")
-def test_the_report_mentions_what_events_do_not_carry(built: Built, told: Told, fact: KnownFact) -> None:
-    assert is_mentioned(told, built.table(fact.capture, fact.table), fact)
+def test_the_report_mentions_what_events_do_not_carry(built: Built, report: Report, fact: KnownFact) -> None:
+    assert is_mentioned(report, built.table(fact.capture, fact.table), fact)
 
 
 # Observed 16
-def test_the_report_mentions_rows_under_keys_of_an_old_shape(built: Built, told: Told) -> None:
-    [left_open] = told.sign(built.table("mariadb-2.5.4-schema", "shop.products"), "old_key_shapes")
+def test_the_report_mentions_rows_under_keys_of_an_old_shape(built: Built, report: Report) -> None:
+    [left_open] = report.sign(built.table("mariadb-2.5.4-schema", "shop.products"), "old_key_shapes")
 
     assert left_open["sample_keys"] == ['{"id": 1}', '{"id": 2}', '{"id": 7}']
-    assert any("of an old shape" in warning for warning in told.said["warnings"])
+    assert any("of an old shape" in warning for warning in report.content["warnings"])
 
 
 # Observed 8, 14
-def test_what_is_no_row_change_is_counted(told: Told) -> None:
+def test_what_is_no_row_change_is_counted(report: Report) -> None:
     core = PREFIXES["postgres-3.5.0-core-default"]
 
-    assert told.account(f"{core}.message") == {"message": 5}
-    assert told.account(f"{core}__.*__notes")["tombstones"] == 1
+    assert report.account(f"{core}.message") == {"message": 5}
+    assert report.account(f"{core}__.*__notes")["tombstones"] == 1

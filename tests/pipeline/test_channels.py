@@ -78,11 +78,11 @@ def example(name: str) -> Any:
     return json.loads((CORPUS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def notice(prefix: str, offset: int, kind: str, what: str, **told: str) -> Record:
+def notice(prefix: str, offset: int, kind: str, what: str, **data: str) -> Record:
     """A notification, a second behind the one before."""
     value = {
-        "id": told.pop("id", "ff81ba59"), "aggregate_type": f"{kind} Snapshot", "type": what,
-        "additional_data": {"connector_name": prefix, **told}, "timestamp": str(STARTED + offset * 1000),
+        "id": data.pop("id", "ff81ba59"), "aggregate_type": f"{kind} Snapshot", "type": what,
+        "additional_data": {"connector_name": prefix, **data}, "timestamp": str(STARTED + offset * 1000),
     }  # fmt: skip
     return record(f"{prefix}.tells", offset, {"id": value["id"]}, value)
 
@@ -102,12 +102,12 @@ NOTICES: list[tuple[str, str, Row]] = [
 
 def notices(prefix: str) -> list[Record]:
     """An initial snapshot of two tables, one that was aborted, one that was skipped, an incremental one that rested."""
-    told = []
+    notices = []
     for offset, (kind, what, more) in enumerate(NOTICES):
         about = {} if kind == "Initial" and not more else {"data_collections": "public.a, public.b"}
         of_signal = {"id": "ad-hoc-1"} if kind == "Incremental" else {}
-        told.append(notice(prefix, offset, kind, what, **about, **of_signal, **more))
-    return told
+        notices.append(notice(prefix, offset, kind, what, **about, **of_signal, **more))
+    return notices
 
 
 def signals(prefix: str) -> list[Record]:
@@ -246,9 +246,9 @@ def scans(prefix: str) -> list[Record]:
 def in_avro(registry: StandIn, topic: str, offset: int, schema: Row, value: Row, key: Row | None = None) -> Record:
     """A record by a converter to Avro; a key is one of texts."""
 
-    def packed(described: Row, told: Row) -> str:
+    def packed(described: Row, row: Row) -> str:
         out = io.BytesIO()
-        fastavro.schemaless_writer(out, fastavro.parse_schema(copy.deepcopy(described)), told)
+        fastavro.schemaless_writer(out, fastavro.parse_schema(copy.deepcopy(described)), row)
         return base64.b64encode(wire(registry.register(described), out.getvalue())).decode()
 
     made = record(topic, offset, None, None)
@@ -262,8 +262,8 @@ def in_avro(registry: StandIn, topic: str, offset: int, schema: Row, value: Row,
 
 def struct_of(name: str, fields: dict[str, Any]) -> Row:
     space, _, last = name.rpartition(".")
-    told = [{"name": field, "type": kind} for field, kind in fields.items()]
-    return {"type": "record", "name": last, "namespace": space, "connect.name": name, "fields": told}
+    avro_fields = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": last, "namespace": space, "connect.name": name, "fields": avro_fields}
 
 
 def avro_channels(registry: StandIn, prefix: str) -> list[Record]:
@@ -287,14 +287,14 @@ def avro_channels(registry: StandIn, prefix: str) -> list[Record]:
     })  # fmt: skip
     heartbeat = struct_of("io.debezium.connector.common.Heartbeat", {"ts_ms": "long"})
     changes = [{"type": "CREATE", "id": '"SHOP"."S"."T"', "table": {"columns": [{"name": "ID", "typeName": "NUMBER"}]}}]
-    told = {"source": source | {"connector": "oracle", "scn": "17"}, "ts_ms": STARTED, "databaseName": "SHOP",
+    statement = {"source": source | {"connector": "oracle", "scn": "17"}, "ts_ms": STARTED, "databaseName": "SHOP",
             "schemaName": "S", "ddl": "create table T", "tableChanges": changes}  # fmt: skip
     return [
         in_avro(registry, f"{prefix}.said", 0, message, {
             "op": "m", "ts_ms": STARTED, "source": source | {"lsn": 77},
             "message": {"prefix": "p", "content": b"\x00\xff"},
         }),
-        in_avro(registry, f"{prefix}.ddl", 0, statement_of, told),
+        in_avro(registry, f"{prefix}.ddl", 0, statement_of, statement),
         in_avro(registry, f"{prefix}.tells", 0, notice_of, {
             "id": "x", "aggregate_type": "Initial Snapshot", "type": "SKIPPED", "timestamp": STARTED,
             "additional_data": {"connector_name": prefix},
@@ -347,9 +347,9 @@ def odd() -> list[Record]:
 
 def wild() -> list[Record]:
     """Times that there can't be, of records that tell something all the same."""
-    told = {"id": "1", "aggregate_type": "Initial Snapshot", "type": "STARTED", "timestamp": str(10**18)}
+    notice_of_far_time = {"id": "1", "aggregate_type": "Initial Snapshot", "type": "STARTED", "timestamp": str(10**18)}
     return [
-        record("ch_v.wild", 0, None, told | {"additional_data": {"connector_name": "ch_v"}}),
+        record("ch_v.wild", 0, None, notice_of_far_time | {"additional_data": {"connector_name": "ch_v"}}),
         record("ch_v.wild.alive", 0, {"serverName": "ch_r"}, {"ts_ms": 10**18}),
         record("ch_w.wild.alive", 0, {"serverName": "ch_w"}, {"ts_ms": 253_402_300_799_999}),
     ]
@@ -458,7 +458,7 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     return Built(places, declared_tables(places), idle, before)
 
 
-def told(built: Built, prefix: str, kind: str) -> list[Row]:
+def table_rows(built: Built, prefix: str, kind: str) -> list[Row]:
     """A table's rows in an order of their own, without what another prefix has otherwise by its nature."""
     rows = [{name: value for name, value in row.items() if name not in OWN} for row in built.rows(f"{prefix}_{kind}")]
     return sorted(
@@ -473,8 +473,8 @@ def seconds(moment: datetime | None) -> float | None:
 
 @pytest.mark.parametrize("kind", ["messages", "schema_versions", "snapshots"])
 def test_tables_depend_on_what_came_and_not_on_how(built: Built, kind: str) -> None:
-    assert told(built, "ch_a", kind)
-    assert told(built, "ch_b", kind) == told(built, "ch_a", kind)
+    assert table_rows(built, "ch_a", kind)
+    assert table_rows(built, "ch_b", kind) == table_rows(built, "ch_a", kind)
 
 
 def test_nothing_new_writes_nothing_and_a_refresh_gives_the_same(built: Built) -> None:
@@ -563,7 +563,7 @@ def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkS
     first = ("price: decimal(8,2) → decimal(12,2)", "new added (text)",
              "size: enum('s','m') → enum('s','m','l')", "old dropped")  # fmt: skip
 
-    assert {name: [one.columns for one in told] for name, told in changed.items()} == {
+    assert {name: [one.columns for one in changes] for name, changes in changed.items()} == {
         "t": [first, (), ("table t renamed to u",)], "u": [("table t renamed to u",), ("table dropped",)],
     }  # fmt: skip
     assert because(changed["u"], ["id"]) == ""

@@ -478,4 +478,4 @@ def test_a_thrift_server_that_is_away_is_named(story: Story) -> None:
 def test_the_page_names_the_environment_that_the_cluster_has(story: Story) -> None:
     page = (PROJECT / "docs/cluster.md").read_text()
 
-    assert sorted(re.findall(r"^export (\w+)=", page, re.M)) == sorted(story.cluster.told)
+    assert sorted(re.findall(r"^export (\w+)=", page, re.M)) == sorted(story.cluster.documented_environment)

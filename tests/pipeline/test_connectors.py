@@ -217,13 +217,13 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
 def as_told(version: Row) -> dict[str, str]:
     """A version in the form of a script; its times are microseconds, keys of other rows lists of values."""
     row = {name.lower(): value for name, value in version.items()}
-    told = {
+    columns = {
         "id": row["id"], "name": row["name"], "price": row["price"],
         "from": seconds(row["valid_from"]), "to": seconds(row["valid_to"]),
         "opened_by": row["opened_by"], "closed_by": row["closed_by"],
         "previous": row["previous_key"] and row["previous_key"][0], "next": row["next_key"] and row["next_key"][0],
     }  # fmt: skip
-    return {name: "" if value is None else str(value) for name, value in told.items()}
+    return {name: "" if value is None else str(value) for name, value in columns.items()}
 
 
 def seconds(moment: int | None) -> int | None:
@@ -247,9 +247,9 @@ def test_gold_is_what_the_script_says(built: Built, source: str) -> None:
 def test_the_oracle_says_the_same(name: str) -> None:
     [history] = oracle.build(oracle.read_records(CAPTURES / f"synthetic-{name}-2.5.4" / "records.jsonl.gz")).values()
     versions = [version for of_key in history.versions.values() for version in of_key]
-    told = [asdict(version) | version.state for version in sorted(versions, key=lambda one: (one.position, one.offset))]
+    rows = [asdict(version) | version.state for version in sorted(versions, key=lambda one: (one.position, one.offset))]
 
-    assert [as_told(version) for version in told] == lines_of(SCRIPTS[f"cn_{name}"])
+    assert [as_told(version) for version in rows] == lines_of(SCRIPTS[f"cn_{name}"])
 
 
 @pytest.mark.parametrize(

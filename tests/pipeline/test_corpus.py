@@ -49,7 +49,7 @@ def example_of(name: str) -> str:
 
 def in_order_of_print() -> list[str]:
     """What has a record of its own, in the order of offsets."""
-    alone = [name for name, told in EXPECTED.items() if "key_of" not in told and "headers_of" not in told]
+    alone = [name for name, expected in EXPECTED.items() if "key_of" not in expected and "headers_of" not in expected]
     return sorted(alone, key=lambda name: (EXPECTED[example_of(name)]["printed"].split(":")[0],
                                            int(EXPECTED[example_of(name)]["printed"].split(":")[1]), name))  # fmt: skip
 
@@ -59,43 +59,43 @@ OFFSETS = {name: number for number, name in enumerate(in_order_of_print())}
 
 def record_of(name: str) -> Row:
     """The record that an example is landed as."""
-    told = EXPECTED[name]
-    given = told.get("key")
+    expected = EXPECTED[name]
+    given = expected.get("key")
     key = printed(given) if isinstance(given, str) else given
-    value = value_of(name, told)
-    if told["outcome"] == "tombstone":
+    value = value_of(name, expected)
+    if expected["outcome"] == "tombstone":
         key, value = value, None
-    elif told.get("made") == "key and value":
+    elif expected.get("made") == "key and value":
         key, value = value["key"], value["value"]
-    elif told.get("made") == "key of an insert":
+    elif expected.get("made") == "key of an insert":
         key, value = value, insert_of_a_document(name)
-    headers = [{"key": header, "value": json.dumps(said)} for header, said in printed_headers(told).items()]
-    plain_key = PREFIX if told["outcome"] == "signal" else told.get("key_text")
+    headers = [{"key": header, "value": json.dumps(said)} for header, said in printed_headers(expected).items()]
+    plain_key = PREFIX if expected["outcome"] == "signal" else expected.get("key_text")
     return {
-        "topic": topic_of(name, told), "partition": 0, "offset": OFFSETS[name], "timestamp": STARTED,
+        "topic": topic_of(name, expected), "partition": 0, "offset": OFFSETS[name], "timestamp": STARTED,
         "key": plain_key or (key and json.dumps(key)), "value": None if value is None else json.dumps(value),
         "headers": headers,
     }  # fmt: skip
 
 
-def printed_headers(told: Row) -> Row:
-    found: Row = printed(told["headers"]) if "headers" in told else {}
-    return found | ({"id": told["header_id"]} if "header_id" in told else {})
+def printed_headers(expected: Row) -> Row:
+    found: Row = printed(expected["headers"]) if "headers" in expected else {}
+    return found | ({"id": expected["header_id"]} if "header_id" in expected else {})
 
 
-def topic_of(name: str, told: Row) -> str:
+def topic_of(name: str, expected: Row) -> str:
     """A topic of its own, named as its kind is where a name tells something."""
-    ending = {"transaction": ".transaction", "signal": "-signal"}.get(told["outcome"], "")
-    return str(told.get("topic", f"corpus.{name}{ending}"))
+    ending = {"transaction": ".transaction", "signal": "-signal"}.get(expected["outcome"], "")
+    return str(expected.get("topic", f"corpus.{name}{ending}"))
 
 
-def value_of(name: str, told: Row) -> Any:
+def value_of(name: str, expected: Row) -> Any:
     value = printed(example_of(name))
-    if told.get("made") == "member value":
+    if expected.get("made") == "member value":
         value = value["value"]
-    elif told.get("made") == "signal row":
+    elif expected.get("made") == "signal row":
         value = insert_of_a_signal(name, value)
-    completed = told.get("source", {"name": told["prefix"]} if "prefix" in told else {})
+    completed = expected.get("source", {"name": expected["prefix"]} if "prefix" in expected else {})
     if completed:
         value.get("payload", value)["source"] |= completed
     return value
@@ -146,7 +146,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     project = empty_project(home / "project")
     places = Places.of(project)
     lines = "".join(json.dumps(record_of(name)) + "\n" for name in OFFSETS)
-    wanted = {told["table"].split("__")[0] for told in EXPECTED.values() if "table" in told}
+    wanted = {expected["table"].split("__")[0] for expected in EXPECTED.values() if "table" in expected}
     with pytest.MonkeyPatch.context() as patched:
         for name in ("TIDEMARK_REGISTRY_URL", "TIDEMARK_REGISTRY_FILE"):
             patched.delenv(name, raising=False)
@@ -207,49 +207,49 @@ def version_in(row: Row | None, expected: Row) -> Row | str:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_example_becomes_what_the_documents_say(built: Built, name: str) -> None:
-    told = EXPECTED[name]
-    offset = OFFSETS[told.get("key_of") or told.get("headers_of") or name]
-    outcome = told["outcome"]
+    expected = EXPECTED[name]
+    offset = OFFSETS[expected.get("key_of") or expected.get("headers_of") or name]
+    outcome = expected["outcome"]
     if outcome in HELD:
         entry = built.held[offset]
-        assert entry["code"] == told["code"]
-        assert [part for part in told.get("names", []) if part not in entry["reason"]] == []
+        assert entry["code"] == expected["code"]
+        assert [part for part in expected.get("names", []) if part not in entry["reason"]] == []
         return
     record = built.kinds[offset]
     if outcome in KINDS:
         assert record["kind"] == outcome
-        assert offset not in built.log or "key_of" in told or "headers_of" in told
-    if "key_of" in told:
+        assert offset not in built.log or "key_of" in expected or "headers_of" in expected
+    if "key_of" in expected:
         assert json.loads(record["key"]) == printed(name)
-    elif "headers_of" in told:
+    elif "headers_of" in expected:
         assert {header["key"]: json.loads(header["value"]) for header in record["headers"]} == printed(name)
     elif outcome == "row":
         row = built.log[offset]
         version = built.gold.get(offset)
-        assert (row["of"], row["problem"]) == (told["table"], None)
-        assert change_in(row, told["change"]) == told["change"]
-        assert version_in(version, told["version"]) == told["version"]
-        if version and "after" in told["change"]:
-            assert {column: version[column] for column in told["change"]["after"]} == told["change"]["after"]
+        assert (row["of"], row["problem"]) == (expected["table"], None)
+        assert change_in(row, expected["change"]) == expected["change"]
+        assert version_in(version, expected["version"]) == expected["version"]
+        if version and "after" in expected["change"]:
+            assert {column: version[column] for column in expected["change"]["after"]} == expected["change"]["after"]
     elif outcome == "redelivery":
         assert record["kind"] == "change" or "truncate" in name
         assert offset not in built.log
-        assert OFFSETS[told["of"]] in built.log
+        assert OFFSETS[expected["of"]] in built.log
     elif outcome == "signal row":
         assert record["kind"] == "change"
         assert offset not in built.gold
     elif outcome == "event":
         event = built.events[offset]
-        found = {column: event[column] for column in told["event"] if column != "payload_id"}
+        found = {column: event[column] for column in expected["event"] if column != "payload_id"}
         number = json.loads(event["payload"])["id"]
-        assert found | {"payload_id": number} == told["event"]
+        assert found | {"payload_id": number} == expected["event"]
 
 
 def test_every_example_has_an_expectation_and_a_reason() -> None:
     examples = {file.stem for file in CORPUS.glob("*.json")}
-    told = {name for name, one in EXPECTED.items() if "completes" not in one}
+    expected = {name for name, one in EXPECTED.items() if "completes" not in one}
 
-    assert examples == told
+    assert examples == expected
     assert len(examples) == 235
     assert [name for name, one in EXPECTED.items() if not one["because"]] == []
     assert {one["outcome"] for one in EXPECTED.values()} == {*KINDS, *HELD, "row", "redelivery", "event", "signal row"}
@@ -262,11 +262,11 @@ def test_every_example_is_somewhere(built: Built) -> None:
 
 
 def test_nothing_is_a_change_that_no_example_tells(built: Built) -> None:
-    rows = {OFFSETS[name] for name, told in EXPECTED.items() if told["outcome"] == "row"}
+    rows = {OFFSETS[name] for name, expected in EXPECTED.items() if expected["outcome"] == "row"}
 
     assert built.log.keys() == rows
     assert built.gold.keys() == {
-        OFFSETS[name] for name, told in EXPECTED.items() if told.get("version", "none") != "none"
+        OFFSETS[name] for name, expected in EXPECTED.items() if expected.get("version", "none") != "none"
     }
 
 

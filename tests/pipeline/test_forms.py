@@ -437,8 +437,8 @@ def test_each_form_tells_the_history_of_each_connector(built: Built, form: str, 
 
 
 def test_the_report_knows_rows_that_a_transform_flattened(built: Built, spark: SparkSession) -> None:
-    told = fields(spark, built.places, list(built.tables.values()))
-    flattened = {table.source_name for table in built.tables.values() if told[table.name].is_flattened}
+    described = fields(spark, built.places, list(built.tables.values()))
+    flattened = {table.source_name for table in built.tables.values() if described[table.name].is_flattened}
     of_connectors = {f"fm_flat_{connector}" for connector in RELATIONAL}
 
     assert flattened - {"fm_changing"} == {one for one in forms_of(StandIn()) if "_flat" in one} | of_connectors
@@ -462,8 +462,8 @@ def test_documents_come_out_of_cloud_events_as_they_were(built: Built, spark: Sp
     assert plain.keys() == sent.keys()
     for place, was in sent.items():
         now = plain[place]
-        told = {name: str(value) for name, value in was["source"].items() if value is not None}
-        assert {name: now["source"].get(name) for name in told} == told
+        before = {name: str(value) for name, value in was["source"].items() if value is not None}
+        assert {name: now["source"].get(name) for name in before} == before
         for name in ("op", "before", "after", "updateDescription"):
             assert now.get(name) == was.get(name)
 
@@ -495,10 +495,10 @@ def inserted(prefix: str, name: str, row: Row) -> Record:
 def test_names_that_spark_would_not_read_come_out_of_avro(built: Built, spark: SparkSession) -> None:
     # A namespace with a hyphen is what a prefix with one makes where schema.name.adjustment.mode is none.
     row = {"Name": "upper", "name": "lower", "order-id": "no name of Avro's"}
-    told = landed(spark, built.places, "odd", [avro(inserted("fm-odd", "people", row), built.registry)])
+    result = landed(spark, built.places, "odd", [avro(inserted("fm-odd", "people", row), built.registry)])
     [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm-odd.public.people'").collect()
 
-    assert (told.landed, told.quarantined) == (1, 0)
+    assert (result.landed, result.quarantined) == (1, 0)
     assert json.loads(stored["plain_key"]) == {"id": 1}
     assert json.loads(stored["plain_value"])["after"] == {"id": 1, **row}
 
@@ -512,10 +512,10 @@ def test_a_flattened_row_is_one_whatever_its_columns_are_called_and_wherever_its
     assert made is not None
     row = json.loads(made["value"])
     op = {"key": "__op", "value": row.pop("__op")}
-    told = landed(spark, built.places, "headers", [made | {"value": json.dumps(row), "headers": [op]}])
+    result = landed(spark, built.places, "headers", [made | {"value": json.dumps(row), "headers": [op]}])
     [stored] = bronze.read(spark, built.places, "records").where("topic = 'fm_headers_op.public.events'").collect()
 
-    assert (told.landed, told.quarantined) == (1, 0)
+    assert (result.landed, result.quarantined) == (1, 0)
     assert (stored["kind"], stored["op"], stored["table"]) == ("change", "c", "events")
 
 
@@ -532,11 +532,11 @@ def test_columns_that_are_called_as_what_a_transform_adds_are_the_table_s_own(
             ("fm_own_short", True, False),
         )
     }
-    told = landed(spark, built.places, "own", [one for one in made.values() if one])
+    result = landed(spark, built.places, "own", [one for one in made.values() if one])
     stored = bronze.read(spark, built.places, "records").where("source_name like 'fm\\_own%'")
     columns = {table.source: {column.name for column in table.columns} for table in seen_tables(spark, built.places)}
 
-    assert (told.landed, told.quarantined) == (3, 0)
+    assert (result.landed, result.quarantined) == (3, 0)
     assert {(one["op"], one["table"]) for one in stored.collect()} == {("c", "odd")}
     assert columns["fm_own"] == columns["fm_own_bare"] == {"id", *row}
     # Nothing tells these from the transform's.
@@ -610,8 +610,8 @@ def waiting(
     records = [avro(one, built.registry) for one in life(prefix)]
     with monkeypatch.context() as without:
         without.delenv("TIDEMARK_REGISTRY_FILE")
-        told = landed(spark, built.places, f"{prefix}-waiting", records)
-    assert (told.landed, told.quarantined) == (0, len(records))
+        result = landed(spark, built.places, f"{prefix}-waiting", records)
+    assert (result.landed, result.quarantined) == (0, len(records))
     return records, held_entries(spark, built.places, []).where(f"topic = '{prefix}.public.items'")
 
 
@@ -668,13 +668,13 @@ def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(
     built: Built, spark: SparkSession
 ) -> None:
     common = {"topic": "fm_valueless", "partition": 0, "key": '{"id": 1}'}
-    told: list[Row] = [
+    parts: list[Row] = [
         {"offset": 0},
         {"offset": 1, "broker": 1},
         {"offset": 2, "value": None, "size": 0},
         {"offset": 3, "body": "{}"},
     ]
-    landed(spark, built.places, "valueless", [{**common, **one} for one in told])
+    landed(spark, built.places, "valueless", [{**common, **one} for one in parts])
     kinds = (
         bronze.read(spark, built.places, "records").where("topic = 'fm_valueless'").select("offset", "kind").collect()
     )

@@ -73,8 +73,8 @@ class Lake:
         self, pattern: str, label: str = "default", settings: Mapping[str, str] | None = None, **more: Any
     ) -> Streamed:
         """Land topics once, or with `every` until stopped."""
-        told: dict[str, Any] = {"servers": self.broker.address, "patience": 30.0} | more
-        topics = Topics(pattern=pattern, settings=Settings.of(settings or {}), **told)
+        arguments: dict[str, Any] = {"servers": self.broker.address, "patience": 30.0} | more
+        topics = Topics(pattern=pattern, settings=Settings.of(settings or {}), **arguments)
         run_id = datetime.now(UTC).isoformat()
 
         def alone() -> AbstractContextManager[None]:
@@ -423,8 +423,8 @@ def test_a_run_lands_topics_and_tells_machines_of_gaps_and_lag(ran: Ran, lake: L
     assert (waiting["next_offset"], waiting["end_offset"], waiting["lag_records"]) == (20, 25, 5)
     assert waiting["lag_seconds"] == (waiting["looked_at"] - waiting["newest_at"]).total_seconds() > 0
     report = Path(ran.summary["report"])
-    for told in (ran.summary["lag"], json.loads(report.with_name("report.json").read_text())["lags"]):
-        [lag] = [one for one in told if one["topic"] == ran.topic]
+    for lags in (ran.summary["lag"], json.loads(report.with_name("report.json").read_text())["lags"]):
+        [lag] = [one for one in lags if one["topic"] == ran.topic]
         assert (lag["records"], lag["seconds"]) == (5, waiting["lag_seconds"])
     assert f'tidemark_topic_lag_records{{source_label="run",topic="{ran.topic}"}} 5.0' in ran.metrics
     assert re.search(rf"<td><bdi>{ran.topic}</bdi></td><td><bdi>run</bdi></td>\n *<td .*>5</td>", report.read_text())
@@ -461,9 +461,11 @@ def test_no_secret_is_in_what_runs_write_or_print(
     printed = ran.printed + "".join(capfd.readouterr())
     assert "openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES" in printed, "what Java reads of keys with a password"
     found = {"printed": printed.encode()} | said_below(lake.places.project.parent)
-    told = [name for name, said in found.items() if ran.topic.encode() in said]
+    places_that_tell = [name for name, said in found.items() if ran.topic.encode() in said]
     places = ("printed", "run.json", "tidemark.prom", "report.html", "ops/kafka_offsets", "bronze/records")
-    assert all(any(name.endswith(place) for name in told) for place in places), f"no search that finds: {told}"
+    assert all(any(name.endswith(place) for name in places_that_tell) for place in places), (
+        f"no search that finds: {places_that_tell}"
+    )
     assert {"project/logs/dbt.log", "project/target/run_results.json", "project/target/manifest.json"} <= found.keys()
     logged = b"".join(said for name, said in found.items() if re.search(r"lakehouse/logs/[^/]*\.log$", name))
     assert logged.count(b"land started") == 4
@@ -500,8 +502,8 @@ def test_a_topic_that_the_broker_compacts_is_told(lake: Lake, broker: Broker) ->
         "comp.public.both: its cleanup.policy is compact,delete", "comp.public.t: its cleanup.policy is compact",
     ]  # fmt: skip
     assert {name: lake.rows("kafka_offsets", name, "comp")[0]["cleanup_policy"] for name in policies} == policies
-    told = reporting.compacted(lake.spark, lake.places)
-    assert {name: policy for name, policy in told.items() if name.startswith("comp.")} == {
+    policies = reporting.compacted(lake.spark, lake.places)
+    assert {name: policy for name, policy in policies.items() if name.startswith("comp.")} == {
         name: policy for name, policy in policies.items() if policy != "delete"
     }
 
@@ -562,11 +564,11 @@ def test_a_record_that_can_not_be_read_is_tried_three_times_and_passed_over_when
     broker.lose(topic, 2)
     broker.tear(topic, b'"after": {"id": 3}')
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
-    told = ["--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records", "1",
+    arguments = ["--kafka", broker.address, "--topics", r"torn\..*", "--source-label", "torn", "--max-records", "1",
             "--project-dir", str(lake.places.project)]  # fmt: skip
     before = set(logs.glob("*.log"))
 
-    assert main(["run", *told, "--summary", str(summary)]) == 3
+    assert main(["run", *arguments, "--summary", str(summary)]) == 3
     said = capsys.readouterr().err
     assert re.search(rf"tidemark: .*{topic}-0 at offset 3 is invalid.* passed over by --starting", said), said
     [logged] = set(logs.glob("*.log")) - before
@@ -578,7 +580,7 @@ def test_a_record_that_can_not_be_read_is_tried_three_times_and_passed_over_when
     assert (gap["from_offset"], gap["to_offset"], gap["reason"]) == (1, 2, "retention")
     assert [one["records"] for one in run["lag"] if one["topic"] == topic] == [2]
 
-    assert main(["land", *told, "--starting", json.dumps({topic: {"0": 4}})]) == 0
+    assert main(["land", *arguments, "--starting", json.dumps({topic: {"0": 4}})]) == 0
     assert f"{topic}, partition 0: 1 records (offsets 3 to 3) were skipped" in capsys.readouterr().out
     assert lake.offsets(topic, "torn") == [(0, 0), (0, 2), (0, 4)]
 
@@ -804,9 +806,9 @@ def test_crons_line_runs(lake: Lake, broker: Broker, tmp_path: Path, monkeypatch
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", lake.places.lakehouse)
     start = r"^\*/5 \* \* \* \* cd /srv/tidemark && \.venv/bin/tidemark "
     [line] = re.findall(rf"{start}(.*) > /dev/null 2>> cron\.log$", table, re.MULTILINE)
-    for told, here in (("broker:9092", broker.secured), ("/usr/bin/mail -s tidemark data@example.org", "false")):
-        assert told in line
-        line = line.replace(told, here)
+    for documented, here in (("broker:9092", broker.secured), ("/usr/bin/mail -s tidemark data@example.org", "false")):
+        assert documented in line
+        line = line.replace(documented, here)
     monkeypatch.chdir(lake.places.project)
 
     forget_tables(lake.spark)

@@ -56,25 +56,25 @@ DECLARED_COLUMNS = {
 
 def record(topic: str, offset: int, key: str, value: Row | None) -> str:
     """One line of a record file."""
-    told = {"topic": topic, "partition": 0, "offset": offset, "timestamp": None, "headers": []}
-    return json.dumps(told | {"key": json.dumps({"id": key}), "value": value and json.dumps(value)}) + "\n"
+    record = {"topic": topic, "partition": 0, "offset": offset, "timestamp": None, "headers": []}
+    return json.dumps(record | {"key": json.dumps({"id": key}), "value": value and json.dumps(value)}) + "\n"
 
 
-def event(name: str, second: int, op: str, **told: Any) -> Row:
+def event(name: str, second: int, op: str, **fields: Any) -> Row:
     """A value as the connector writes it with schemas off; documents are texts."""
     source = {
         "version": "2.5.4.Final", "connector": "mongodb", "name": name, "ts_ms": (STARTED + second) * 1000,
         "snapshot": "false", "db": "shop", "rs": "rs0", "collection": "t", "ord": 1, "lsid": None, "txnNumber": None,
     }  # fmt: skip
-    source |= told.pop("source", {})
+    source |= fields.pop("source", {})
     value = {
         "before": None, "after": None, "updateDescription": None, "source": source, "op": op,
         "ts_ms": (STARTED + second) * 1000 + 250, "transaction": None,
     }  # fmt: skip
     for part in ("before", "after"):
-        if told.get(part) is not None:
-            told[part] = json.dumps(told[part])
-    return value | told
+        if fields.get(part) is not None:
+            fields[part] = json.dumps(fields[part])
+    return value | fields
 
 
 def described(
@@ -95,33 +95,33 @@ class Collection:
     name: str
     lines: list[str] = field(default_factory=list)
     truth: dict[str, list[tuple[int, str, Document | None]]] = field(default_factory=dict)
-    held: dict[str, Document] = field(default_factory=dict)
+    documents: dict[str, Document] = field(default_factory=dict)
     waiting: list[tuple[str, Row]] = field(default_factory=list)
     second: int = 0
 
-    def tell(self, key: str, op: str, document: Document | None, **told: Any) -> None:
+    def tell(self, key: str, op: str, document: Document | None, **fields: Any) -> None:
         """One operation: its event waits for the lookups of its burst."""
         self.second += 1
         if document is None:
-            del self.held[key]
+            del self.documents[key]
         else:
-            self.held[key] = document
+            self.documents[key] = document
         self.truth.setdefault(key, []).append((self.second, op, copy.deepcopy(document)))
-        self.waiting.append((key, event(self.name, self.second, op, **told)))
+        self.waiting.append((key, event(self.name, self.second, op, **fields)))
 
     def put(self, key: str, document: Document, mode: str) -> None:
         """An insert, or a replace where there is one."""
-        before = self.held.get(key)
+        before = self.documents.get(key)
         has_before = before is not None and MODES[mode][1]
         self.tell(key, "u" if before else "c", document, after=document, before=before if has_before else None)
 
     def delete(self, key: str, mode: str) -> None:
         """A delete, whose event may hold the document."""
-        self.tell(key, "d", None, before=self.held[key] if MODES[mode][1] else None)
+        self.tell(key, "d", None, before=self.documents[key] if MODES[mode][1] else None)
 
     def update(self, key: str, mode: str, updated: Document, removed: list[str], cut: dict[str, int]) -> None:
         """An update by paths."""
-        before, after = self.held[key], copy.deepcopy(self.held[key])
+        before, after = self.documents[key], copy.deepcopy(self.documents[key])
         for path, size in cut.items():
             place, name = within(after, path)
             place[name] = place[name][:size]
@@ -133,15 +133,15 @@ class Collection:
             if isinstance(place, list):
                 place += [None] * (name + 1 - len(place))
             place[name] = value
-        told = described(updated or None, removed or None, cut)
+        update = described(updated or None, removed or None, cut)
         lookup = {"lookup": True} if MODES[mode][0] else {}
-        self.tell(key, "u", after, before=before if MODES[mode][1] else None, updateDescription=told, **lookup)
+        self.tell(key, "u", after, before=before if MODES[mode][1] else None, updateDescription=update, **lookup)
 
     def flush(self) -> None:
         """Events leave now: what is looked up is what is there now, or nothing."""
         for key, value in self.waiting:
             if value.pop("lookup", False):
-                value["after"] = json.dumps(self.held[key]) if key in self.held else None
+                value["after"] = json.dumps(self.documents[key]) if key in self.documents else None
             self.lines.append(record(f"{self.name}.shop.t", len(self.lines), key, value))
         self.waiting.clear()
 
@@ -209,7 +209,7 @@ def lives(name: str, seed: int) -> Collection:
     homes += [(f'"{mode} {number}"', mode, f"{mode} {number}") for mode in MODES for number in range(8)]
     for _ in range(14):
         for key, mode, _id in homes:
-            there = collection.held.get(key)
+            there = collection.documents.get(key)
             deed = draw.random()
             if there is None:
                 if deed < 0.8:
@@ -244,17 +244,17 @@ def versions_of_truth(collection: Collection) -> dict[str, list[Row]]:
         versions = found.setdefault(key, [])
         is_open = False
         for second, op, document in states:
-            told = None if document is None else plain(document)
-            if is_open and told == versions[-1]["document"]:
+            state = None if document is None else plain(document)
+            if is_open and state == versions[-1]["document"]:
                 continue
             if is_open:
-                versions[-1] |= {"to": second, "closed_by": "delete" if told is None else "update"}
-            if told is not None:
+                versions[-1] |= {"to": second, "closed_by": "delete" if state is None else "update"}
+            if state is not None:
                 opened_by = "update" if is_open else {"c": "insert", "u": "update"}[op]
                 versions.append(
-                    {"document": told, "from": second, "to": None, "opened_by": opened_by, "closed_by": None}
+                    {"document": state, "from": second, "to": None, "opened_by": opened_by, "closed_by": None}
                 )
-            is_open = told is not None
+            is_open = state is not None
     return found
 
 
@@ -267,12 +267,12 @@ def told_twice(collection: Collection) -> list[str]:
     """The last third of its records once more, as after a restart: what was looked up then is another document."""
     found = []
     for line in collection.lines[-len(collection.lines) // 3 :]:
-        told = json.loads(line)
-        value = json.loads(told["value"])
+        record = json.loads(line)
+        value = json.loads(record["value"])
         if value["updateDescription"] and value["after"]:
             value["after"] = json.dumps({"_id": "?", "looked up": "later"})
         value["ts_ms"] += 60_000
-        found.append(json.dumps(told | {"offset": told["offset"] + 100_000, "value": json.dumps(value)}) + "\n")
+        found.append(json.dumps(record | {"offset": record["offset"] + 100_000, "value": json.dumps(value)}) + "\n")
     return found
 
 
@@ -394,12 +394,12 @@ def whole_document() -> tuple[str, str]:
 
 def declare(project: Path, name: str, columns: Mapping[str, Any]) -> None:
     """Write a collection's changes model with typed columns."""
-    told = {
+    columns = {
         column: {"type": one[0], "field": one[1]} if isinstance(one, tuple) else one for column, one in columns.items()
     }
     source, _, table = name.partition("__")
     (project / f"models/silver/changes/{name}_changes.sql").write_text(
-        f"{{{{ changes('{source}', '{table}', key=['id'], columns={told!r}, documents=true) }}}}\n"
+        f"{{{{ changes('{source}', '{table}', key=['id'], columns={columns!r}, documents=true) }}}}\n"
     )
 
 
@@ -432,8 +432,8 @@ def histories(places: Places) -> dict[str, list[Row]]:
 
 def by_hand() -> list[str]:
     lines = []
-    for offset, (key, second, op, told) in enumerate(BY_HAND):
-        lines.append(record("mg_hand.shop.t", offset, json.dumps(key), event("mg_hand", second, op, **told)))
+    for offset, (key, second, op, fields) in enumerate(BY_HAND):
+        lines.append(record("mg_hand.shop.t", offset, json.dumps(key), event("mg_hand", second, op, **fields)))
     return lines
 
 
@@ -451,8 +451,8 @@ WHOLE: list[tuple[str, int, str, Row]] = [
 
 def whole() -> list[str]:
     return [
-        record("mg_whole.shop.t", offset, json.dumps(key), event("mg_whole", second, op, **told))
-        for offset, (key, second, op, told) in enumerate(WHOLE)
+        record("mg_whole.shop.t", offset, json.dumps(key), event("mg_whole", second, op, **fields))
+        for offset, (key, second, op, fields) in enumerate(WHOLE)
     ]
 
 
@@ -466,15 +466,15 @@ def cut_short() -> list[str]:
     for offset, (key, number) in enumerate([("a", 1), ("b", 1), ("c", 2)]):
         source = {"lsid": LSID, "txnNumber": number}
         block = {"id": f"{LSID}:{number}", "total_order": 1, "data_collection_order": 1}
-        told = event("mg_cut", number, "c", after={"_id": key}, source=source, transaction=block)
-        lines.append(record("mg_cut.shop.t", offset, json.dumps(key), told))
+        change = event("mg_cut", number, "c", after={"_id": key}, source=source, transaction=block)
+        lines.append(record("mg_cut.shop.t", offset, json.dumps(key), change))
     for number in (1, 2):
         ended = {"event_count": 2, "data_collections": [{"data_collection": "rs0.shop.t", "event_count": 2}]}
         halves: list[Row] = [{"status": "BEGIN"}, {"status": "END"} | ended]
-        for half, told in enumerate(halves):
+        for half, boundary_end in enumerate(halves):
             spelled = LSID if number == 1 else session
             boundary = {"id": f"{spelled}:{number}", "ts_ms": (STARTED + number) * 1000, "event_count": None}
-            lines.append(record("mg_cut.transaction", 2 * number + half, session, boundary | told))
+            lines.append(record("mg_cut.transaction", 2 * number + half, session, boundary | boundary_end))
     return lines
 
 

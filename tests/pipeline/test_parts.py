@@ -306,14 +306,14 @@ def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(order
     # That its converter writes no schemas from now on says nothing else of the delete.
     orders.send(("u", {"id": "AQ==", "state": "paid"}, {}))
     yield
-    told = [(Decimal("1234.56"), "delete"), (Decimal("0.01"), None)]
-    assert (orders.versions("id", "closed_by"), rebuilt()) == (told, told)
+    versions = [(Decimal("1234.56"), "delete"), (Decimal("0.01"), None)]
+    assert (orders.versions("id", "closed_by"), rebuilt()) == (versions, versions)
 
     orders.land(orders.described("c", {"id": "A+g="}, mills))
     yield
     # Two schemas: nothing tells which of them the delete was written by.
-    told = [(Decimal("1234.56"), None), (Decimal("0.01"), None), (Decimal(1), None)]
-    assert (orders.versions("id", "closed_by"), rebuilt()) == (told, told)
+    versions = [(Decimal("1234.56"), None), (Decimal("0.01"), None), (Decimal(1), None)]
+    assert (orders.versions("id", "closed_by"), rebuilt()) == (versions, versions)
 
 
 @beside_others
@@ -466,8 +466,8 @@ def key_named(orders: Orders, name: str) -> Story:
     for record in records:
         value, key = (json.loads(record[part].replace('"id"', f'"{name}"')) for part in ("value", "key"))
         schema = {"type": "struct", "fields": [{"field": name, "type": "int64", "optional": False}]}
-        told = {"schema": schema, "payload": key} if name == "payload" and not record["headers"] else key
-        record |= {"value": json.dumps(value), "key": json.dumps(told)}
+        key_value = {"schema": schema, "payload": key} if name == "payload" and not record["headers"] else key
+        record |= {"value": json.dumps(value), "key": json.dumps(key_value)}
     orders.land(*records)
     yield
     assert orders.versions(name, "closed_by", "previous_key", "next_key") == [
@@ -491,15 +491,15 @@ def test_a_change_of_key_names_both_digit_by_digit(orders: Orders) -> Story:
     orders.declare("'id': 'bigint'", "'id': 'decimal(19,2)'")
     keys = ["12345678901234567.89", "12345678901234567.88"]
     links = [{"schema": {"type": "struct"}, "payload": {"id": f"@{number}"}} for number in (0, 1)]
-    told = [
+    records = [
         orders.record("c", {"id": "@0", "state": "new"}),
         orders.record("d", {"id": "@0"}, {"__debezium.newkey": links[1]}),
         orders.record("c", {"id": "@1", "state": "new"}, {"__debezium.oldkey": links[0]}),
     ]
     for number, key in enumerate(keys):
-        for part in [*told, *(header for record in told for header in record["headers"])]:
+        for part in [*records, *(header for record in records for header in record["headers"])]:
             part |= {name: text.replace(f'"@{number}"', key) for name, text in part.items() if isinstance(text, str)}
-    orders.land(*told)
+    orders.land(*records)
     yield
     one, other = ([Decimal(key), f'{{"id":{key}}}'] for key in keys)
     assert orders.versions("id", "previous_key", "next_key")[1:] == [(one[0], None, other[1]), (other[0], one[1], None)]
@@ -545,10 +545,10 @@ def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orde
     orders.declare("'state': 'string'", f"'state': 'string', {columns}")
     row = {"id": 2, "state": "new"} | {name: value for name, (_, (_, value), _) in EXACT.items()}
     schemas = {name: schema for name, (_, (schema, _), _) in EXACT.items() if schema is not None}
-    told = orders.described("c", row, {"state": {}} | schemas)
+    described = orders.described("c", row, {"state": {}} | schemas)
     plain = orders.record("c", {"id": 3, "state": "new", "gr\u00f6\u00dfe": 0.5})
     long = "1.2345678901234567890e5"
-    orders.land(told, plain | {"value": plain["value"].replace("0.5", long)})
+    orders.land(described, plain | {"value": plain["value"].replace("0.5", long)})
     yield
 
     [_, (*values, exact), (*_, longest, _)] = orders.versions(*EXACT, "exact_values")
@@ -723,7 +723,7 @@ def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> Story:
 
 @beside_others
 def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -> Story:
-    told = {
+    places = {
         1: (95, '["90","95"]', (90, 95)),
         2: (96, '[ "90" , "96" ]', (90, 96)),
         3: (97, '[null,"97"]', (97, 97)),  # no commit is known: the change's own place
@@ -733,12 +733,12 @@ def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -
     orders.land(
         *[
             orders.record("c", {"id": key, "state": "new"}, place=place, sequence=text)
-            for key, (place, text, _) in told.items()
+            for key, (place, text, _) in places.items()
         ]
     )
     yield
 
-    assert orders.positions() == {key: f"{commit:020} {own:020}" for key, (_, _, (commit, own)) in told.items()}
+    assert orders.positions() == {key: f"{commit:020} {own:020}" for key, (_, _, (commit, own)) in places.items()}
 
 
 def read_in_partitions(orders: Orders, times: int) -> Story:
@@ -810,13 +810,13 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -
     asks = "set `test.is_small` = {{ is_of_small_tables() if execute }}"
     alone.declare(begins, f'{begins.replace(" ", " [", 1)}, "{asks}"]', "dbt_project.yml")
 
-    def told() -> str | None:
+    def is_shown() -> str | None:
         land_all([alone])
         run_models(alone.places, accounting=True)
         return alone.spark.conf.get("test.is_small")
 
     alone.send(("c", {"id": 1, "state": "new"}, {}))
-    assert told() == "True"
+    assert is_shown() == "True"
 
     progress = f"delta.`{alone.places.lakehouse}/ops/progress`"
     of_log = f"where model like '%{alone.source}%changes'"
@@ -825,13 +825,13 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -
         alone.spark.sql(f"update {progress} set state = replace(state, '{old}', '{new}') {of_log}")
 
     state_with('"records": 1,', '"records": 100000,')
-    assert told() == "False"
+    assert is_shown() == "False"
 
     state_with('"records": 100000,', "")
     alone.send(*[("u", {"id": 1, "state": "paid"}, {})] * 3)
-    assert told() == "False"
+    assert is_shown() == "False"
     assert json.loads(alone.spark.sql(f"select state from {progress} {of_log}").collect()[0]["state"])["records"] == 4
-    assert told() == "True"
+    assert is_shown() == "True"
 
     (alone.places.project / "models" / "mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
-    assert told() == "False"
+    assert is_shown() == "False"

@@ -65,8 +65,8 @@ class Runs:
     def __call__(self, *arguments: str) -> tuple[int, dict[str, Any], dict[str, float]]:
         """Run; its exit status, summary and metrics."""
         summary, metrics = self.home / "run.json", self.home / "tidemark.prom"
-        told = ["--summary", str(summary), "--metrics", str(metrics), "--project-dir", str(self.home / "project")]
-        status = main(["run", "--skip-unchanged", *arguments, *told])
+        outputs = ["--summary", str(summary), "--metrics", str(metrics), "--project-dir", str(self.home / "project")]
+        status = main(["run", "--skip-unchanged", *arguments, *outputs])
         families = text_string_to_metric_families(metrics.read_text())
         samples = {
             ",".join([one.name.removeprefix("tidemark_"), *one.labels.values()]): one.value
@@ -123,8 +123,10 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs, spark: SparkSession) -
     assert (said["failures"], metrics["run_failures"]) == (["of the last check"], 1), "as long as the report has it"
 
     kept = json.loads(memory.read_text())
-    told = datetime.fromisoformat(kept["check_by"]) - datetime.now(UTC)
-    assert timedelta(minutes=20) < told < timedelta(minutes=30), "of what was landed just now, whatever its clock says"
+    until_check = datetime.fromisoformat(kept["check_by"]) - datetime.now(UTC)
+    assert timedelta(minutes=20) < until_check < timedelta(minutes=30), (
+        "of what was landed just now, whatever its clock says"
+    )
     memory.write_text(json.dumps(kept | {"check_by": "2026-01-01T00:00:00+00:00"}))
     status, said, _ = runs(records)
     assert (status, said["skipped"]) == (0, ["land"]), "a connector may have died in silence"
@@ -222,11 +224,11 @@ def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs
 
     # As many commits, and the last of them another one.
     last = runs.home / f"lakehouse/bronze/records/_delta_log/{known.records:020}.json"
-    said, told = last.read_text(), json.loads(memory.read_text())
+    said, memory_values = last.read_text(), json.loads(memory.read_text())
     last.write_text(said.replace('"timestamp":1', '"timestamp":2', 1))
     assert Memory.of(places).files == {}
-    del told["commit"], told["failures"]
-    memory.write_text(json.dumps(told))
+    del memory_values["commit"], memory_values["failures"]
+    memory.write_text(json.dumps(memory_values))
     assert Memory.of(places).files == known.files, "an older version kept none"
     last.write_text(said)
 
@@ -396,8 +398,8 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
         java = java_of(every)
         for one in (signal.SIGINT, signal.SIGTERM):
             every.send_signal(one)
-        told, _ = every.communicate(timeout=120)
-        assert "Traceback" not in told
+        output, _ = every.communicate(timeout=120)
+        assert "Traceback" not in output
         assert not Path("/proc", java).exists(), "Spark holds the catalog against the next command"
     said = json.loads(summary.read_text())
     assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)
@@ -412,11 +414,11 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
             once.send_signal(by)
             time.sleep(0.02)
             once.send_signal(by)  # as timeout(1) does by itself
-            told, _ = once.communicate(timeout=120)
+            output, _ = once.communicate(timeout=120)
             assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
         assert once.returncode == status
-        assert "; run again." in told
-        assert "Traceback" not in told
+        assert "; run again." in output
+        assert "Traceback" not in output
         assert holder_of(places) is None
 
     monkeypatch.chdir(places.project)

@@ -46,7 +46,7 @@ def write_models(project: Path) -> None:
         declare_history(project, f"tape__{tape.schema}__{tape.table}", tape.options)
 
 
-def told(table: CapturedTable) -> list[dict[str, Any]]:
+def tape_versions(table: CapturedTable) -> list[dict[str, Any]]:
     """The versions of a gold table as tapes tell them."""
     assert table.history is not None
     rows = rows_of(table.history.location)
@@ -80,7 +80,7 @@ def built(spark: SparkSession, places: Places) -> list[CapturedTable]:
 
 @pytest.fixture(scope="module")
 def gold(built: list[CapturedTable]) -> Rows:
-    return {table.source_table.partition("__")[2]: told(table) for table in built}
+    return {table.source_table.partition("__")[2]: tape_versions(table) for table in built}
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +102,14 @@ def test_the_accounting_counts_the_signs(signs: set[tuple[str, str]], tape: Tape
 def test_an_account_tells_of_the_states_that_first_changes_found(built: list[CapturedTable]) -> None:
     for table in [table for table in built if table.history is not None and account_of(table)]:
         assert table.history is not None
-        told = {row["name"]: row["records"] for row in account_of(table)}
+        counted = {row["name"]: row["records"] for row in account_of(table)}
         found = sum(row["opened_by"] == "before" for row in rows_of(table.history.location, "opened_by"))
-        assert told.get("found_states", 0) == found
+        assert counted.get("found_states", 0) == found
 
 
 @pytest.mark.parametrize("tape", TAPES, ids=lambda tape: tape.name)
 def test_gold_tells_the_tape(gold: Rows, tape: Tape) -> None:
-    assert tape.told(gold[tape.table]) == tape.history
+    assert tape.as_history(gold[tape.table]) == tape.history
 
 
 def test_versions_say_what_their_changes_say(spark: SparkSession, places: Places, built: list[CapturedTable]) -> None:
@@ -137,10 +137,10 @@ def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
 ) -> None:
     [table] = [one for one in built if one.source_table.endswith(f"__{name}")]
     assert table.history is not None
-    told = [row.asDict() for row in traced(spark, places, table.name, []).rows]
+    traced_rows = [row.asDict() for row in traced(spark, places, table.name, []).rows]
 
     names = ("version_id", "opened_by", "closed_by", "previous_key", "next_key", "valid_from", "valid_to")
-    versions = [[row[name] for name in names[:5]] + [str(row[name]) for name in names[5:]] for row in told]
+    versions = [[row[name] for name in names[:5]] + [str(row[name]) for name in names[5:]] for row in traced_rows]
     gold = rows_of(table.history.location, *names)
     assert sorted(map(str, (one for one in versions if one[0] is not None))) == sorted(
         str([row[name] for name in names[:5]] + [str(row[name]).removesuffix("+00:00") for name in names[5:]])
@@ -149,7 +149,7 @@ def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
 
     # A change that met several keys counts once, as the most that it did; a truncate that met none changed nothing.
     became = {row["change_id"]: "no_op" for row in rows_of(table.changes.location, "change_id")}
-    for row in told:
+    for row in traced_rows:
         became[row["change_id"]] = max(became[row["change_id"]], row["became"], key=WEIGHT.index)
     counted = {row["name"]: row["records"] for row in account_of(table) if row["kind"] == "disposition"}
     assert Counter(became.values()) == counted
@@ -164,7 +164,11 @@ def test_a_full_refresh_equals_the_batches(gold: Rows, places: Places, built: li
 
     assert grown
     assert accounts_of(built) == grown
-    anew = {table.source_table.partition("__")[2]: told(table) for table in built if f"{table.name}_history" in names}
+    anew = {
+        table.source_table.partition("__")[2]: tape_versions(table)
+        for table in built
+        if f"{table.name}_history" in names
+    }
     assert anew == {table: gold[table] for table in anew}
 
 

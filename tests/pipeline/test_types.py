@@ -70,11 +70,11 @@ def schema_of(literal: str, semantic: str) -> dict[str, Any]:
         return {"type": literal, "items": schema_of(item if plain else of_item, "" if plain else item)}
     if " source " in semantic:
         name, _, of_source = semantic.partition(" source ")
-        told, more = schema_of(literal, name), schema_of(literal, f"source {of_source}")
-        return told | {"parameters": told["parameters"] | more["parameters"]}
+        shape, more = schema_of(literal, name), schema_of(literal, f"source {of_source}")
+        return shape | {"parameters": shape["parameters"] | more["parameters"]}
     if source := re.fullmatch(r"source ([A-Z0-9_ ]+)(?:\((\d+),(-?\d+)\))?", semantic):
-        told = dict(zip(("type", "length", "scale"), source.groups(), strict=True))
-        parameters = {f"__debezium.source.column.{name}": text for name, text in told.items() if text}
+        shape = dict(zip(("type", "length", "scale"), source.groups(), strict=True))
+        parameters = {f"__debezium.source.column.{name}": text for name, text in shape.items() if text}
         return {"type": literal, "parameters": parameters}
     if vector := re.fullmatch(r"(.*) of (\w+)", semantic):
         return {"type": literal, "name": vector[1], "items": {"type": vector[2]}}
@@ -108,7 +108,7 @@ def spelled(value: Any) -> str:
 class Case:
     """One encoded value in a column that cases of the same type and encoding share, in the row of a number."""
 
-    told: str
+    line: str
     column: str
     row: int
     encoded: str
@@ -137,26 +137,26 @@ UNDESCRIBED = cases("undescribed", slice(1, 3), 4)
 OF_DESCRIBED = {
     case.column: (kind.split(" > ")[0], kind.split(" > ")[-1])
     for case in DESCRIBED
-    for kind in [case.told.split(" | ")[4]]
+    for kind in [case.line.split(" | ")[4]]
 }
 MODES = lines("modes")
 GUESSED = lines("guessed")
 
 
-def written(source: Source, told: Iterable[Case]) -> str:
+def written(source: Source, cases: Iterable[Case]) -> str:
     """A source's records with the encoded values in their places."""
-    encoded = {json.dumps(case.mark): case.encoded for case in told}
+    encoded = {json.dumps(case.mark): case.encoded for case in cases}
     for record in source.records:
         if record["value"]:
             record["value"] = re.sub('"@[^"]*@"', lambda mark: encoded[mark[0]], record["value"])
     return source.lines()
 
 
-def rows_with(told: Sequence[Case]) -> list[dict[str, Any]]:
+def rows_with(cases: Sequence[Case]) -> list[dict[str, Any]]:
     """The rows that hold the cases, NULL where a column has no more."""
-    most = max(case.row for case in told)
-    rows = [{"id": number, **dict.fromkeys(case.column for case in told)} for number in range(most + 1)]
-    for case in told:
+    most = max(case.row for case in cases)
+    rows = [{"id": number, **dict.fromkeys(case.column for case in cases)} for number in range(most + 1)]
+    for case in cases:
         rows[case.row][case.column] = case.mark
     return [row for row in rows if any(value is not None for name, value in row.items() if name != "id")]
 
@@ -167,7 +167,7 @@ ID = Column("id", {"type": "int32"})
 def described() -> str:
     """Records with schemas."""
     source = Source("ty")
-    schemas = {case.column: schema_of(*case.told.split(" | ")[1:3]) for case in DESCRIBED}
+    schemas = {case.column: schema_of(*case.line.split(" | ")[1:3]) for case in DESCRIBED}
     table = Table("described", [ID, *[Column(name, schema) for name, schema in schemas.items()]], ("id",))
     for row in rows_with(DESCRIBED):
         with source.commit():
@@ -188,7 +188,7 @@ def undescribed() -> str:
 def modes() -> str:
     """A row that is written in one mode, and read again in another."""
     source = Source("to")
-    told = [
+    cases = [
         Case("", f"c{number}", half, cells[4 + 3 * half], "", "")
         for number, cells in enumerate(MODES)
         for half in (0, 1)
@@ -198,11 +198,11 @@ def modes() -> str:
             Column(f"c{number}", schema_of(*cells[2 + 3 * half : 4 + 3 * half])) for number, cells in enumerate(MODES)
         ]
         table = Table("modes", [ID, *columns], ("id",))
-        row = {"id": 1, **{case.column: case.mark for case in told if case.row == half}}
+        row = {"id": 1, **{case.column: case.mark for case in cases if case.row == half}}
         with source.commit():
             source.insert(table, row)
     source.records[-1]["value"] = source.records[-1]["value"].replace('"op": "c"', '"op": "u"')
-    return written(source, told)
+    return written(source, cases)
 
 
 # How a column is described first, and then: the pairs have each kind of common type.
@@ -234,16 +234,16 @@ def retyped() -> str:
 def guessed() -> str:
     """Records without schemas, of a table that nothing is built of."""
     source = Source("tg", has_schemas=False)
-    told = [
+    cases = [
         Case("", f"c{number}", row, value, "", "")
         for number, cells in enumerate(GUESSED)
         for row, value in enumerate(cells[1].split(", "))
     ]
     table = Table("guessed", [ID, *[Column(f"c{number}") for number in range(len(GUESSED))]], ("id",))
-    for row in rows_with(told):
+    for row in rows_with(cases):
         with source.commit():
             source.insert(table, row)
-    return written(source, told)
+    return written(source, cases)
 
 
 def declared(table: SeenTable) -> SeenTable:
@@ -251,7 +251,7 @@ def declared(table: SeenTable) -> SeenTable:
     types = {"id": ["int", ""]}
     if table.source == "ty":
         types |= {name: f"{kind}, ".split(", ")[:2] for name, (_, kind) in OF_DESCRIBED.items()}
-    types |= {case.column: case.told.split(" | ")[1:3] for case in UNDESCRIBED if table.source == "tu"}
+    types |= {case.column: case.line.split(" | ")[1:3] for case in UNDESCRIBED if table.source == "tu"}
     types |= {f"c{number}": [cells[1], ""] for number, cells in enumerate(MODES) if table.source == "to"}
 
     def of(column: SeenColumn) -> SeenColumn:
@@ -312,9 +312,9 @@ def test_scaffolding_declares_the_type_that_holds_every_encoding(built: Built) -
 
 def test_scaffolding_declares_the_type_that_reads_both_modes(built: Built) -> None:
     types = {column.name: column.type for column in built.seen["to__public__modes"].columns}
-    told = [(number, cells) for number, cells in enumerate(MODES) if cells[8]]
+    declared = [(number, cells) for number, cells in enumerate(MODES) if cells[8]]
 
-    assert [(cells, types[f"c{number}"]) for number, cells in told] == [(cells, cells[8]) for _, cells in told]
+    assert [(cells, types[f"c{number}"]) for number, cells in declared] == [(cells, cells[8]) for _, cells in declared]
 
 
 def test_scaffolding_declares_the_type_that_a_build_carries(spark: SparkSession, built: Built) -> None:
@@ -340,27 +340,27 @@ def test_scaffolding_guesses_a_type_that_holds_more_than_was_seen(built: Built) 
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("ty__public__described", DESCRIBED), ("tu__public__undescribed", UNDESCRIBED)]
+    ("name", "cases"), [("ty__public__described", DESCRIBED), ("tu__public__undescribed", UNDESCRIBED)]
 )
-def test_a_value_is_exact_or_its_text_is(built: Built, name: str, told: Sequence[Case]) -> None:
+def test_a_value_is_exact_or_its_text_is(built: Built, name: str, cases: Sequence[Case]) -> None:
     rows = {row["id"]: row for row in built.history(name)}
     held = [
-        f"{case.told} | {spelled(rows[case.row][case.column])} | {rows[case.row]['exact_values'].get(case.column, '')}"
-        for case in told
+        f"{case.line} | {spelled(rows[case.row][case.column])} | {rows[case.row]['exact_values'].get(case.column, '')}"
+        for case in cases
     ]
 
-    assert held == [f"{case.told} | {case.value} | {case.exact}" for case in told]
+    assert held == [f"{case.line} | {case.value} | {case.exact}" for case in cases]
 
 
 def test_a_mode_that_changes_in_the_middle_of_a_topic_makes_no_version(built: Built) -> None:
     versions = built.history("to__public__modes")
-    told = [" | ".join(cells) for cells in MODES]
+    lines = [" | ".join(cells) for cells in MODES]
     held = [
-        {line: version["exact_values"].get(f"c{number}", version[f"c{number}"]) for number, line in enumerate(told)}
+        {line: version["exact_values"].get(f"c{number}", version[f"c{number}"]) for number, line in enumerate(lines)}
         for version in versions
     ]
 
-    assert [line for line in told if held[0][line] is None] == []
+    assert [line for line in lines if held[0][line] is None] == []
     assert [{line: value for line, value in one.items() if value != held[0][line]} for one in held[1:]] == []
 
 
@@ -374,9 +374,9 @@ def test_decoding_knows_the_semantic_types_that_landing_knows() -> None:
 
 
 def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built) -> None:
-    told = fields(spark, built.places, list(built.tables.values()))
+    described = fields(spark, built.places, list(built.tables.values()))
 
-    assert {name: one.unknown_types for name, one in told.items() if one.unknown_types} == {
+    assert {name: one.unknown_types for name, one in described.items() if one.unknown_types} == {
         "ty__public__described": (
             "com.example.Colour", "com.example.DecimalText", "com.example.Opaque", "com.example.Ticks",
             "com.example.Vector",
@@ -385,10 +385,10 @@ def test_an_unknown_semantic_type_is_reported(spark: SparkSession, built: Built)
 
 
 def test_times_in_milliseconds_are_reported_where_they_still_come_so(spark: SparkSession, built: Built) -> None:
-    told = fields(spark, built.places, [built.tables["to__public__modes"]])["to__public__modes"]
+    described = fields(spark, built.places, [built.tables["to__public__modes"]])["to__public__modes"]
     of_modes = [f"c{number}" for number, cells in enumerate(MODES) if cells[6] in ("connect.Timestamp", "connect.Time")]
 
-    assert list(told.connect_times) == of_modes
+    assert list(described.connect_times) == of_modes
     assert any(cells[3] == "connect.Timestamp" for cells in MODES)
 
 
@@ -404,11 +404,11 @@ def test_values_that_do_not_fit_are_counted_by_column(spark: SparkSession, built
 def test_binary_that_comes_as_text_of_an_encoding_that_nothing_tells_is_reported(
     spark: SparkSession, built: Built
 ) -> None:
-    told = fields(spark, built.places, list(built.tables.values()))
+    described = fields(spark, built.places, list(built.tables.values()))
     of_modes = {f"c{number}" for number, cells in enumerate(MODES) if cells[1] == "binary"}
-    of_undescribed = {case.column for case in UNDESCRIBED if case.told.split(" | ")[1:3] == ["binary", ""]}
+    of_undescribed = {case.column for case in UNDESCRIBED if case.line.split(" | ")[1:3] == ["binary", ""]}
 
-    assert {name: set(one.binary_texts) for name, one in told.items() if one.binary_texts} == {
+    assert {name: set(one.binary_texts) for name, one in described.items() if one.binary_texts} == {
         "to__public__modes": of_modes, "tu__public__undescribed": of_undescribed,
     }  # fmt: skip
 

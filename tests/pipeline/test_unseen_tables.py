@@ -185,9 +185,9 @@ def test_a_table_never_seen_before_has_the_oracles_history(
         held, wanted = versions_of(table), expected_versions(history, key)
         assert held.keys() == wanted.keys(), f"TIDEMARK_SEED={SEED}, table {name!r}"
         for row, versions in wanted.items():
-            told = f"TIDEMARK_SEED={SEED}, table {name!r}, key {row!r}"
+            where = f"TIDEMARK_SEED={SEED}, table {name!r}, key {row!r}"
             assert held[row] == versions, (
-                f"{told}: {[pair for pair in zip(held[row], versions, strict=False) if pair[0] != pair[1]][:1]}"
+                f"{where}: {[pair for pair in zip(held[row], versions, strict=False) if pair[0] != pair[1]][:1]}"
             )
 
 

@@ -69,8 +69,8 @@ def examples() -> list[str]:
 
 @cache
 def lines_of_types() -> set[str]:
-    told = [line for file in (TESTS / "types").glob("*.txt") for line in file.read_text("utf-8").splitlines()]
-    return {number for line in told for number in re.findall(r"[0-9]+", line.partition("|")[0])}
+    lines = [line for file in (TESTS / "types").glob("*.txt") for line in file.read_text("utf-8").splitlines()]
+    return {number for line in lines for number in re.findall(r"[0-9]+", line.partition("|")[0])}
 
 
 def is_there(shown: str) -> bool:
@@ -82,11 +82,11 @@ def is_there(shown: str) -> bool:
         return any(fnmatch(one, name) for one in examples())
     if kind == "types":
         return name in lines_of_types()
-    told = re.fullmatch(r"`(test_\w+\.py)::(test_\w+)(?:\[(.+)\])?`", shown)
+    named = re.fullmatch(r"`(test_\w+\.py)::(test_\w+)(?:\[(.+)\])?`", shown)
     return (
-        told is not None
-        and f"def {told[2]}(" in source_of(told[1])
-        and (not told[3] or re.search(rf"""["']?\b{re.escape(told[3])}\b""", source_of(told[1])) is not None)
+        named is not None
+        and f"def {named[2]}(" in source_of(named[1])
+        and (not named[3] or re.search(rf"""["']?\b{re.escape(named[3])}\b""", source_of(named[1])) is not None)
     )
 
 

@@ -484,7 +484,7 @@ def test_trace_tells_what_became_of_the_changes_of_a_key(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("arguments", "message"),
     [
         (["inv__public__customer", "id=101"], "there is no such table. Did you mean inv__public__customers?"),
         (["inv__public__notes", "id=101"], "it has no history, so that no change became a version (R18)."),
@@ -497,11 +497,11 @@ def test_trace_says_what_it_takes(
     demo: Demo,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    asked: list[str],
-    told: str,
+    arguments: list[str],
+    message: str,
 ) -> None:
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", demo.places.lakehouse)
 
-    assert main(["trace", *asked, "--project-dir", str(demo.places.project)]) == 2
+    assert main(["trace", *arguments, "--project-dir", str(demo.places.project)]) == 2
 
-    assert capsys.readouterr().err.strip().endswith(told)
+    assert capsys.readouterr().err.strip().endswith(message)

@@ -184,8 +184,8 @@ def test_every_place_is_documented() -> None:
 
 
 def test_names_are_folded_alike_by_macros_and_in_python() -> None:
-    told = (PROJECT / "macros/changes/columns.sql").read_text()
-    [expression] = re.findall(r"macro folded\(name\) -%}\s*{{ return\((.+)\) }}", told)
+    macros = (PROJECT / "macros/changes/columns.sql").read_text()
+    [expression] = re.findall(r"macro folded\(name\) -%}\s*{{ return\((.+)\) }}", macros)
     macro = jinja2.Environment(autoescape=False).compile_expression(expression)  # noqa: S701 - no page
 
     for name in ("ID", "İD", "ıd", "Straße", "ΟΔΟΣ", "4\u212a"):

@@ -35,20 +35,20 @@ def rows_of(answer: Path) -> list[tuple[Any, ...]]:
 def test_answer_is_what_the_oracle_makes_of_the_records(kind: str, made: Callable[[str], Path]) -> None:
     records = [record for file in sorted(made(kind).glob("*.jsonl")) for record in read_records(file)]
     [history] = build(records).values()
-    told = [
+    rows = [
         (*(version.state[name] for name in COLUMNS), version.valid_from, version.valid_to)
         for versions in history.versions.values()
         for version in versions
     ]
-    assert sorted(told, key=repr) == rows_of(made(kind) / "answer/customers.parquet")
+    assert sorted(rows, key=repr) == rows_of(made(kind) / "answer/customers.parquet")
     assert (history.counts["duplicate"] > 0) == (kind == "hostile")
 
 
 @pytest.mark.parametrize("kind", SETS)
 def test_answer_after_the_initial_load(kind: str, made: Callable[[str], Path]) -> None:
     [history] = build(read_records(made(kind) / "initial.jsonl")).values()
-    told = [(*version.state.values(), version.valid_from, None) for [version] in history.versions.values()]
-    assert sorted(told, key=repr) == rows_of(made(kind) / "answer/customers.initial.parquet")
+    rows = [(*version.state.values(), version.valid_from, None) for [version] in history.versions.values()]
+    assert sorted(rows, key=repr) == rows_of(made(kind) / "answer/customers.initial.parquet")
 
 
 def test_same_seed_gives_same_files(tmp_path: Path, made: Callable[[str], Path]) -> None:
@@ -205,7 +205,7 @@ def test_hazards_are_told_apart(truth: list[dict[str, Any]], made: Callable[[str
 # The tables
 
 
-def told(trial: str, contender: str, seconds: list[float], right: int = 10, **more: Any) -> dict[str, Any]:
+def score_of(trial: str, contender: str, seconds: list[float], right: int = 10, **more: Any) -> dict[str, Any]:
     """One result, as a bench has it."""
     found = Score(Share(10, right), Share(10, right), hazards={name: {"alone": Share(10, right)} for name in HAZARDS})
     return {
@@ -219,11 +219,12 @@ def test_tables_say_what_was_found() -> None:
     found = {
         "profile": "short", "at": "now", "machine": {"cores": 2, "memory_gib": 8},
         "results": [
-            told("clean", "tidemark", [2.0, 3.0, 9.0]), told("clean", "merge_careful", [6.0]),
-            told("clean", "rebuild_spark", [12.0], initial={"run": 5.0}),
-            told("hostile", "tidemark", [3.0]), told("hostile", "merge_careful", [7.0], right=8),
+            score_of("clean", "tidemark", [2.0, 3.0, 9.0]), score_of("clean", "merge_careful", [6.0]),
+            score_of("clean", "rebuild_spark", [12.0], initial={"run": 5.0}),
+            score_of("hostile", "tidemark", [3.0]), score_of("hostile", "merge_careful", [7.0], right=8),
             {"workload": "clean", "contender": "auto_cdc", "error": "no such | environment\nat all", "scores": {}},
-            told("late", "tidemark", [7.5]), told("replay", "tidemark", [4.0], replay={"land": 0.5, "run": 0.5}),
+            score_of("late", "tidemark", [7.5]),
+            score_of("replay", "tidemark", [4.0], replay={"land": 0.5, "run": 0.5}),
         ],
     }  # fmt: skip
     text = markdown(found)

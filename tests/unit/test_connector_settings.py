@@ -136,9 +136,11 @@ def test_the_connectors_settings(tmp_path: Path) -> None:
         return without(settings, _CONNECTORS_OWN) | _OTHER_VALUES
 
     assert postgres | topics == expected(PostgresLoad, NEW)
-    for version, told in zip((NEW, OLD), mariadb, strict=True):
+    for version, settings in zip((NEW, OLD), mariadb, strict=True):
         there = expected(MariaDbLoad, version)
-        assert told == {name: value for name, value in there.items() if name not in (*_IN_WORDS, *_AS_ABOVE, *topics)}
+        assert settings == {
+            name: value for name, value in there.items() if name not in (*_IN_WORDS, *_AS_ABOVE, *topics)
+        }
         assert {name: there[name] for name in _AS_ABOVE} == {name: postgres[name] for name in _AS_ABOVE} | {
             "signal.data.collection": f"{DATABASE}.debezium_signal"
         }
@@ -152,7 +154,7 @@ def test_the_databases_statements() -> None:
     for kind, text in zip(kinds, shown("sql"), strict=True):
         recorder = Recorder("…")
         kind(recorder, 0)
-        told = [one.strip() for one in text.split(";\n") if one.strip()]
+        statements = [one.strip() for one in text.split(";\n") if one.strip()]
 
-        assert told
-        assert [one for one in recorder.ran if one in told] == told
+        assert statements
+        assert [one for one in recorder.ran if one in statements] == statements

@@ -152,9 +152,9 @@ def test_a_profile_that_can_not_be_read_is_told_in_a_sentence(
     if text is not None:
         (project / "profiles.yml").write_text(text)
 
-    with pytest.raises(UsageError, match=r"profiles\.yml") as told:
+    with pytest.raises(UsageError, match=r"profiles\.yml") as refused:
         Places.of(project, environ)
-    assert said in str(told.value)
+    assert said in str(refused.value)
 
 
 def test_what_a_variable_holds_is_no_part_of_a_profile(project: Path) -> None:

@@ -55,14 +55,14 @@ def numbers(folder: Path) -> list[str]:
 
 
 def test_a_second_holder_waits_for_the_first_and_is_busy_where_it_may_not(tmp_path: Path) -> None:
-    told: list[str] = []
+    events: list[str] = []
 
     def first() -> None:
         with lock(tmp_path, "first"):
-            told.append("first begins")
+            events.append("first begins")
             has_begun.set()
             time.sleep(SECONDS)
-            told.append("first ends")
+            events.append("first ends")
 
     has_begun = threading.Event()
     thread = threading.Thread(target=first)
@@ -70,12 +70,12 @@ def test_a_second_holder_waits_for_the_first_and_is_busy_where_it_may_not(tmp_pa
     has_begun.wait()
 
     with pytest.raises(Busy, match="held by first"), lock(tmp_path, "hasty"):
-        told.append("both write")
+        events.append("both write")
     with lock(tmp_path, "second", wait=60):
-        told.append("second begins")
+        events.append("second begins")
 
     thread.join()
-    assert told == ["first begins", "first ends", "second begins"]
+    assert events == ["first begins", "first ends", "second begins"]
     assert len(numbers(tmp_path)) == 1
 
 
@@ -142,12 +142,12 @@ def test_a_number_that_was_taken_and_followed_long_ago_does_not_count(
         pass
     before = _Lease.take
 
-    def take(self: Any, number: int, told: dict[str, Any]) -> bool:
+    def take(self: Any, number: int, claim: dict[str, Any]) -> bool:
         monkeypatch.setattr(_Lease, "take", before)
         for who in ("second", "third"):
             with lock(tmp_path, who):
                 pass
-        return before(self, number, told)
+        return before(self, number, claim)
 
     monkeypatch.setattr(_Lease, "take", take)
     with lock(tmp_path, "sleeper"):

@@ -28,7 +28,7 @@ def test_the_oracle_tells_the_tape(tape: Tape) -> None:
     options = oracle.TableOptions(key=("id",), **given)
     history = oracle.build(records, {table: options})[table]
 
-    told = [
+    versions = [
         {
             **version.state,
             "valid_from": version.valid_from, "valid_to": version.valid_to, "opened_by": version.opened_by,
@@ -41,4 +41,4 @@ def test_the_oracle_tells_the_tape(tape: Tape) -> None:
             key=lambda version: (version.position, version.offset, version.opened_by != "before"),
         )
     ]  # fmt: skip
-    assert tape.told(told) == tape.history
+    assert tape.as_history(versions) == tape.history

@@ -207,10 +207,10 @@ def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_a
     ]
     held = [Held("no-after", "no state", "src.u", 1)]
 
-    told = account([], counted, held, {}, {})
+    accounts = account([], counted, held, {}, {})
 
-    assert told == account([], counted[::-1], held, {}, {})
-    assert [(one.subject, one.name, one.records) for one in told] == [("feed", "src__u", 8)]
+    assert accounts == account([], counted[::-1], held, {}, {})
+    assert [(one.subject, one.name, one.records) for one in accounts] == [("feed", "src__u", 8)]
 
 
 def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
@@ -249,17 +249,19 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
 def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(counts: list[int], words: str) -> None:
     feeds = [Account("feed", f"src__{number}", one, {"no_model": one}) for number, one in enumerate(counts)]
     found = report(evidence(accounts=feeds, target=" --target other"))
-    told = [one for one in found["warnings"] if "no model" in one]
+    warnings = [one for one in found["warnings"] if "no model" in one]
 
-    assert told == [f"{words} `tidemark scaffold` writes the models, and `tidemark build --target other` fills them."]
+    assert warnings == [
+        f"{words} `tidemark scaffold` writes the models, and `tidemark build --target other` fills them."
+    ]
 
 
 def test_a_cut_tells_what_it_waits_for() -> None:
-    (told,) = [words for words in report(evidence())["warnings"] if "571" in words]
-    assert told.startswith("src: 17 changes of 4 transactions are held back")
-    assert "571 waits for 3 of src__t_changes; 572 waits for its END" in told
-    assert "573 waits for its BEGIN" in told
-    assert "574 waits for a count of src__t_changes that can be read." in told
+    (warning,) = [words for words in report(evidence())["warnings"] if "571" in words]
+    assert warning.startswith("src: 17 changes of 4 transactions are held back")
+    assert "571 waits for 3 of src__t_changes; 572 waits for its END" in warning
+    assert "573 waits for its BEGIN" in warning
+    assert "574 waits for a count of src__t_changes that can be read." in warning
 
 
 def broken(table: str, layer: str) -> ExpectationResult:
@@ -336,10 +338,10 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, is_before_missing=True,
                                    unavailable=1, nulls={"v": 0}, one_sided=("v",), undeclared=("w",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
-    told = findings(
+    found_settings = findings(
         [table], found, measured, {"src__t": Fields(("v",), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
     )
-    assert {one.setting: one.severity for one in told} == {
+    assert {one.setting: one.severity for one in found_settings} == {
         "provide.transaction.metadata": "warning",
         "skipped.operations": "info",
         "REPLICA IDENTITY": "warning",
@@ -351,25 +353,25 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "column.exclude.list": "info",
         "columns (model)": "info",
     }
-    assert all(one.set_instead and one.shows for one in told)
+    assert all(one.set_instead and one.shows for one in found_settings)
 
 
 def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
     found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
     policies = {"src.t": "compact,delete", "src.other": "compact"}
     one = {"src__t": Measures(10)}
-    [told] = [
+    [finding] = [
         finding
         for finding in findings([captured()], found, one, {}, {}, {}, compacted=policies)
         if finding.setting == "cleanup.policy (topic)"
     ]
-    assert told.severity == "warning"
-    assert told.shows.startswith('The broker says compact,delete of "src.t": it removes every record but the newest')
-    assert "gaps" not in told.shows
+    assert finding.severity == "warning"
+    assert finding.shows.startswith('The broker says compact,delete of "src.t": it removes every record but the newest')
+    assert "gaps" not in finding.shows
 
 
 @pytest.mark.parametrize(
-    ("connector", "told"),
+    ("connector", "settings"),
     [
         ("postgresql", {"skipped.operations", "REPLICA IDENTITY"}),
         ("mariadb", {"skipped.operations", "binlog_row_image"}),
@@ -379,10 +381,10 @@ def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
         ("quux", set()),
     ],
 )
-def test_settings_are_those_of_the_connector(connector: str, told: set[str]) -> None:
+def test_settings_are_those_of_the_connector(connector: str, settings: set[str]) -> None:
     found = [Content("src__t", "src.t", "change", connector, "src", 10, 0)]
     measured = {"src__t": Measures(10, updates=4, updates_without_before=4, is_before_missing=True)}
-    assert {one.setting for one in findings([captured()], found, measured, {}, {}, {})} == told
+    assert {one.setting for one in findings([captured()], found, measured, {}, {}, {})} == settings
 
 
 def test_a_setting_that_was_mended_is_told_no_more() -> None:
@@ -394,32 +396,32 @@ def test_a_setting_that_was_mended_is_told_no_more() -> None:
 def test_rows_that_a_transform_flattened_blame_no_setting_of_the_source() -> None:
     found = [Content("src__t", "src.t", "truncate", "mysql", "src", 10, 0)]
     measured = {"src__t": Measures(10, updates=4, updates_without_before=4, is_before_missing=True)}
-    [told] = findings([captured()], found, measured, {"src__t": Fields(is_flattened=True)}, {}, {})
-    assert (told.setting, told.severity) == ("transforms", "info")
-    assert "ExtractNewRecordState" in told.shows
+    [finding] = findings([captured()], found, measured, {"src__t": Fields(is_flattened=True)}, {}, {})
+    assert (finding.setting, finding.severity) == ("transforms", "info")
+    assert "ExtractNewRecordState" in finding.shows
 
 
-@pytest.mark.parametrize(("unresolved", "told"), [(0, []), (3, ["capture.mode"])])
-def test_documents_are_told_what_helps_them(unresolved: int, told: list[str]) -> None:
+@pytest.mark.parametrize(("unresolved", "settings"), [(0, []), (3, ["capture.mode"])])
+def test_documents_are_told_what_helps_them(unresolved: int, settings: list[str]) -> None:
     found = [Content("src__t", "src.t", "change", "mongodb", "src", 10, 0)]
     measured = {"src__t": Measures(10, streamed=8, updates=4, without_transaction=8, unavailable=4)}
     met = {"unresolved_columns": Sign("src__t", "unresolved_columns", "", unresolved, ())} if unresolved else {}
-    assert [one.setting for one in findings([captured()], found, measured, {}, {}, {"src__t": met})] == told
+    assert [one.setting for one in findings([captured()], found, measured, {}, {}, {"src__t": met})] == settings
 
 
 def test_columns_that_only_reads_have_values_of_are_told_beside_those_that_one_side_lacks() -> None:
     measured = {"src__t": Measures(10, null_in_stream=("v",))}
-    [told] = findings([captured()], [], measured, {}, {}, {})
-    assert told.setting == "column.exclude.list"
-    assert told.shows.startswith('Columns with values in the snapshot, and NULL in every streamed change: "v".')
+    [finding] = findings([captured()], [], measured, {}, {}, {})
+    assert finding.setting == "column.exclude.list"
+    assert finding.shows.startswith('Columns with values in the snapshot, and NULL in every streamed change: "v".')
 
 
 def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
     rows = [Row(kind="sign", name="exact_values", records=13, sample_keys=[])]
     changed = {"src__t": [SchemaChange("src__t", None, "alter it", ("v: a → b",), ("v",), is_key_changed=False)]}
     measured = {"src__t": Measures(10, exact_values={"v": 12, "w": 1})}
-    told = signs([captured()], {"src__t": rows}, changed, measured, sample_rows=False)["src__t"]["exact_values"]
-    assert told.because == (
+    sign = signs([captured()], {"src__t": rows}, changed, measured, sample_rows=False)["src__t"]["exact_values"]
+    assert sign.because == (
         "`v` (string): 12 versions; `w` (not declared): 1 version. Declare a type that holds them in src__t_changes."
         " Its schema was changed by: alter it."
     )
@@ -427,17 +429,17 @@ def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
 
 def test_what_no_schema_describes_may_hide_null() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [told] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_described=False)}, {}, {})
-    assert (told.setting, told.severity) == ("replace.null.with.default", "info")
-    assert 'that no schema describes never held NULL in 10 changes: "v"' in told.shows
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_described=False)}, {}, {})
+    assert (finding.setting, finding.severity) == ("replace.null.with.default", "info")
+    assert 'that no schema describes never held NULL in 10 changes: "v"' in finding.shows
 
 
 def test_rows_that_a_transform_flattened_need_its_own_option_for_null() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [told] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_flattened=True)}, {}, {})
-    assert "transforms.unwrap.replace.null.with.default=false" in told.set_instead
-    [told] = findings([captured()], [], measured, {"src__t": Fields(("v",))}, {}, {})
-    assert "transforms" not in told.set_instead
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_flattened=True)}, {}, {})
+    assert "transforms.unwrap.replace.null.with.default=false" in finding.set_instead
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",))}, {}, {})
+    assert "transforms" not in finding.set_instead
 
 
 def test_a_healthy_source_is_told_nothing() -> None:

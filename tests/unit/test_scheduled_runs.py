@@ -150,8 +150,8 @@ def test_what_can_be_no_file_is_refused_before_any_work(
 ) -> None:
     for name, said in (("", "empty"), (" ", "empty"), (".", "a folder"), ("/", "a folder"), ("new/", "a folder")):
         assert main(["run", option, name, "--project-dir", str(places.project)]) == 2
-        assert f"{option} {name or chr(39)}".strip() in (told := capsys.readouterr().err)
-        assert said in told
+        assert f"{option} {name or chr(39)}".strip() in (errors := capsys.readouterr().err)
+        assert said in errors
 
 
 def test_what_can_not_be_written_keeps_nothing_else_from_being_told(
