@@ -135,15 +135,15 @@ def _read_as(recorded: Any, like: Any) -> Any:
     return recorded
 
 
-def _is_float(held: float, recorded: Any) -> bool:
+def _is_float(stored: float, recorded: Any) -> bool:
     """MariaDB shows six digits of a single float; NaN is itself."""
     value = float(recorded)
-    is_single = abs(held) < _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", held))[0] == held
-    return (math.isnan(held) and math.isnan(value)) or (is_single and f"{held:.6g}" == f"{value:.6g}")
+    is_single = abs(stored) < _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", stored))[0] == stored
+    return (math.isnan(stored) and math.isnan(value)) or (is_single and f"{stored:.6g}" == f"{value:.6g}")
 
 
-def _is_json(held: str, recorded: Any) -> bool:
-    return bool(json.loads(held, parse_float=Decimal) == recorded)
+def _is_json(stored: str, recorded: Any) -> bool:
+    return bool(json.loads(stored, parse_float=Decimal) == recorded)
 
 
 def _far_moment(text: str) -> tuple[int, str, str | None] | None:
@@ -165,28 +165,28 @@ def _of_day(text: str) -> int | None:
     return (time - offset * _SECOND) % (86_400 * _SECOND)
 
 
-def _is_text_of_time(held: str, recorded: str) -> bool:
-    if _of_day(held) is not None:
-        return _of_day(held) == _of_day(recorded)
-    return (_far_moment(held) is not None and _far_moment(held) == _far_moment(recorded)) or (
-        _moment(held) == _moment(recorded)
+def _is_text_of_time(stored: str, recorded: str) -> bool:
+    if _of_day(stored) is not None:
+        return _of_day(stored) == _of_day(recorded)
+    return (_far_moment(stored) is not None and _far_moment(stored) == _far_moment(recorded)) or (
+        _moment(stored) == _moment(recorded)
     )
 
 
-def _is_geometry(held: Row, recorded: str) -> bool:
+def _is_geometry(stored: Row, recorded: str) -> bool:
     """The numbers of a text such as POINT(1.5 2.5) end the shape's binary form."""
     numbers = [float(number) for number in re.findall(r"-?[0-9.]+", recorded)]
-    return list(struct.unpack(f"<{len(numbers)}d", held["wkb"][-8 * len(numbers) :])) == numbers
+    return list(struct.unpack(f"<{len(numbers)}d", stored["wkb"][-8 * len(numbers) :])) == numbers
 
 
 # Ways in which a value held is the one recorded, by the type held; besides being equal when read as that type.
 _SPELLINGS: Final[dict[type, Callable[[Any, Any], bool]]] = {
-    bytes: lambda held, recorded: int.from_bytes(held, "little") == int(recorded, 2),
-    int: lambda held, recorded: held == _of_day(recorded),
+    bytes: lambda stored, recorded: int.from_bytes(stored, "little") == int(recorded, 2),
+    int: lambda stored, recorded: stored == _of_day(recorded),
     float: _is_float,
-    str: lambda held, recorded: (_is_text_of_time if isinstance(recorded, str) else _is_json)(held, recorded),
+    str: lambda stored, recorded: (_is_text_of_time if isinstance(recorded, str) else _is_json)(stored, recorded),
     dict: _is_geometry,
-    list: lambda held, recorded: len(held) == len(recorded) and all(map(_agree, held, recorded)),
+    list: lambda stored, recorded: len(stored) == len(recorded) and all(map(_agree, stored, recorded)),
 }
 
 
@@ -197,20 +197,20 @@ def _understood(compare: Callable[[], Any]) -> bool:
         return False
 
 
-def _agree(held: Any, recorded: Any) -> bool:
+def _agree(stored: Any, recorded: Any) -> bool:
     """Whether both are one logical value."""
-    if held is None or recorded is None:
-        return held is recorded
-    spelling = _SPELLINGS.get(type(held))
-    return _understood(lambda: held == _read_as(recorded, held)) or (
-        spelling is not None and _understood(lambda: spelling(held, recorded))
+    if stored is None or recorded is None:
+        return stored is recorded
+    spelling = _SPELLINGS.get(type(stored))
+    return _understood(lambda: stored == _read_as(recorded, stored)) or (
+        spelling is not None and _understood(lambda: spelling(stored, recorded))
     )
 
 
-def _differing(held: Row, recorded: Row) -> frozenset[str]:
+def _differing(stored: Row, recorded: Row) -> frozenset[str]:
     """The columns that disagree; a column that one of them lacks is NULL there."""
-    columns = held.keys() | recorded.keys()
-    return frozenset(name for name in columns if not _agree(held.get(name), recorded.get(name)))
+    columns = stored.keys() | recorded.keys()
+    return frozenset(name for name in columns if not _agree(stored.get(name), recorded.get(name)))
 
 
 # The account: committed states of each key (R11, R12)
@@ -268,13 +268,13 @@ def _changed(old: Row, new: Row) -> bool:
 # The comparison
 
 
-def _is_time(held: int | None, recorded: int | None, is_commit: bool) -> bool:
+def _is_time(stored: int | None, recorded: int | None, is_commit: bool) -> bool:
     """Whether an event shows the recorded time, a commit's in micro- or milliseconds, a statement's in seconds."""
-    if held is None or recorded is None:
-        return held is recorded
+    if stored is None or recorded is None:
+        return stored is recorded
     if is_commit:
-        return held in (recorded, recorded - recorded % _MILLISECOND)
-    return held % _SECOND == 0 and recorded - _LONGEST_WAIT <= held <= recorded
+        return stored in (recorded, recorded - recorded % _MILLISECOND)
+    return stored % _SECOND == 0 and recorded - _LONGEST_WAIT <= stored <= recorded
 
 
 def _whole(table: str, key: Key, what: str) -> Disagreement:
@@ -282,12 +282,12 @@ def _whole(table: str, key: Key, what: str) -> Disagreement:
 
 
 def _compare(
-    table: str, key: Key, held: Sequence[PlainVersion], recorded: Sequence[Interval], *, has_times: bool
+    table: str, key: Key, stored: Sequence[PlainVersion], recorded: Sequence[Interval], *, has_times: bool
 ) -> Disagreement | None:
     """Compare states, then their order, gaps and times (G5)."""
-    if len(held) != len(recorded):
-        return _whole(table, key, f"{len(held)} versions, recorded {len(recorded)}")
-    pairs = list(zip(held, recorded, strict=True))
+    if len(stored) != len(recorded):
+        return _whole(table, key, f"{len(stored)} versions, recorded {len(recorded)}")
+    pairs = list(zip(stored, recorded, strict=True))
     columns = frozenset[str]().union(*(_differing(version.state, interval.state) for version, interval in pairs))
     if not has_times:
         columns -= {_CLOCK}
@@ -313,19 +313,19 @@ def disagreements(
     truth = list(_lines(capture / "truth.jsonl.gz"))
     found = []
     for table, key_columns in keys.items():
-        held: defaultdict[Key, list[PlainVersion]] = defaultdict(list)
+        stored: defaultdict[Key, list[PlainVersion]] = defaultdict(list)
         for version in versions_by_table.get(table, ()):
-            held[version.key].append(version)
-        account = Account(key_columns, next(iter(held), None))
+            stored[version.key].append(version)
+        account = Account(key_columns, next(iter(stored), None))
         of_table = (change for change in history if change["table"] == table)
         for _, transaction in groupby(of_table, lambda change: change["commit_seq"]):
             account.take(transaction)
         compared = (
-            _compare(table, key, held[key], account.intervals[key], has_times=teller == capture.name)
-            for key in held | account.intervals
+            _compare(table, key, stored[key], account.intervals[key], has_times=teller == capture.name)
+            for key in stored | account.intervals
         )
         found += [one for one in compared if one is not None]
-        living = {key for key, versions in held.items() if versions and versions[-1].valid_to is None}
+        living = {key for key, versions in stored.items() if versions and versions[-1].valid_to is None}
         rows = {account.key_of(line["row"]) for line in truth if line["table"] == table}
         found += [_whole(table, key, "living, or not, against the truth") for key in living ^ rows]
     return found

@@ -691,7 +691,7 @@ class Step:
     label: str
     state: State | None = None
     link: Key | None = None
-    found: State | None = None
+    found_state: State | None = None
 
     @property
     def is_read(self) -> bool:
@@ -788,7 +788,7 @@ class Walk:
         if change.op == "u" and taken is not None:
             self._note(key, Step(change, "key_change", self._filled(change, key, taken), taken))
         elif change.op == "d" and taken is None and self._named(change.new_key) != key:
-            self._note(key, Step(change, "delete", found=self._found(key, before)))
+            self._note(key, Step(change, "delete", found_state=self._found(key, before)))
         elif change.op != "d":
             found = self._found(key, before) if change.op == "u" else None
             label, link = self._label(change, key, old), old if old != key else None
@@ -811,7 +811,7 @@ class Walk:
             link = self.key_of(change) if change.op == "u" else self._named(change.new_key)
             found = self._found(key, self._whole_before(change))
             self.taken_along[change.transaction, key, link] = self.rows.get(key, {})
-            self._note(key, Step(change, "key_change", link=link, found=found))
+            self._note(key, Step(change, "key_change", link=link, found_state=found))
 
     def _label(self, change: Change, key: Key, old: Key | None) -> str:
         if change.op == "r":
@@ -900,8 +900,8 @@ class Life:
         last = unit[-1]
         for step in unit[:-1]:
             step.change.count_as("collapsed")
-        if unit[0].found is not None:
-            self._open(last, unit[0].found, "before", last.change.time)
+        if unit[0].found_state is not None:
+            self._open(last, unit[0].found_state, "before", last.change.time)
         if last.state is not None and (self.current is None or self._differs(self.current.state, last.state)):
             self._replace(last, last.state, self._opener(unit))
         elif last.state is not None:
@@ -1036,10 +1036,13 @@ def build(records: Iterable[Record], options_by_table: Mapping[str, TableOptions
         else:
             changes[parsed[0]].append(parsed[1])
             tables[record.topic].add(parsed[0])
-    for found in changes.values():
+    for changes_of_table in changes.values():
         # R3: of one change at one offset of two lives of a topic, that which was written first counts.
-        found.sort(key=lambda change: (change.record.place, change.processed))
-    histories = {table: _fold(found, options.get(table, TableOptions())) for table, found in changes.items()}
+        changes_of_table.sort(key=lambda change: (change.record.place, change.processed))
+    histories = {
+        table: _fold(changes_of_table, options.get(table, TableOptions()))
+        for table, changes_of_table in changes.items()
+    }
     for topic, disposition in others:
         name = next(iter(tables[topic])) if len(tables[topic]) == 1 else topic
         histories.setdefault(name, History()).counts[disposition] += 1

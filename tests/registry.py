@@ -27,7 +27,7 @@ class StandIn:
         self.schemas: dict[int, Any] = {}
         self.types: dict[int, str] = {}
         self.only: str | None = None
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.status: int | None = None
         self.authorization: str | None = None
         self.url = ""
@@ -48,7 +48,7 @@ class StandIn:
 
     def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
         """Status and body for a request."""
-        self.asked.append(path)
+        self.requests.append(path)
         if self.status is not None:
             return self.status, json.dumps({"error_code": self.status, "message": "by the test's wish"})
         if self.authorization is not None and headers.get("Authorization") != self.authorization:
@@ -73,11 +73,11 @@ def basic(user: str, password: str) -> str:
 @contextmanager
 def serving() -> Iterator[StandIn]:
     """A stand-in that answers on a port of this machine."""
-    known = StandIn()
+    registry = StandIn()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = known.answer(self.path, dict(self.headers))
+            status, body = registry.answer(self.path, dict(self.headers))
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body.encode())))
@@ -88,11 +88,11 @@ def serving() -> Iterator[StandIn]:
             """Nothing on the terminal."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    known.url = f"http://127.0.0.1:{server.server_address[1]}"
+    registry.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield known
+        yield registry
     finally:
         server.shutdown()
         server.server_close()

@@ -101,13 +101,13 @@ class Server:
             shutil.chown(path, self.user, pwd.getpwnam(self.user).pw_gid)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """The end of what it said."""
         return (self.folder / "said.txt").read_text(errors="replace")[-4000:]
 
     def run(self, *command: str | Path) -> None:
         """Run a command of the server's to its end."""
-        assert self._popen(command).wait(PATIENCE) == 0, self.said
+        assert self._popen(command).wait(PATIENCE) == 0, self.output
 
     def begin(
         self,
@@ -119,12 +119,12 @@ class Server:
         process = self.process = self._popen(command, environ)
 
         def is_there() -> bool:
-            assert process.poll() is None, self.said
+            assert process.poll() is None, self.output
             with suppress(*self.ERRORS):
                 return bool((answers or self._listens)())
             return False
 
-        until(is_there, lambda: self.said)
+        until(is_there, lambda: self.output)
 
     def stop(self, by: signal.Signals = signal.SIGKILL) -> None:
         """End it and what it started; by default at once, as a power cut would."""
@@ -142,9 +142,9 @@ class Server:
         self, command: Sequence[str | Path], environ: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         group = None if self.user is None else pwd.getpwnam(self.user).pw_gid
-        with (self.folder / "said.txt").open("a") as said:
+        with (self.folder / "said.txt").open("a") as log:
             return subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 user=self.user, group=group, extra_groups=None if self.user is None else [], env=environ,
             )  # fmt: skip
 

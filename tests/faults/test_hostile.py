@@ -292,7 +292,7 @@ class Built:
 
     spark: SparkSession
     places: Places
-    said: dict[str, str]
+    outputs: dict[str, str]
     tables: dict[str, CapturedTable]
 
     def rows(self, table: str, layer: str = "history") -> list[Row]:
@@ -315,13 +315,13 @@ def with_past_of_values(project: Path) -> None:
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     home = tmp_path_factory.mktemp("hostile")
     project = empty_project(home / "project")
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
 
     def tidemark(*arguments: str, status: int = 0) -> None:
         output = io.StringIO()
         with redirect_stdout(output), redirect_stderr(output):
             ended = main([*arguments, "--project-dir", str(project)])
-        said[" ".join(arguments[:2])] = output.getvalue()
+        outputs[" ".join(arguments[:2])] = output.getvalue()
         assert ended == status, output.getvalue()[-3000:]
 
     def file(name: str, records: list[dict[str, Any]], *lines: bytes) -> str:
@@ -350,7 +350,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         shapes = spark.table(table_at(places.table("bronze", "shapes"))).select("feed", "table").distinct().collect()
         names = {row["feed"]: row["table"] for row in shapes}
         tables = {names[table.feed]: table for table in captured_tables(places) if table.feed in names}
-        yield Built(spark, places, said, tables)
+        yield Built(spark, places, outputs, tables)
     forget_tables(spark)
 
 
@@ -414,7 +414,7 @@ def test_a_value_of_50_megabytes_is_whole(built: Built) -> None:
 
 
 def test_what_can_not_be_understood_is_quarantined_with_its_code(built: Built) -> None:
-    found = re.findall(r"^[0-9a-f]{16}  (\S+) ", built.said["quarantine list"], re.MULTILINE)
+    found = re.findall(r"^[0-9a-f]{16}  (\S+) ", built.outputs["quarantine list"], re.MULTILINE)
     assert sorted(found) == sorted(["connector_unknown", "position_unknown", *(bad.code for bad in BAD)])
 
 
@@ -426,7 +426,7 @@ def test_every_record_is_accounted_for(built: Built) -> None:
 
 
 def test_nothing_commands_a_terminal(built: Built) -> None:
-    for command, text in built.said.items():
+    for command, text in built.outputs.items():
         hidden = {letter for letter in text if not letter.isprintable() and letter not in "\n\t"}
         # dbt colours its own words; the colours of a record are not among them
         shown = re.sub(r"\x1b\[[0-9;]*m", "", text) if command == "build" else text
@@ -435,7 +435,7 @@ def test_nothing_commands_a_terminal(built: Built) -> None:
 
 
 def test_a_terminal_gets_the_beginning_of_what_is_long(built: Built) -> None:
-    shown = built.said["sql select * from records"]
+    shown = built.outputs["sql select * from records"]
     assert "--json shows all" in shown
     assert max(map(len, shown.splitlines())) < 10_000
 

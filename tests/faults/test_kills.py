@@ -129,15 +129,15 @@ def chain(spark: SparkSession, victim: Victim, kills: Iterable[Kill], chance: ra
     for kill in kills:
         done.between += die(spark, victim, kill, chance)
         done.killed[kill.name] += 1
-        assert bronze_is_whole(victim), (SEED, kill.name, victim.said())
-    assert victim.run("run", str(victim.inbox)) == 0, (SEED, victim.said())
+        assert bronze_is_whole(victim), (SEED, kill.name, victim.output())
+    assert victim.run("run", str(victim.inbox)) == 0, (SEED, victim.output())
     return done
 
 
 def land(spark: SparkSession, victim: Victim) -> None:
     """Give the victim another file, and land it beside the processes that are killed: it takes a tenth of the time."""
     victim.give()
-    land_files(spark, victim.places, [str(victim.inbox)], Landing(f"{victim.given}", datetime.now(UTC)))
+    land_files(spark, victim.places, [str(victim.inbox)], Landing(f"{victim.files}", datetime.now(UTC)))
 
 
 def die(spark: SparkSession, victim: Victim, kill: Kill, chance: random.Random) -> bool:
@@ -150,7 +150,7 @@ def die(spark: SparkSession, victim: Victim, kill: Kill, chance: random.Random) 
         point = victim.appears(kill.appears)
         if victim.killed(later(point, chance.uniform(0, within)) if within else point, *kill.command, *files):
             return victim.commits() > commits and not kill.last
-        assert within, (kill.name, victim.said())
+        assert within, (kill.name, victim.output())
         within /= 2
 
 
@@ -160,12 +160,12 @@ def bronze_is_whole(victim: Victim) -> bool:
         (row["topic"], row["partition"], row["offset"], row["key"], row["value"])
         for row in victim.rows("bronze", "records")
     ]
-    given = [
+    sent = [
         (record["topic"], record["partition"], record["offset"], as_bytes(record["key"]), as_bytes(record["value"]))
         for record in victim.source.records
     ]
     held = [row["offset"] for row in victim.rows("bronze", "quarantine")]
-    return Counter(found) == Counter(given[: len(found)]) and len(held) == len(set(held))
+    return Counter(found) == Counter(sent[: len(found)]) and len(held) == len(set(held))
 
 
 def as_bytes(text: str | None) -> bytes | None:
@@ -184,5 +184,5 @@ def tables_are_right(victim: Victim) -> bool:
         and current_is_open(table)
         and sum(account.values()) == len(changes)
         and account["opened"] == len(victim.rows("gold", f"{TABLE}_history"))
-        and len(victim.rows("bronze", "quarantine")) == victim.given
+        and len(victim.rows("bronze", "quarantine")) == victim.files
     )

@@ -32,7 +32,7 @@ class Victim:
     table: Table = field(
         default_factory=lambda: Table("orders", [Column("id"), Column("name"), Column("note", is_large=True)], ("id",))
     )
-    given: int = 0
+    files: int = 0
 
     def __post_init__(self) -> None:
         """Make its project."""
@@ -48,19 +48,19 @@ class Victim:
     def give(self, changes: int = 12) -> None:
         """Write another file: orders inserted, changed, moved, deleted; a column for another; a line that is none."""
         first = len(self.source.records)
-        self.table.columns[3:] = [Column(f"extra_{self.given}")]
-        for number in range(self.given * changes, (self.given + 1) * changes):
+        self.table.columns[3:] = [Column(f"extra_{self.files}")]
+        for number in range(self.files * changes, (self.files + 1) * changes):
             with self.source.commit():
                 self._change(number)
         bad = {
             "topic": self.source.records[-1]["topic"],
             "partition": 0,
-            "offset": 1_000_000 + self.given,
+            "offset": 1_000_000 + self.files,
             "value": "{",
         }
         lines = self.source.lines([*self.source.records[first:], bad])
-        (self.inbox / f"{self.given:03}.jsonl").write_text(lines)
-        self.given += 1
+        (self.inbox / f"{self.files:03}.jsonl").write_text(lines)
+        self.files += 1
 
     def _change(self, number: int) -> None:
         extra = {self.table.columns[3].name: str(number)}
@@ -80,10 +80,10 @@ class Victim:
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         """A command of Tidemark's, in a process group of its own."""
         environment = os.environ | self.places.environment()
-        with (self.home / "said.txt").open("a") as said:
+        with (self.home / "said.txt").open("a") as output:
             return subprocess.Popen(
                 [Path(sys.executable).with_name("tidemark"), *command, "--project-dir", str(self.places.project)],
-                env=environment, cwd=self.places.project, start_new_session=True, stdout=said, stderr=said,
+                env=environment, cwd=self.places.project, start_new_session=True, stdout=output, stderr=output,
             )  # fmt: skip
 
     def run(self, *command: str) -> int:
@@ -126,7 +126,7 @@ class Victim:
             return []
         return rows_of(location)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The last of what its commands said."""
         return (self.home / "said.txt").read_text(errors="replace")[-3000:]
 

@@ -64,7 +64,7 @@ class Pipeline:
         postgres.mark(1, "first")
         until(
             lambda: all(self.has_come(load, "first") for load in self.loads),
-            lambda: f"{self.states} {self.worker.said}",
+            lambda: f"{self.states} {self.worker.output}",
         )
         self._write(mariadb)
         self._let_truncate()
@@ -108,23 +108,23 @@ class Pipeline:
         """Land topics for as long as it is let."""
         self._begun_before = self._begun()
         program = str(Path(sys.executable).with_name("tidemark"))
-        with (self.home / "landing.txt").open("a") as said:
+        with (self.home / "landing.txt").open("a") as output:
             self._landing = subprocess.Popen(
                 [program, "land", "--kafka", self.broker.address, "--topics", TOPICS, "--continuous", "--every", "1s",
                  "--project-dir", str(self.places.project)],
                 env=os.environ | self.places.environment() | {"TIDEMARK_DRIVER_MEMORY": "1g"},
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
 
     def lands(self) -> None:
         """Wait until the landing has written something since now."""
         known, landing = self._landed(), self._landing
         assert landing is not None
-        until(lambda: self._landed() > known or landing.poll() is not None, lambda: f"nothing landed: {self.said}")
-        assert landing.poll() is None, self.said
+        until(lambda: self._landed() > known or landing.poll() is not None, lambda: f"nothing landed: {self.output}")
+        assert landing.poll() is None, self.output
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """What the landings said, on the terminal and in their logs."""
         logs = sorted(Path(self.places.lakehouse).glob("logs/*"))
         return "\n".join(one.read_text()[-3000:] for one in [self.home / "landing.txt", *logs])
@@ -149,10 +149,10 @@ class Pipeline:
             if by == signal.SIGKILL:
                 os.killpg(self._landing.pid, by)
             else:
-                until(lambda: self._begun() > self._begun_before, lambda: f"no landing has begun: {self.said}")
+                until(lambda: self._begun() > self._begun_before, lambda: f"no landing has begun: {self.output}")
                 self._landing.send_signal(by)
             status = self._landing.wait(PATIENCE * 5)  # behind a batch, which after a build is of minutes
-            assert status == (0 if by == signal.SIGTERM else -by), self.said
+            assert status == (0 if by == signal.SIGTERM else -by), self.output
             self._landing = None
 
     def kill_connectors(self) -> None:
@@ -196,7 +196,8 @@ class Pipeline:
         for load in self.loads:
             load.mark(2, "last")
         until(
-            lambda: all(self.has_come(load, "last") for load in self.loads), lambda: f"{self.states} {self.worker.said}"
+            lambda: all(self.has_come(load, "last") for load in self.loads),
+            lambda: f"{self.states} {self.worker.output}",
         )
         self.worker.stop()  # heartbeats would go on
 

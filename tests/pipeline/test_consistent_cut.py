@@ -39,7 +39,7 @@ class Landing:
 
     shown: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     incomplete: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    held: int = 0
+    held_back_rows: int = 0
 
 
 def payload(text: str | None) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def landings(spark: SparkSession, places: Places) -> list[Landing]:
                 assert current_is_open(table)
                 rows = rows_of(table.history.location)
                 one.shown[table.source_name] |= {row["transaction_id"] for row in rows} - {None}
-                one.held += held_back(table)
+                one.held_back_rows += held_back(table)
         found.append(one)
     return found
 
@@ -132,7 +132,7 @@ def test_what_was_held_back_comes_with_a_later_run(landings: list[Landing], sour
     shown = [len(landing.shown[source]) for landing in landings]
 
     assert 0 < shown[0] < shown[-1]
-    assert [landing.held > 0 for landing in landings] == [True, True, False]
+    assert [landing.held_back_rows > 0 for landing in landings] == [True, True, False]
 
 
 def test_at_the_end_gold_is_what_it_is_without_a_cut(landings: list[Landing], places: Places) -> None:

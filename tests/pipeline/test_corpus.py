@@ -126,7 +126,7 @@ class Built:
     """What became of the records, by their offsets; a row of a log or of gold has the name of its table."""
 
     kinds: dict[int, Row]
-    held: dict[int, Row]
+    quarantined: dict[int, Row]
     log: dict[int, Row]
     gold: dict[int, Row]
     events: dict[int, Row]
@@ -160,7 +160,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     records, aside = (bronze.read(spark, places, name).where(is_ours) for name in ("records", "quarantine"))
     return Built(
         kinds=by_offset(row.asDict(recursive=True) for row in records.collect()),
-        held=by_offset(row.asDict() for row in aside.select("offset", "code", "reason").collect()),
+        quarantined=by_offset(row.asDict() for row in aside.select("offset", "code", "reason").collect()),
         log=by_offset(row | {"of": one.name} for one in tables for row in rows_of(one.changes.location)),
         gold=by_offset(
             row | {"of": one.name} for one in tables if one.history for row in rows_of(one.history.location)
@@ -211,7 +211,7 @@ def test_an_example_becomes_what_the_documents_say(built: Built, name: str) -> N
     offset = OFFSETS[expected.get("key_of") or expected.get("headers_of") or name]
     outcome = expected["outcome"]
     if outcome in HELD:
-        entry = built.held[offset]
+        entry = built.quarantined[offset]
         assert entry["code"] == expected["code"]
         assert [part for part in expected.get("names", []) if part not in entry["reason"]] == []
         return
@@ -257,8 +257,8 @@ def test_every_example_has_an_expectation_and_a_reason() -> None:
 
 
 def test_every_example_is_somewhere(built: Built) -> None:
-    assert built.kinds.keys() | built.held.keys() == set(OFFSETS.values())
-    assert built.kinds.keys().isdisjoint(built.held)
+    assert built.kinds.keys() | built.quarantined.keys() == set(OFFSETS.values())
+    assert built.kinds.keys().isdisjoint(built.quarantined)
 
 
 def test_nothing_is_a_change_that_no_example_tells(built: Built) -> None:

@@ -319,7 +319,7 @@ class Built:
     places: Places
     tables: dict[str, CapturedTable]
     registry: StandIn
-    asked: list[str]
+    requests: list[str]
     landed: Landed
 
     def versions(self, prefix: str) -> list[Row]:
@@ -367,9 +367,9 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     records += topic("fm_mongo.read", read_of_a_document("2020-01-13T13:55:39.738Z"))
     records += [record for bad, _, _ in not_understood(registry).values() for record in bad]
     records += topic("outbox.event.Order", *EVENTS)
-    registry.asked.clear()
+    registry.requests.clear()
     outcome = landed(spark, places, "forms", records)
-    asked = list(registry.asked)
+    requests = list(registry.requests)
     connectors = dict.fromkeys(forms, "postgresql") | {prefix: name for prefix, (_, name) in of_connectors.items()}
     for table in seen_tables(spark, places):
         if table.source in connectors:
@@ -387,7 +387,7 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     run_models(
         places, "--select", "config.materialized:changes", "config.materialized:history", "config.materialized:remade"
     )
-    return Built(places, {table.source_name: table for table in captured_tables(places)}, registry, asked, outcome)
+    return Built(places, {table.source_name: table for table in captured_tables(places)}, registry, requests, outcome)
 
 
 # An object, and its field `payload` as it stands there
@@ -553,8 +553,8 @@ def test_types_come_out_of_avro_as_out_of_json(built: Built, spark: SparkSession
 
 
 def test_each_schema_is_asked_for_once(built: Built) -> None:
-    assert built.asked
-    assert [path for path, count in Counter(built.asked).items() if count > 1] == []
+    assert built.requests
+    assert [path for path, count in Counter(built.requests).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", list(not_understood(StandIn())))
@@ -689,13 +689,13 @@ def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(
 ) -> None:
     before = bronze.last_batch(spark, built.places)
     monkeypatch.setattr(built.registry, "status", 503)
-    built.registry.asked.clear()
+    built.registry.requests.clear()
     records = [avro(one, built.registry) for one in life("fm_down")]
     with pytest.raises(Fault, match=r"The schema registry at .* answered with status 503. Nothing was landed"):
         landed(spark, built.places, "down", records)
 
     assert bronze.last_batch(spark, built.places) == before
-    assert len(built.registry.asked) == 3
+    assert len(built.registry.requests) == 3
     monkeypatch.setattr(built.registry, "status", None)
     assert landed(spark, built.places, "down", records).landed == len(records)
 
@@ -704,11 +704,11 @@ def test_random_ids_ask_the_registry_a_bounded_number_of_times(
     spark: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_jobs.landing.avro.MOST_SCHEMAS", 40)
-    built.registry.asked.clear()
+    built.registry.requests.clear()
     records = topic("fm_random", *[packed(wire(10_000 + number, b"\2")) for number in range(90)])
     outcome = landed(spark, built.places, "random", records)
     codes = Counter(one["code"] for one in held_entries(spark, built.places, []).where("topic = 'fm_random'").collect())
 
     assert outcome.quarantined == len(records)
-    assert len(built.registry.asked) == 40
+    assert len(built.registry.requests) == 40
     assert codes == {"schema-unknown": 40, "schema-not-asked": 50}

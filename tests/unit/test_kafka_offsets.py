@@ -23,7 +23,7 @@ def look(first: int = 0, end: int = 10, topic_id: str = "a", *, minutes: int = 0
     return Look(NOON + timedelta(minutes=minutes), {PLACE: Ends(topic_id, first, end)}, {TOPIC: topic_id})
 
 
-def known(next_offset: int = 10, end: int = 10, topic_id: str = "a", **more: Any) -> dict[tuple[str, int], Offsets]:
+def landed_to(next_offset: int = 10, end: int = 10, topic_id: str = "a", **more: Any) -> dict[tuple[str, int], Offsets]:
     return {PLACE: Offsets(TOPIC, 0, topic_id, next_offset, end, **more)}
 
 
@@ -172,7 +172,7 @@ def test_a_first_landing_that_can_not_begin_where_it_is_asked_to_says_so() -> No
 
 
 def test_a_landing_goes_on_where_it_stopped_whatever_is_asked() -> None:
-    assert begun(look(), known(6), "latest") == (6, [])
+    assert begun(look(), landed_to(6), "latest") == (6, [])
 
 
 def test_a_partition_that_comes_later_is_read_from_its_beginning() -> None:
@@ -189,26 +189,26 @@ def test_a_partition_that_comes_later_is_read_from_its_beginning() -> None:
 
 
 def test_offsets_that_are_asked_for_pass_records_over_and_say_so() -> None:
-    assert begun(look(), known(6), {PLACE: 8}) == (8, [(6, 8, "skipped")])
-    assert begun(look(), known(6), {PLACE: 2}) == (2, [])
-    assert begun(look(first=4), known(6), {PLACE: 2}) == (4, [])
-    assert begun(look(first=8), known(6), {PLACE: 2}) == (8, [(6, 8, "retention")])
+    assert begun(look(), landed_to(6), {PLACE: 8}) == (8, [(6, 8, "skipped")])
+    assert begun(look(), landed_to(6), {PLACE: 2}) == (2, [])
+    assert begun(look(first=4), landed_to(6), {PLACE: 2}) == (4, [])
+    assert begun(look(first=8), landed_to(6), {PLACE: 2}) == (8, [(6, 8, "retention")])
     with pytest.raises(UsageError, match="no partition 4"):
-        begun(look(), known(), {(TOPIC, 4): 1})
+        begun(look(), landed_to(), {(TOPIC, 4): 1})
 
 
 def test_what_retention_took_between_two_landings_is_a_gap() -> None:
-    assert begun(look(first=8), known(6)) == (8, [(6, 8, "retention")])
+    assert begun(look(first=8), landed_to(6)) == (8, [(6, 8, "retention")])
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning_and_what_its_first_life_kept_is_a_gap() -> None:
-    assert begun(look(end=4, topic_id="z"), known(6, 9)) == (0, [(6, 9, "topic_made_anew")])
+    assert begun(look(end=4, topic_id="z"), landed_to(6, 9)) == (0, [(6, 9, "topic_made_anew")])
     unseen = (9, 9, "topic_made_anew")
-    assert begun(look(first=2, topic_id="z"), known(9, 9)) == (2, [unseen, (0, 2, "retention")])
+    assert begun(look(first=2, topic_id="z"), landed_to(9, 9)) == (2, [unseen, (0, 2, "retention")])
 
 
 def test_without_ids_a_topic_made_anew_is_seen_by_fewer_records() -> None:
-    before = known(100, 100, NO_ID)
+    before = landed_to(100, 100, NO_ID)
     assert begun(look(end=50, topic_id=NO_ID), before) == (0, [(100, 100, "topic_made_anew")])
     assert begun(look(end=100, topic_id=NO_ID), before) == (100, [])
 
@@ -222,7 +222,7 @@ def test_without_ids_a_topic_made_anew_is_seen_by_fewer_records() -> None:
 
 @pytest.mark.parametrize(("before", "now", "after"), [(NO_ID, "a", "a"), ("a", NO_ID, "a"), (NO_ID, NO_ID, NO_ID)])
 def test_a_broker_that_begins_to_tell_ids_or_ends_makes_no_topic_anew(before: str, now: str, after: str) -> None:
-    was, seen = known(6, 9, before), look(topic_id=now)
+    was, seen = landed_to(6, 9, before), look(topic_id=now)
 
     assert begun(seen, was) == (6, [])
     assert not has_moved(was, seen)
@@ -241,7 +241,7 @@ def test_a_broker_that_begins_to_tell_ids_or_ends_makes_no_topic_anew(before: st
 def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
     gone = Look(NOON, {}, {})
 
-    found = beginnings(gone, known(6, 9), {}, {})
+    found = beginnings(gone, landed_to(6, 9), {}, {})
     after = found.offsets
     assert [(one.from_offset, one.to_offset, one.records, one.reason) for one in found.gaps] == [
         (6, 9, None, "topic_gone")
@@ -257,26 +257,26 @@ def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
 
 
 def test_gaps_of_what_is_read_after_all_are_taken_back() -> None:
-    gone = known(6, 9, is_gone=True)
+    gone = landed_to(6, 9, is_gone=True)
 
     assert [one.next_offset for one in beginnings(look(), gone, {}, {}).again] == [6], "the topic is shown again"
-    assert [one.next_offset for one in beginnings(look(), known(6), {}, {PLACE: 2}).again] == [2]
-    assert beginnings(look(), known(6), {}, {}).again == []
+    assert [one.next_offset for one in beginnings(look(), landed_to(6), {}, {PLACE: 2}).again] == [2]
+    assert beginnings(look(), landed_to(6), {}, {}).again == []
 
 
 def test_a_topic_that_another_pattern_names_is_left_as_it_is() -> None:
     others = Look(NOON, {}, {TOPIC: "a"})
 
-    found = beginnings(others, known(6, 9), {}, {})
-    assert (found.offsets, found.gaps) == (known(6, 9), [])
-    assert not has_moved(known(6), others)
+    found = beginnings(others, landed_to(6, 9), {}, {})
+    assert (found.offsets, found.gaps) == (landed_to(6, 9), [])
+    assert not has_moved(landed_to(6), others)
 
 
 def test_a_query_can_go_on_while_topics_are_what_they_were() -> None:
-    assert not has_moved(known(6), look(first=8))
-    assert has_moved(known(6), look(topic_id="z"))
-    assert has_moved(known(6), look(end=3))
-    assert has_moved(known(6), Look(NOON, {}, {}))
+    assert not has_moved(landed_to(6), look(first=8))
+    assert has_moved(landed_to(6), look(topic_id="z"))
+    assert has_moved(landed_to(6), look(end=3))
+    assert has_moved(landed_to(6), Look(NOON, {}, {}))
 
 
 def came(lines: int, first: int, newest: datetime | None = None) -> dict[str, Any]:
@@ -296,7 +296,7 @@ def came(lines: int, first: int, newest: datetime | None = None) -> dict[str, An
     ],
 )
 def test_what_retention_took_out_of_a_batch(rows: list[Any], first: int, gaps: list[tuple[int, int, int]]) -> None:
-    after, found = landed_until(known(6), {PLACE: 10}, rows, look(first=first, end=12))
+    after, found = landed_until(landed_to(6), {PLACE: 10}, rows, look(first=first, end=12))
 
     assert after[PLACE].next_offset == 10
     assert after[PLACE].lag_records == 2
@@ -315,7 +315,7 @@ def test_a_topic_that_a_running_landing_meets_begins_with_what_the_broker_has() 
 
 
 def test_lag_is_none_while_there_is_nothing_to_land_and_at_most_since_then() -> None:
-    before = known(10, newest_at=NOON - timedelta(days=1))
+    before = landed_to(10, newest_at=NOON - timedelta(days=1))
 
     idle, _ = landed_until(before, {}, [], look(end=10))
     behind, _ = landed_until(idle, {}, [], look(end=11, minutes=2))
@@ -335,7 +335,7 @@ def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are(
         now = Look(now.at, {PLACE: Ends("a", 0, end, is_open)}, now.topics)
         return landed_until(before, {PLACE: until}, [], now)[0]
 
-    first = landed(known(10, caught_up_at=NOON - timedelta(days=1)), 0, 10, 10)
+    first = landed(landed_to(10, caught_up_at=NOON - timedelta(days=1)), 0, 10, 10)
     other = landed(first, 5, 12, 12)
     assert [one[PLACE].lag_seconds for one in (first, other)] == [0, 0]
 

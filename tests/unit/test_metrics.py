@@ -14,7 +14,7 @@ from spark_jobs.metrics import write_metrics
 HOSTILE = 'a"b\\c\nd'
 
 
-def said(**own: Any) -> dict[str, Any]:
+def summary(**own: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {
         "status": 0, "failed_runs": 0, "seconds": 1.5, "finished_at": "2026-11-21T08:00:00+00:00", "last_success": None,
         "failures": [], "warnings": ["one"], "stages": {"land": 1.0}, "landed": {"read": 5}, "skipped": ["build"],
@@ -46,7 +46,7 @@ def test_a_run_and_its_topics(tmp_path: Path) -> None:
     old = {"looked_at": "2026-11-21 06:58:00"}
     lags = [lag(HOSTILE, 5, 61.5), lag("never", 3, None), lag("gone", 0, 0, is_gone=True)]
     lags += [lag("asked for no more", 5, 5.0, **old), lag("of a dead landing", 7, 5.0, source_label="other", **old)]
-    write_metrics(file, said(lag=lags, gaps=[gap(4, "retention"), gap(2, "retention"), gap(None, "topic_gone")]))
+    write_metrics(file, summary(lag=lags, gaps=[gap(4, "retention"), gap(2, "retention"), gap(None, "topic_gone")]))
 
     found = samples(file)
     assert found[("tidemark_run_timestamp_seconds",)] == 1795248000
@@ -66,7 +66,7 @@ def test_a_run_and_its_topics(tmp_path: Path) -> None:
 
 def test_what_the_last_check_found_held(tmp_path: Path) -> None:
     file, latest = tmp_path / "tidemark.prom", tmp_path / "reports/latest/report.json"
-    run = said(report=str(tmp_path / "reports/r1/report.html"))
+    run = summary(report=str(tmp_path / "reports/r1/report.html"))
     held = [
         {"code": "no-envelope", "topic": HOSTILE, "records": 2},
         {"code": "line-not-json", "topic": "", "records": 1},
@@ -87,4 +87,4 @@ def test_a_place_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(OSError, match="file"):
-        write_metrics(tmp_path / "file" / "tidemark.prom", said())
+        write_metrics(tmp_path / "file" / "tidemark.prom", summary())

@@ -27,26 +27,26 @@ def registry() -> Iterator[StandIn]:
         yield one
 
 
-def known(url: str, **more: str) -> Registries:
+def registries(url: str, **more: str) -> Registries:
     return Registries.of({"TIDEMARK_REGISTRY_URL": url, **more})
 
 
 def test_a_short_id_is_asked_of_confluents_api(registry: StandIn) -> None:
-    assert known(registry.url).schema(SHORT, 1) == Found(TEXT)
-    assert registry.asked == ["/schemas/ids/1"]
+    assert registries(registry.url).schema(SHORT, 1) == Found(TEXT)
+    assert registry.requests == ["/schemas/ids/1"]
 
 
 @pytest.mark.parametrize(("kind", "place"), [(GLOBAL, "globalIds"), (SHORT, "contentIds"), (CONTENT, "contentIds")])
 def test_ids_of_apicurio_are_asked_of_its_own_api(registry: StandIn, kind: str, place: str) -> None:
-    assert known(registry.apicurio).schema(kind, 1) == Found(TEXT)
-    assert registry.asked == [f"/apis/registry/v2/ids/{place}/1"]
+    assert registries(registry.apicurio).schema(kind, 1) == Found(TEXT)
+    assert registry.requests == [f"/apis/registry/v2/ids/{place}/1"]
 
 
 def test_four_bytes_that_are_no_content_id_of_apicurio_are_a_global_one(registry: StandIn) -> None:
     registry.only = "globalIds"
 
-    assert known(registry.apicurio).schema(SHORT, 1) == Found(TEXT)
-    assert [path.split("/")[-2] for path in registry.asked] == ["contentIds", "globalIds"]
+    assert registries(registry.apicurio).schema(SHORT, 1) == Found(TEXT)
+    assert [path.split("/")[-2] for path in registry.requests] == ["contentIds", "globalIds"]
 
 
 @pytest.mark.parametrize(("kind", "other"), [(GLOBAL, "contentIds"), (CONTENT, "globalIds")])
@@ -55,7 +55,7 @@ def test_an_id_that_says_of_which_kind_it_is_is_never_taken_for_another(
 ) -> None:
     registry.only = other
 
-    assert known(registry.apicurio).schema(kind, 1) == Found(code="schema-unknown")
+    assert registries(registry.apicurio).schema(kind, 1) == Found(code="schema-unknown")
 
 
 def test_each_of_two_registries_is_asked_for_its_own_ids(registry: StandIn, tmp_path: Path) -> None:
@@ -64,27 +64,27 @@ def test_each_of_two_registries_is_asked_for_its_own_ids(registry: StandIn, tmp_
     both = Registries.of({"TIDEMARK_REGISTRY_FILE": str(file)})
 
     assert [both.schema(kind, 1) for kind in (GLOBAL, CONTENT, SHORT)] == [Found(TEXT)] * 3
-    assert registry.asked == [f"{APICURIO}/ids/globalIds/1", f"{APICURIO}/ids/contentIds/1", "/schemas/ids/1"]
+    assert registry.requests == [f"{APICURIO}/ids/globalIds/1", f"{APICURIO}/ids/contentIds/1", "/schemas/ids/1"]
 
 
 def test_an_id_that_no_known_registry_gives_has_a_code(registry: StandIn) -> None:
     assert Registries.of({}).schema(SHORT, 1) == Found(code="registry-unknown")
-    assert known(registry.url).schema(GLOBAL, 1) == Found(code="registry-unknown")
-    assert registry.asked == []
+    assert registries(registry.url).schema(GLOBAL, 1) == Found(code="registry-unknown")
+    assert registry.requests == []
 
 
 @pytest.mark.parametrize("kind", [SHORT, GLOBAL])
 def test_an_id_that_the_registry_does_not_know_has_a_code(registry: StandIn, kind: str) -> None:
     url = registry.url if kind == SHORT else registry.apicurio
 
-    assert known(url).schema(kind, 7) == Found(code="schema-unknown")
-    assert len(registry.asked) == 1
+    assert registries(url).schema(kind, 7) == Found(code="schema-unknown")
+    assert len(registry.requests) == 1
 
 
 def test_a_schema_that_is_no_avro_has_a_code(registry: StandIn) -> None:
     number = registry.register({"type": "object"}, "JSON")
 
-    assert known(registry.url).schema(SHORT, number) == Found(code="schema-not-read")
+    assert registries(registry.url).schema(SHORT, number) == Found(code="schema-not-read")
 
 
 @pytest.mark.parametrize("is_apicurio", [False, True])
@@ -93,7 +93,7 @@ def test_who_asks_is_told_by_the_environment_or_a_file(registry: StandIn, tmp_pa
     url, kind = (registry.apicurio, GLOBAL) if is_apicurio else (registry.url, SHORT)
     file = tmp_path / "registry.yml"
     file.write_text(f"url: {url}\nuser: tide\npassword: {SECRET}\n")
-    by_variables = known(url, TIDEMARK_REGISTRY_USER="tide", TIDEMARK_REGISTRY_PASSWORD=SECRET)
+    by_variables = registries(url, TIDEMARK_REGISTRY_USER="tide", TIDEMARK_REGISTRY_PASSWORD=SECRET)
 
     assert by_variables.schema(kind, 1) == Found(TEXT)
     assert Registries.of({"TIDEMARK_REGISTRY_FILE": str(file)}).schema(kind, 1) == Found(TEXT)
@@ -105,7 +105,7 @@ def test_a_token_serves_as_well(registry: StandIn, is_apicurio: bool) -> None:
     registry.authorization = f"Bearer {SECRET}"
     url, kind = (registry.apicurio, GLOBAL) if is_apicurio else (registry.url, SHORT)
 
-    assert known(url, TIDEMARK_REGISTRY_TOKEN=SECRET).schema(kind, 1) == Found(TEXT)
+    assert registries(url, TIDEMARK_REGISTRY_TOKEN=SECRET).schema(kind, 1) == Found(TEXT)
 
 
 @pytest.mark.parametrize("is_apicurio", [False, True])
@@ -113,7 +113,7 @@ def test_a_registry_that_refuses_is_a_fault_that_shows_no_secret(registry: Stand
     registry.authorization = basic("me", "another")
     url, kind = (registry.apicurio, GLOBAL) if is_apicurio else (registry.url, SHORT)
     with pytest.raises(Fault) as fault:
-        known(url, TIDEMARK_REGISTRY_USER="me", TIDEMARK_REGISTRY_PASSWORD=SECRET).schema(kind, 1)
+        registries(url, TIDEMARK_REGISTRY_USER="me", TIDEMARK_REGISTRY_PASSWORD=SECRET).schema(kind, 1)
 
     assert "answered with status 401. Nothing was landed; check its credentials" in str(fault.value)
     assert SECRET not in str(fault.value)
@@ -125,9 +125,9 @@ def test_a_registry_that_is_ill_is_asked_three_times_and_no_more(registry: Stand
     registry.status = 503
     url, kind = (registry.apicurio, GLOBAL) if is_apicurio else (registry.url, SHORT)
     with pytest.raises(Fault, match="answered with status 503"):
-        known(url).schema(kind, 1)
+        registries(url).schema(kind, 1)
 
-    assert len(registry.asked) == 3
+    assert len(registry.requests) == 3
 
 
 @pytest.mark.parametrize("path", ["", "/apis/registry/v2"])
@@ -136,7 +136,7 @@ def test_a_registry_that_is_not_there_is_a_fault(path: str) -> None:
         url = gone.url
     kind = GLOBAL if path else SHORT
     with pytest.raises(Fault, match="can't be reached"):
-        known(url + path).schema(kind, 1)
+        registries(url + path).schema(kind, 1)
 
 
 @pytest.mark.parametrize(

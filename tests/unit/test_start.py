@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(home: Path) -> dict[str, list[object]]:
+def answers(home: Path) -> dict[str, list[object]]:
     """Exit status and words of `tidemark tables`, by case."""
     cases = {"none": {"PATH": str(home)}, "empty JAVA_HOME": {"JAVA_HOME": str(home)}}
     for version, words in {**OLD, "17": 'openjdk version "17.0.15" 2025-04-15'}.items():
@@ -54,23 +54,23 @@ def said(home: Path) -> dict[str, list[object]]:
     return results
 
 
-def test_no_java(said: dict[str, list[object]]) -> None:
-    assert said["none"] == [3, f"tidemark: Spark needs Java 17; none was found. {INSTALL}\n"]
+def test_no_java(answers: dict[str, list[object]]) -> None:
+    assert answers["none"] == [3, f"tidemark: Spark needs Java 17; none was found. {INSTALL}\n"]
 
 
-def test_a_java_home_without_java(said: dict[str, list[object]]) -> None:
-    assert said["empty JAVA_HOME"] == [3, f"tidemark: Spark needs Java 17; JAVA_HOME holds none. {INSTALL}\n"]
+def test_a_java_home_without_java(answers: dict[str, list[object]]) -> None:
+    assert answers["empty JAVA_HOME"] == [3, f"tidemark: Spark needs Java 17; JAVA_HOME holds none. {INSTALL}\n"]
 
 
 @pytest.mark.parametrize("version", OLD)
-def test_another_java(said: dict[str, list[object]], home: Path, version: str) -> None:
+def test_another_java(answers: dict[str, list[object]], home: Path, version: str) -> None:
     words = f"{home}/{version}/bin/java says: {OLD[version]}"
 
-    assert said[version] == [3, f"tidemark: Spark needs Java 17; {words}. {INSTALL}\n"]
+    assert answers[version] == [3, f"tidemark: Spark needs Java 17; {words}. {INSTALL}\n"]
 
 
-def test_missing_jars(said: dict[str, list[object]], home: Path) -> None:
-    status, words = said["17"]
+def test_missing_jars(answers: dict[str, list[object]], home: Path) -> None:
+    status, words = answers["17"]
 
     assert status == 3
     assert str(words).startswith(f"tidemark: Spark's jar {home}/delta-spark_")
