@@ -17,6 +17,7 @@ from great_expectations.expectations.expectation import Expectation
 
 from expectations.results import OF_RECORDS, PLACE, read
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 
 DATA_DOCS = "data_docs"
@@ -52,7 +53,13 @@ def write_docs(context: Any, run_folder: Path) -> None:
 
 
 def run_checkpoint(
-    context: Any, table: CapturedTable, layer: str, expectations: list[Expectation], frame: Any, samples: int
+    context: Any,
+    table: CapturedTable,
+    layer: str,
+    expectations: list[Expectation],
+    frame: Any,
+    samples: int,
+    mask: Mask,
 ) -> list[ExpectationResult]:
     """Run expectations on a frame of pandas (findings) or Spark (a layer's table) in a checkpoint of their own."""
     if not expectations:
@@ -73,7 +80,7 @@ def run_checkpoint(
     by_id = {one.id: one for one in suite.expectations}
     results = []
     for identifier, outcome in ran.run_results.items():
-        results += [read(table, layer, by_id[one.expectation_config.id], one) for one in outcome.results]
+        results += [read(table, layer, by_id[one.expectation_config.id], one, mask) for one in outcome.results]
         context.validation_results_store.set(identifier, outcome)
     return results
 

@@ -18,6 +18,7 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
 from spark_jobs.places import Places
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import Shown, shown
 
 # Tables are judged side by side: while one is planned on the driver another has the executors.
@@ -43,6 +44,7 @@ def judge(
     tables: Sequence[CapturedTable],
     topics: Mapping[str, Sequence[str]],
     samples: int,
+    mask: Mask,
 ) -> dict[str, Judged]:
     """Judge all layers of the tables: bronze in one job for all of them, silver and gold in one for each.
 
@@ -52,16 +54,19 @@ def judge(
         tables: The captured tables.
         topics: Feed → the topics that its records came by.
         samples: How many keys to bring back of each broken law.
+        mask: What hides sensitive values of these.
     """
     arrived = {table.feed: topics[table.feed] for table in tables if table.feed in topics}
     with ThreadPoolExecutor(_THREADS) as pool:
         in_bronze = pool.submit(_judge_bronze, spark, places, arrived, samples)
         known = shown(spark, places, tables)
-        judged = list(pool.map(lambda table: _judge_built(spark, table, known.get(table.name), samples), tables))
+        judged = list(pool.map(lambda table: _judge_built(spark, table, known.get(table.name), samples, mask), tables))
     return {one.table.name: _with_bronze(spark, places, one, arrived, in_bronze.result()) for one in judged}
 
 
-def _judge_built(spark: SparkSession, table: CapturedTable, table_shown: Shown | None, samples: int) -> Judged:
+def _judge_built(
+    spark: SparkSession, table: CapturedTable, table_shown: Shown | None, samples: int, mask: Mask
+) -> Judged:
     built = [name for name in LAYERS if name != BRONZE]
     frames = {
         layer: there
@@ -69,7 +74,7 @@ def _judge_built(spark: SparkSession, table: CapturedTable, table_shown: Shown |
         if model is not None and (there := table_if_made(spark, model.location)) is not None
     }
     changes, current, history = (frames.get(layer) for layer in built)
-    looked_at = Frames(table, changes, current, history, table_shown)
+    looked_at = Frames(table, mask, changes, current, history, table_shown)
     broken = [rows for layer in built for rows in LAYERS[layer].findings(looked_at)]
     findings = [row.asDict() for row in summary(broken, samples).collect()] if broken else []
     return Judged(table, frames, pd.DataFrame(findings, columns=_FINDING))

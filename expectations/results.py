@@ -13,7 +13,7 @@ from great_expectations.expectations.expectation import Expectation
 
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 
 PLACE = ("topic", "partition", "offset")
@@ -26,7 +26,7 @@ _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
 
 def read(
-    table: CapturedTable, layer: str, expectation: Expectation, result: ExpectationValidationResult
+    table: CapturedTable, layer: str, expectation: Expectation, result: ExpectationValidationResult, mask: Mask
 ) -> ExpectationResult:
     """A result as people see it, with `result` itself made fit for Data Docs: nothing hidden in it, all escaped."""
     values: dict[str, Any] = dict(result.result or {})
@@ -36,7 +36,7 @@ def read(
         description = expectation.description or ""
     else:
         counted = "observed_value" if isinstance(expectation, UnexpectedRowsExpectation) else "unexpected_count"
-        broken, keys = values.get(counted), _keys(table, values)
+        broken, keys = values.get(counted), _keys(table, values, mask)
         description = expectation.description or _said(expectation)
         if not _is_shown(table, layer, expectation):
             values = {name: values[name] for name in _COUNTS if name in values}
@@ -59,15 +59,15 @@ def read(
     )
 
 
-def _keys(table: CapturedTable, values: dict[str, Any]) -> tuple[str, ...]:
+def _keys(table: CapturedTable, values: dict[str, Any], mask: Mask) -> tuple[str, ...]:
     wanted = values.get("unexpected_index_column_names") or []
     rows = values.get("partial_unexpected_index_list") or []
-    keys = [{name: _masked(table, name, row.get(name)) for name in wanted} for row in rows]
+    keys = [{name: _masked(table, name, row.get(name), mask) for name in wanted} for row in rows]
     return tuple(dict.fromkeys(json.dumps(key, ensure_ascii=False, default=str) for key in keys))
 
 
-def _masked(table: CapturedTable, name: str, value: Any) -> Any:
-    return short_hash(str(value)) if value is not None and name in table.sensitive else value
+def _masked(table: CapturedTable, name: str, value: Any, mask: Mask) -> Any:
+    return mask.text(str(value)) if value is not None and name in table.sensitive else value
 
 
 def _is_shown(table: CapturedTable, layer: str, expectation: Expectation) -> bool:

@@ -17,6 +17,7 @@ from expectations.suite_files import load_suites
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import contents, topics_of
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 
 
@@ -46,15 +47,15 @@ def validate(
         UsageError: A suite can't be loaded, or is no suite.
     """
     suites = {table.name: load_suites(places, table) for table in tables}
-    samples = SAMPLES if sample_rows else 0
+    samples, mask = SAMPLES if sample_rows else 0, Mask.of(spark, places)
     if topics is None:
         topics = topics_of(contents(spark, places, {}))
-    judged = judge(spark, places, [table for table in tables if suites[table.name]], topics, samples)
+    judged = judge(spark, places, [table for table in tables if suites[table.name]], topics, samples, mask)
     context = new_context(run_folder)
     results: list[ExpectationResult] = []
     for table in tables:
         if table.name in judged:
-            results += _check(context, judged[table.name], suites[table.name], samples)
+            results += _check(context, judged[table.name], suites[table.name], samples, mask)
         else:
             results.append(_unchecked(table))
     if judged:
@@ -63,7 +64,7 @@ def validate(
 
 
 def _check(
-    context: Any, judged: Judged, suites: dict[str, gx.ExpectationSuite], samples: int
+    context: Any, judged: Judged, suites: dict[str, gx.ExpectationSuite], samples: int, mask: Mask
 ) -> list[ExpectationResult]:
     results: list[ExpectationResult] = []
     for layer, suite in suites.items():
@@ -71,8 +72,8 @@ def _check(
             continue
         laws = [one for one in suite.expectations if isinstance(one, Law)]
         others = [one for one in suite.expectations if not isinstance(one, Law)]
-        results += run_checkpoint(context, judged.table, layer, laws, judged.findings, samples)
-        results += run_checkpoint(context, judged.table, layer, others, judged.frames[layer], samples)
+        results += run_checkpoint(context, judged.table, layer, laws, judged.findings, samples, mask)
+        results += run_checkpoint(context, judged.table, layer, others, judged.frames[layer], samples, mask)
     return results + [_unexpected(judged.table, layer) for layer in judged.frames if layer not in suites]
 
 

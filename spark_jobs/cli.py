@@ -590,7 +590,7 @@ def show(quarantine_id: str, project_dir: str) -> None:
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import declared_tables
     from spark_jobs.quarantine import VALUES, entry, is_shown
-    from spark_jobs.reporting.masking import short_hash
+    from spark_jobs.reporting.masking import Mask
 
     run = steps.Run(Places.of(project_dir), "quarantine show")
     spark = run.session()
@@ -599,9 +599,10 @@ def show(quarantine_id: str, project_dir: str) -> None:
     declared = declared_tables(run.places)
     found = entry(spark, run.places, declared.tables, quarantine_id)
     hidden = () if is_shown(spark, run.places, declared, found["topic"]) else VALUES
+    mask = Mask.of(spark, run.places)
     for name, value in found.items():
         text = bytes(value).decode(errors="backslashreplace") if isinstance(value, (bytes, bytearray)) else str(value)
-        shown = text if value is None or name not in hidden else f"{short_hash(text)} ({len(text)} letters)"
+        shown = text if value is None or name not in hidden else f"{mask.text(text)} ({len(text)} letters)"
         click.echo(f"{name}: {visible(shown)}")
     if hidden:
         click.echo(

@@ -37,6 +37,14 @@ def empty_commit(spark: SparkSession, location: str) -> str | None:
     return newest if files.exists(commit) and files.getFileStatus(commit).getLen() == 0 else None
 
 
+def id_of(spark: SparkSession, location: str) -> str | None:
+    """The id that a Delta table got when it was made, 122 random bits; None where there is no table."""
+    if not is_table(spark, location):
+        return None
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, location)
+    return str(log._2().metadata().id())
+
+
 def table_if_made(spark: SparkSession, location: str) -> DataFrame | None:
     """The Delta table at the location; None where there is none."""
     return spark.table(table_at(location)) if is_table(spark, location) else None

@@ -20,7 +20,7 @@ from spark_jobs.names import exact_json, quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.query import rows_of
-from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.signs import MEANINGS, shown_key
 from spark_jobs.texts import literal, on_one_line
 
@@ -40,6 +40,7 @@ class Trace:
 
     table: CapturedTable
     rows: Sequence[Row]
+    mask: Mask
 
     @property
     def lines(self) -> Iterator[str]:
@@ -82,14 +83,14 @@ class Trace:
         return f"version from {row['valid_from']} ({what}{came}), {until}{went}{lacks}"
 
     def _key(self, key: str) -> str:
-        return on_one_line(shown_key(self.table, key))
+        return on_one_line(shown_key(self.table, key, self.mask))
 
     def _value(self, column: Row) -> str:
         if column["value"] is None:
             return "NULL"
         is_declared = column["name"] in self.table.row
         is_hidden = not is_declared or column["name"] in self.table.sensitive
-        return short_hash(column["value"]) if is_hidden else str(column["value"])
+        return self.mask.text(column["value"]) if is_hidden else str(column["value"])
 
 
 def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str]) -> Trace:
@@ -122,7 +123,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     rows = rows_of(
         spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by key, place"
     )
-    return Trace(table, rows)
+    return Trace(table, rows, Mask.of(spark, places))
 
 
 def _table(tables: Sequence[CapturedTable], name: str) -> CapturedTable:

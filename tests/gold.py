@@ -20,6 +20,7 @@ from expectations.rules.history import (
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import shown
 from tests import oracle
 from tests.projects import EPOCH, rows_of
@@ -80,7 +81,7 @@ def untold(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
         if table.history is not None:
             changes, history = (spark.table(table_at(one.location)) for one in (table.changes, table.history))
             assert table.name in known
-            frames = Frames(table, changes=changes, history=history, shown=known[table.name])
+            frames = Frames(table, Mask.of(spark, places), changes=changes, history=history, shown=known[table.name])
             broken = reduce(DataFrame.unionByName, findings(frames)).where(F.col("law").isin(_TOLD)).limit(20)
             keys += [f"{table.name}: {row['law']}: {row['key']}" for row in broken.collect()]
     return keys

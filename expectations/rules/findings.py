@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import exact_json
-from spark_jobs.reporting.masking import hashed
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import Shown
 
 SAMPLES = 20
@@ -26,6 +26,7 @@ class Frames:
     """
 
     table: CapturedTable
+    mask: Mask
     changes: DataFrame | None = None
     current: DataFrame | None = None
     history: DataFrame | None = None
@@ -35,7 +36,7 @@ class Frames:
         """A key as JSON text for people: columns declared sensitive as short hashes."""
         fields = [identity.getField(name) for name in self.table.key]
         shown = [
-            hashed(field) if name in self.table.sensitive else field
+            self.mask.column(field) if name in self.table.sensitive else field
             for name, field in zip(self.table.key, fields, strict=True)
         ]
         return as_json(dict(zip(self.table.key, shown, strict=True)))

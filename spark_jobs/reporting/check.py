@@ -20,7 +20,7 @@ from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measu
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.liveness import pulses
-from spark_jobs.reporting.masking import hidden
+from spark_jobs.reporting.masking import Mask, hidden
 from spark_jobs.reporting.report import write_report
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import schema_changes
@@ -99,7 +99,7 @@ def check(
             topics = bronze_contents.topics_of(contents)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
         changed = schema_changes(spark, places, tables, beside, hides, sample_rows=sample_rows)
-        table_signs = signs.signs(tables, counted, changed, measured, sample_rows=sample_rows)
+        table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
         lags = kafka.lags(spark, places)
         looks = [one.landed_at for one in contents if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
         looks += [run.started_at] if run.landed else []

@@ -1,15 +1,17 @@
-"""How values that people may not see are shown: as short hashes, equal where the values are."""
+"""How values that people may not see are shown: as short hashes, equal where the values of one lakehouse are."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.declarations import Beside, CapturedTable
-from spark_jobs.delta import table_if_made
+from spark_jobs.delta import id_of, table_if_made
 from spark_jobs.places import Places
 
 _DIGITS = 10
@@ -33,12 +35,27 @@ def hidden(
     ).union(*[one.hidden_topics for one in beside])
 
 
-def hashed(value: Column) -> Column:
-    """A column's values as short hashes of their text; NULL stays NULL."""
-    return F.concat(F.lit("#"), F.substring(F.sha2(value.cast("string"), 256), 1, _DIGITS))
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What hides values: a short hash is `#` and ten hexadecimal digits of the SHA-256 of the salt and the value.
 
+    A column of few values could be read by hashing all that it may have. The salt is random, the same for all reports
+    of a lakehouse, and known to those alone who can read its tables.
+    """
 
-def short_hash(value: str | bytes) -> str:
-    """A value as a short hash: `#` and ten hexadecimal digits of its SHA-256."""
-    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-    return "#" + hashlib.sha256(data).hexdigest()[:_DIGITS]
+    salt: str
+
+    @classmethod
+    def of(cls, spark: SparkSession, places: Places) -> Mask:
+        """The mask of a lakehouse, whose salt is the id that Delta drew for bronze's records."""
+        return cls(id_of(spark, places.table("bronze", "records")) or str(uuid4()))
+
+    def column(self, value: Column) -> Column:
+        """A column's values as short hashes of their text; NULL stays NULL."""
+        salted = F.concat(F.lit(self.salt), value.cast("string"))
+        return F.concat(F.lit("#"), F.substring(F.sha2(salted, 256), 1, _DIGITS))
+
+    def text(self, value: str | bytes) -> str:
+        """A value as a short hash."""
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        return "#" + hashlib.sha256(self.salt.encode() + data).hexdigest()[:_DIGITS]

@@ -12,7 +12,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import is_table
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import Held
-from spark_jobs.reporting.masking import hashed
+from spark_jobs.reporting.masking import Mask
 
 _SAMPLES = 3
 _LETTERS = 300
@@ -42,7 +42,7 @@ def held_entries(
     text = F.make_valid_utf8(F.coalesce(F.col("line"), F.col("value").cast("string")))
     may_see = F.lit(True) if shown_topics is None else F.coalesce(F.col("topic").isin(*shown_topics), F.lit(False))
     shown = F.when(may_see, F.substring(text, 1, _LETTERS)).otherwise(
-        F.concat(hashed(text), F.lit(" ("), F.length(text), F.lit(" letters)"))
+        F.concat(Mask.of(spark, places).column(text), F.lit(" ("), F.length(text), F.lit(" letters)"))
     )
     place = F.when(F.col("topic").isNotNull(), F.concat_ws("/", "topic", "partition", "offset"))
     sample = F.concat_ws(": ", place, shown)

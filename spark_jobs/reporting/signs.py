@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Row
 
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 
@@ -56,6 +56,7 @@ def signs(
     counted: Mapping[str, Sequence[Row]],
     changed: Mapping[str, Sequence[SchemaChange]],
     measured: Mapping[str, Measures],
+    mask: Mask,
     *,
     sample_rows: bool,
 ) -> dict[str, dict[str, Sign]]:
@@ -66,6 +67,7 @@ def signs(
         counted: What `accounting.counted` and `signs_of_key_shapes` gave.
         changed: Table → the statements that changed it.
         measured: Table → what its layers say.
+        mask: What hides sensitive values of keys.
         sample_rows: Whether keys may be shown.
     """
     signs_of: dict[str, dict[str, Sign]] = {table.name: {} for table in tables}
@@ -73,7 +75,7 @@ def signs(
         rows = {row["name"]: row for row in counted.get(table.name, ()) if row["kind"] == "sign"}
         for name, meaning in MEANINGS.items():
             if name in rows:
-                keys = tuple(shown_key(table, key) for key in rows[name]["sample_keys"]) if sample_rows else ()
+                keys = tuple(shown_key(table, key, mask) for key in rows[name]["sample_keys"]) if sample_rows else ()
                 because = reason_of(name, changed, table.name)
                 if name == "exact_values":
                     because = _by_column(table, measured[table.name].exact_values) + because
@@ -92,11 +94,11 @@ def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
     return f"{'; '.join(columns)}. Declare a type that holds them in {table.changes.name}." if columns else ""
 
 
-def shown_key(table: CapturedTable, key: str) -> str:
+def shown_key(table: CapturedTable, key: str, mask: Mask) -> str:
     """A key as JSON, sensitive values as short hashes."""
     values = json.loads(key)
     shown = {
-        name: short_hash(str(value)) if name in table.sensitive and value is not None else value
+        name: mask.text(str(value)) if name in table.sensitive and value is not None else value
         for name, value in values.items()
     }
     return json.dumps(shown, ensure_ascii=False)

@@ -16,7 +16,7 @@ from expectations.validate import validate
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 from tests.expectations.lakehouses import write_bronze
 from tests.expectations.stories import PRIVATE, SCRIPT, bad_story, good_story, secret_story, shown_story, wrapped_story
@@ -160,9 +160,9 @@ def test_what_users_add_sees_the_whole_table_and_names_keys(validated: Validated
     assert broken["unexpected_rows_expectation"].severity == "critical"
 
 
-def test_what_is_sensitive_is_shown_nowhere(validated: Validated) -> None:
+def test_what_is_sensitive_is_shown_nowhere(spark: SparkSession, validated: Validated) -> None:
     broken = {one.expectation: one for one in validated.broken("secret")}
-    hashed = {"id": short_hash(PRIVATE)}
+    hashed = {"id": Mask.of(spark, validated.places).text(PRIVATE)}
     for name in ("expect_values_to_fit_their_types", "expect_column_values_to_not_match_regex"):
         assert [json.loads(one) for one in broken[name].sample_keys] == [hashed]
     assert "expect_column_values_to_be_null" in {one.expectation for one in validated.broken("wrapped")}

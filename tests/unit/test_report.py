@@ -27,7 +27,7 @@ from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse
-from spark_jobs.reporting.masking import short_hash
+from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.report import _publish
@@ -420,7 +420,7 @@ def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
     rows = [Row(kind="sign", name="exact_values", records=13, sample_keys=[])]
     changed = {"src__t": [SchemaChange("src__t", None, "alter it", ("v: a → b",), ("v",), is_key_changed=False)]}
     measured = {"src__t": Measures(10, exact_values={"v": 12, "w": 1})}
-    sign = signs([captured()], {"src__t": rows}, changed, measured, sample_rows=False)["src__t"]["exact_values"]
+    [sign] = signs([captured()], {"src__t": rows}, changed, measured, Mask(""), sample_rows=False)["src__t"].values()
     assert sign.because == (
         "`v` (string): 12 versions; `w` (not declared): 1 version. Declare a type that holds them in src__t_changes."
         " Its schema was changed by: alter it."
@@ -480,8 +480,9 @@ def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:
 
 
 def test_values_are_masked_alike_wherever_they_stand() -> None:
-    assert short_hash("ada") == short_hash(b"ada")
-    assert short_hash("ada") != short_hash("bob")
+    one, other = Mask("one"), Mask("other")
+    assert one.text("ada") == one.text(b"ada")
+    assert len({one.text("ada"), one.text("bob"), other.text("ada")}) == 3
     assert redacted("Cast of 'ada' to \"int\" failed") == "Cast of … to … failed"
     assert redacted("The value 'O\\'Brien, 12 Elm St' can't be cast") == "The value … can't be cast"
     assert redacted("It ends in 'the middle") == "It ends in …"
