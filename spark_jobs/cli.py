@@ -225,6 +225,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     from spark_jobs.scaffolding.tables import as_declared, seen_channels, seen_events, seen_tables
     from spark_jobs.scaffolding.write import (
         differences,
+        files_of,
         files_of_channels,
         files_of_events,
         missing,
@@ -245,7 +246,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     ]
     beside = files_of_events(seen_events(spark, run.places)) | files_of_channels(seen_channels(spark, run.places))
     if diff:
-        click.echo(visible(differences(run.places.project, tables, beside)), nl=False)
+        click.echo(visible(differences(run.places.project, tables, beside, declared)), nl=False)
         return
     fresh = [table for table in tables if table.feed not in declared]
     files = missing(run.places.project, fresh, tables)
@@ -253,6 +254,8 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     write(run.places.project, files)
     write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:
+        if not files_of(table).keys() & files.keys():
+            click.echo(f"  {table.name}: its models are there, and not enabled")
         for note in (*table.notes, *(f"{c.name}: {c.type}, guessed: {c.note}" for c in table.columns if c.note)):
             click.echo(f"  {table.name}: {on_one_line(note)}")
         if not table.key:

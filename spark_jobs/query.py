@@ -33,14 +33,14 @@ _LOOKING = ("Show", "Describe", "Explain")
 def show_tables(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside] = ()
 ) -> None:
-    """Make every table of the lakehouse a view under its own name, without its layer."""
+    """Make every table of the lakehouse a view under its own name, and that of its model, without its layer."""
     locations = {name: places.table("bronze", name) for name in bronze.TABLES}
     locations |= {name: places.table("ops", name) for name in OPS}
-    for table in tables:
-        for model in (table.changes, table.current, table.history):
-            if model is not None:
-                locations[model.name] = model.location
-    locations |= {one.model.name: one.model.location for one in beside}
+    models = [model for one in tables for model in (one.changes, one.current, one.history) if model is not None]
+    models += [one.model for one in beside]
+    # dbt and other readers know one that has an alias by that.
+    locations |= {model.relation.rpartition(".")[2]: model.location for model in models}
+    locations |= {model.name: model.location for model in models}
     for name, location in locations.items():
         if (there := table_if_made(spark, location)) is not None:
             there.createOrReplaceTempView(name)

@@ -37,6 +37,7 @@ JAVA = 17
 _ENDING_SECONDS = 10
 # And to end behind a process that did not wait for it.
 _MOMENT_SECONDS = 2
+_FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 # For TIDEMARK_JAVA_OPTIONS where tables are small: compiled queries, and code compiled twice, cost more than they give.
 FOR_SMALL_TABLES = (
     "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
@@ -226,8 +227,13 @@ def _java_noise_aside() -> Iterator[None]:
             yield
         except Exception as error:
             aside.seek(0)
-            said = aside.read().decode(errors="replace").strip().splitlines()
-            raise Fault(f"Spark did not start: {said[-1] if said else error}") from error
+            raise Fault(f"Spark did not start: {_cause(aside.read().decode(errors='replace')) or error}") from error
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
+
+
+def _cause(output: str) -> str:
+    """Why a JVM died, of what it wrote: its last line that is no part of a call stack."""
+    lines = [line.strip() for line in output.splitlines() if not _FRAME.match(line)]
+    return next((line for line in reversed(lines) if line), "")

@@ -147,7 +147,7 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     read = landed["row_records"] - landed["pending"] if measured.changes is not None else 0
     outcome = {row["name"]: row["records"] for row in rows if row["kind"] == "disposition"}
     if table.accounting is None:
-        kept = "unkeyed" if not table.key else "no_history"
+        kept = "unkeyed" if not table.key else "no_history" if table.history is None else "not_accounted"
         outcome = {kept: changes - measured.problems, "quarantined": measured.problems}
     dispositions = {**outcome, "duplicates": read - changes, **_others(landed)}
     dispositions["quarantined"] += outcome.get("quarantined", 0)

@@ -1,10 +1,13 @@
-"""What dbt said of its last run: `target/run_results.json`, read and not asked of dbt again."""
+"""What dbt said of its last run: `run_results.json`, read and not asked of dbt again."""
 
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from spark_jobs.engine import redacted
 from spark_jobs.places import Places
@@ -50,7 +53,7 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
         redact: Whether to leave out what messages quote, because something is hidden (`masking.hidden`).
     """
     try:
-        run_results = json.loads((places.project / "target" / "run_results.json").read_text())
+        run_results = json.loads((_target_folder(places.project) / "run_results.json").read_text())
         at = datetime.fromisoformat(run_results["metadata"]["generated_at"])
         results, arguments = run_results["results"], run_results.get("args", {})
     except (OSError, ValueError, KeyError):
@@ -72,6 +75,20 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
         tests=sum(one.kind in _TESTS for one in nodes),
         results=tuple(one for one in nodes if one.status not in _GOOD),
     )
+
+
+def _target_folder(project: Path) -> Path:
+    """Where dbt leaves what it made: as its variable says, else as dbt_project.yml says in plain text."""
+    import yaml
+
+    with suppress(OSError, ValueError, yaml.YAMLError):
+        declared = yaml.safe_load((project / "dbt_project.yml").read_text())
+        named = os.environ.get("DBT_TARGET_PATH") or (
+            declared.get("target-path") if isinstance(declared, dict) else None
+        )
+        if isinstance(named, str) and "{{" not in named:
+            return project / named
+    return project / "target"
 
 
 def _result(result: dict[str, object], *, redact: bool) -> DbtResult:

@@ -103,6 +103,7 @@ class Evidence:
         lines += [one.line for one in self.cuts]
         lines += [one.line for one in self.gaps if one.is_loss]
         lines += _without_models(self.accounts, self.target)
+        lines += _unaccounted(self.tables)
         lines += _held(self.quarantine, self.target, self.bronze_target)
         lines += [one.line for one in self.pulses if one.state == DEAD]
         lines += [
@@ -123,8 +124,18 @@ def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
     others = f" and {len(feeds) - 1} more captured table{'s' if feeds[2:] else ''}" if feeds[1:] else ""
     landed = "record is" if records == 1 else "records are"
     return [
-        f"{feeds[0].name}{others}: {records} landed {landed} in no table, since no model is there. `tidemark scaffold`"
-        f" writes the models, and `tidemark build{target}` fills them."
+        f"{feeds[0].name}{others}: {records} landed {landed} in no table, since no model is there, or none that is"
+        f" enabled. `tidemark scaffold` writes the models, and `tidemark build{target}` fills them."
+    ]
+
+
+def _unaccounted(tables: Sequence[CapturedTable]) -> list[str]:
+    """The tables of whose changes nobody counts what they became (G6)."""
+    return [
+        f"{table.name}: what became of its changes is not counted. `{{{{ accounting('{table.history.name}') }}}}` does"
+        f" it: write that to models/ops/{table.name}_accounting.sql."
+        for table in tables
+        if table.history is not None and table.accounting is None
     ]
 
 
@@ -142,9 +153,11 @@ def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]
             "; mend them or take them out, and land their files again" if is_line
             else f"; once the cause is gone, `tidemark quarantine release{bronze_target}` tries them again"
         )  # fmt: skip
+        records, noun = sum(one.records for one in alike), "line" if is_line else "record"
+        subject, verb = (f"1 {noun}", "is") if records == 1 else (f"{records} {noun}s", "are")
         lines.append(
-            f"{sum(one.records for one in alike)} {'lines' if is_line else 'records'}{of}{others} are held in the"
-            f" quarantine ({code}): {alike[0].reason}. `tidemark quarantine list{target}` names them{release}."
+            f"{subject}{of}{others} {verb} held in the quarantine ({code}): {alike[0].reason}."
+            f" `tidemark quarantine list{target}` names them{release}."
         )
     return lines
 

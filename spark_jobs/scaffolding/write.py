@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -82,8 +82,12 @@ def files_of(table: SeenTable) -> dict[str, str]:
         path.format(name=table.name): environment.get_template(template).render(values)
         for path, template in templates.items()
     }
-    files[f"expectations/suites/{table.name}.py"] = suite_source(table)
-    return files
+    return files | suites_of([table])
+
+
+def suites_of(tables: Iterable[SeenTable]) -> dict[str, str]:
+    """Path in the project → text, of what is expected of tables."""
+    return {f"expectations/suites/{table.name}.py": suite_source(table) for table in tables}
 
 
 def files_of_sources(tables: Iterable[SeenTable]) -> dict[str, str]:
@@ -134,8 +138,8 @@ def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
 
 
 def missing(project: Path, tables: Sequence[SeenTable], seen: Sequence[SeenTable] | None = None) -> dict[str, str]:
-    """The files of tables, and of their sources with all tables `seen`, that are not there yet."""
-    files = files_of_sources(tables if seen is None else seen)
+    """The files of tables, the suites of all tables `seen`, and those of their sources, that are not there yet."""
+    files = suites_of(seen or ()) | files_of_sources(tables if seen is None else seen)
     for table in tables:
         files |= files_of(table)
     return not_there(project, files)
@@ -152,16 +156,34 @@ def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def differences(project: Path, tables: Sequence[SeenTable], beside: Mapping[str, str] | None = None) -> str:
-    """What scaffolding would write now against what is there, as a unified diff; `beside` are files of no table."""
+def differences(
+    project: Path, tables: Sequence[SeenTable], beside: Mapping[str, str] | None = None, declared: Container[str] = ()
+) -> str:
+    """What scaffolding would write now against what is there, as a unified diff.
+
+    Args:
+        project: The project's folder.
+        tables: The tables seen, under the names that they are declared by.
+        beside: Files of no table.
+        declared: The feeds that have models: scaffolding writes none for them, whatever these are named.
+    """
     lines: list[str] = []
-    for files in (*map(files_of, tables), files_of_sources(tables), beside or {}):
-        for path, text in files.items():
-            there = (project / path).read_text() if (project / path).exists() else ""
-            lines += difflib.unified_diff(
-                there.splitlines(keepends=True), text.splitlines(keepends=True), path, f"{path} (seen)"
-            )
-    return "".join(lines)
+    for table in tables:
+        files = files_of(table)
+        if table.feed in declared:
+            files = {path: text for path, text in files.items() if (project / path).exists()} | suites_of([table])
+        lines += _differences(project, files)
+    return "".join(lines + _differences(project, {**files_of_sources(tables), **(beside or {})}))
+
+
+def _differences(project: Path, files: Mapping[str, str]) -> list[str]:
+    lines: list[str] = []
+    for path, text in files.items():
+        there = (project / path).read_text() if (project / path).exists() else ""
+        lines += difflib.unified_diff(
+            there.splitlines(keepends=True), text.splitlines(keepends=True), path, f"{path} (seen)"
+        )
+    return lines
 
 
 def write(project: Path, files: dict[str, str], mode: Literal["x", "w"] = "x") -> None:

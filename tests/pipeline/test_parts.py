@@ -23,7 +23,9 @@ from zlib import crc32
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.declarations import captured_tables
 from spark_jobs.places import Places
+from spark_jobs.query import show_tables
 from tests.projects import empty_project, forget_tables, land, microseconds, rows_of, run_models
 
 # The first of these tests waits for all stories.
@@ -46,13 +48,14 @@ class Orders:
     source: str
     sent: int = 0
     batches: list[str] = field(default_factory=list)
+    declarations: list[tuple[str, str, str]] = field(default_factory=list)
 
     def send(self, *changes: tuple[str, dict[str, Any], dict[str, Any]]) -> None:
         """Land changes: each with its operation, its row and the headers that name keys."""
         self.land(*[self.record(*change) for change in changes])
 
     def land(self, *records: dict[str, Any]) -> None:
-        """Land records as one batch, when they are next asked for."""
+        """Land records as one batch, before the next build."""
         self.batches.append("".join(json.dumps(record) + "\n" for record in records))
 
     def record(
@@ -99,15 +102,12 @@ class Orders:
         self.spark.sql(f"insert into {progress} select * from {progress} version as of {written['version']} {ours}")
 
     def declare(self, was: str, now: str, file: str = "models/silver/changes/{}_changes.sql") -> None:
-        """Declare something otherwise."""
-        land_all([self])
-        path = self.places.project / file.format(f"{self.source}__public__orders")
-        assert was in path.read_text()
-        path.write_text(path.read_text().replace(was, now))
+        """Declare something otherwise, behind what is landed before the next build."""
+        self.declarations.append((was, now, file.format(f"{self.source}__public__orders")))
 
     def build(self, *selected: str, only: str = "tag:source:{}") -> None:
         """Build the source's models, or some of them; of `only` and dbt's arguments each `{}` is the source."""
-        land_all([self])
+        land_and_declare([self])
         arguments = [argument.format(self.source) for argument in (*selected, "--select", only)]
         run_models(self.places, *arguments, accounting=True)
 
@@ -139,14 +139,19 @@ def source_of(test: str) -> str:
     return f"parts{crc32(test.encode())}"
 
 
-def land_all(waiting: list[Orders]) -> None:
-    """Land what waits: the first batches of all together, then the second ones."""
+def land_and_declare(waiting: list[Orders]) -> None:
+    """Land what waits, the first batches of all together, then the second ones, and declare what is to be."""
     for batches in zip_longest(*(orders.batches for orders in waiting), fillvalue=""):
         first = waiting[0]
         name = f"{first.source}-{uuid4()}"
         land(first.spark, first.places, name, "".join(batches), {orders.source for orders in waiting})
     for orders in waiting:
         orders.batches.clear()
+        for was, now, file in orders.declarations:
+            path = orders.places.project / file
+            assert was in path.read_text()
+            path.write_text(path.read_text().replace(was, now))
+        orders.declarations.clear()
 
 
 def beside_others(story: Callable[[Orders], Story]) -> Callable[[dict[str, Exception | None]], None]:
@@ -183,7 +188,7 @@ def ended(
                     ended[name] = failure
         waiting = [orders for name, orders in tables.items() if name not in ended]
         if waiting:
-            land_all(waiting)
+            land_and_declare(waiting)
             run_models(places, "--select", *(f"tag:source:{orders.source}" for orders in waiting), accounting=True)
     yield ended
     forget_tables(spark)
@@ -700,6 +705,9 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
     orders.declare("{{ history", "{{ config(alias='orders_versions') }}{{ history", history)
     yield
     assert rows_of(orders.places.table("gold", "orders_versions"), "state") == [{"state": "sent"}]
+    show_tables(orders.spark, orders.places, captured_tables(orders.places))
+    for name in ("orders_versions", f"{orders.source}__public__orders_history"):
+        assert [row["state"] for row in orders.spark.table(name).collect()] == ["sent"]
 
 
 @beside_others
@@ -810,13 +818,13 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -
     asks = "set `test.is_small` = {{ is_of_small_tables() if execute }}"
     alone.declare(begins, f'{begins.replace(" ", " [", 1)}, "{asks}"]', "dbt_project.yml")
 
-    def is_shown() -> str | None:
-        land_all([alone])
+    def is_small() -> str | None:
+        land_and_declare([alone])
         run_models(alone.places, accounting=True)
         return alone.spark.conf.get("test.is_small")
 
     alone.send(("c", {"id": 1, "state": "new"}, {}))
-    assert is_shown() == "True"
+    assert is_small() == "True"
 
     progress = f"delta.`{alone.places.lakehouse}/ops/progress`"
     of_log = f"where model like '%{alone.source}%changes'"
@@ -825,13 +833,13 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -
         alone.spark.sql(f"update {progress} set state = replace(state, '{old}', '{new}') {of_log}")
 
     state_with('"records": 1,', '"records": 100000,')
-    assert is_shown() == "False"
+    assert is_small() == "False"
 
     state_with('"records": 100000,', "")
     alone.send(*[("u", {"id": 1, "state": "paid"}, {})] * 3)
-    assert is_shown() == "False"
+    assert is_small() == "False"
     assert json.loads(alone.spark.sql(f"select state from {progress} {of_log}").collect()[0]["state"])["records"] == 4
-    assert is_shown() == "True"
+    assert is_small() == "True"
 
     (alone.places.project / "models" / "mine.sql").write_text("{{ config(materialized='table') }} select 1 as one")
-    assert is_shown() == "False"
+    assert is_small() == "False"

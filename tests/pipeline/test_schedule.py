@@ -139,7 +139,7 @@ def test_a_run_does_what_has_news_and_says_so(runs: Runs, spark: SparkSession) -
     assert (status, said["skipped"]) == (0, [])
     assert said["landed"]["read"] == 3, "the first file is not read again"
     assert metrics["quarantine_held,line-not-json,"] == 1
-    assert [words for words in said["warnings"] if words.startswith("1 lines are held in the quarantine")]
+    assert [words for words in said["warnings"] if words.startswith("1 line is held in the quarantine")]
 
     model = next((runs.home / "project/models").rglob("*_current.sql"))
     model.write_text(f"{model.read_text()}\n")

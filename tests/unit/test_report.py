@@ -224,6 +224,7 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
 def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
     entries = [Held("line-not-json", "no object", "", 2), Held("connector_unknown", "declare it", "t", 3)]
     entries += [Held("registry-unknown", "no registry", topic, 4) for topic in ("t", "u", "v")]
+    entries += [Held("no-after", "no state", "w", 1)]
     said = report(evidence(quarantine=entries, target=" --target other", bronze_target=" --target its"))
 
     assert said["status"] == "passed"
@@ -235,15 +236,17 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
         "12 records of t and 2 more topics are held in the quarantine (registry-unknown): no registry. `tidemark"
         " quarantine list --target other` names them; once the cause is gone, `tidemark quarantine release --target"
         " its` tries them again.",
+        "1 record of w is held in the quarantine (no-after): no state. `tidemark quarantine list --target other` names"
+        " them; once the cause is gone, `tidemark quarantine release --target its` tries them again.",
     ]
 
 
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        ([1], "src__0: 1 landed record is in no table, since no model is there."),
-        ([1, 2], "src__0 and 1 more captured table: 3 landed records are in no table, since no model is there."),
-        ([0, 4, 3], "src__0 and 2 more captured tables: 7 landed records are in no table, since no model is there."),
+        ([1], "src__0: 1 landed record is"),
+        ([1, 2], "src__0 and 1 more captured table: 3 landed records are"),
+        ([0, 4, 3], "src__0 and 2 more captured tables: 7 landed records are"),
     ],
 )
 def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(counts: list[int], words: str) -> None:
@@ -252,7 +255,21 @@ def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(count
     warnings = [one for one in found["warnings"] if "no model" in one]
 
     assert warnings == [
-        f"{words} `tidemark scaffold` writes the models, and `tidemark build --target other` fills them."
+        f"{words} in no table, since no model is there, or none that is enabled. `tidemark scaffold` writes the models,"
+        " and `tidemark build --target other` fills them."
+    ]
+
+
+def test_a_history_that_is_not_accounted_for_is_a_warning() -> None:
+    history = Model("src__t_history", "gold.src__t_history", "nowhere")
+    uncounted, measured = captured(history=history), {"src__t": Measures(changes=5, history=4, problems=1)}
+    contents = [Content("src__t", "src.t", "change", "postgresql", "src", 5, 0, AT)]
+    [one] = account([uncounted], contents, [], measured, {})
+
+    assert {name: count for name, count in one.dispositions.items() if count} == {"not_accounted": 4, "quarantined": 1}
+    assert [words for words in report(evidence(tables=[uncounted]))["warnings"] if "is not counted" in words] == [
+        "src__t: what became of its changes is not counted. `{{ accounting('src__t_history') }}` does it: write that to"
+        " models/ops/src__t_accounting.sql."
     ]
 
 
@@ -452,7 +469,7 @@ def test_a_healthy_source_is_told_nothing() -> None:
     assert findings([captured()], found, measured, {"src__t": Fields(("v",))}, {}, {}) == []
 
 
-def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:
+def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = Places(tmp_path, "", "", "thrift")
     assert dbt_run(places, AT, redact=False) is None
     target = tmp_path / "target"
@@ -477,6 +494,18 @@ def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path) -> None:
         assert (dbt_run(places, AT, redact=False) is not None) == is_ours
     (target / "run_results.json").write_text("half a fi")
     assert dbt_run(places, AT, redact=False) is None
+
+    # Where dbt leaves them elsewhere.
+    for named, folder in (("out", tmp_path / "out"), (str(tmp_path / "elsewhere"), tmp_path / "elsewhere")):
+        folder.mkdir()
+        (folder / "run_results.json").write_text(json.dumps(said))
+        (tmp_path / "dbt_project.yml").write_text(f"target-path: {named}\n")
+        assert dbt_run(places, AT, redact=False) is not None
+    (tmp_path / "aside").mkdir()
+    monkeypatch.setenv("DBT_TARGET_PATH", "aside")
+    assert dbt_run(places, AT, redact=False) is None
+    (tmp_path / "aside/run_results.json").write_text(json.dumps(said))
+    assert dbt_run(places, AT, redact=False) is not None
 
 
 def test_values_are_masked_alike_wherever_they_stand() -> None:

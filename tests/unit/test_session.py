@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import time
 from types import SimpleNamespace
@@ -9,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from pyspark import SparkContext, accumulators
 
-from spark_jobs.session import let_java_end
+from spark_jobs.errors import Fault
+from spark_jobs.session import _java_noise_aside, let_java_end
 
 
 def test_the_end_of_java_is_not_told_in_frames(
@@ -30,3 +33,28 @@ def test_the_end_of_java_is_not_told_in_frames(
     server.shutdown()
     server.server_close()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "java.io.IOException: Failed to create a temp directory (under /gone) after 10 attempts!\n"
+            "\tat a.JavaUtils.createDirectory(JavaUtils.java:411)03:44:25 ERROR DiskBlockManager: Failed.\n",
+            "java.io.IOException: Failed to create a temp directory (under /gone) after 10 attempts!",
+        ),
+        (
+            'Exception in thread "main" a.Error: it is old\n\tat a.b(c.java:1)\n\t... 3 more\n\n',
+            'Exception in thread "main" a.Error: it is old',
+        ),
+        ("", "Java is gone"),
+    ],
+)
+def test_what_keeps_spark_from_starting_is_told_without_frames(said: str, cause: str) -> None:
+    def start() -> None:
+        with _java_noise_aside():
+            os.write(2, said.encode())
+            raise RuntimeError("Java is gone")
+
+    with pytest.raises(Fault, match=f"^{re.escape(f'Spark did not start: {cause}')}$"):
+        start()
