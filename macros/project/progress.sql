@@ -101,9 +101,9 @@
     {%- set kept = graph.get('tidemark') -%}
     {%- set last = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
     {%- set shown = dict(last, **(kept.states.get(id) or {} if kept else {})) -%}
-    {#- A build that had nothing to do read no further. -#}
+    {#- A build that had nothing to do read no further. Under `--empty` `changes` is a query: its table is asked. -#}
     {%- set batch_id = shown.get('batch_id') if shown.get('batch_id') is not none else last.get('batch_id') -%}
-    {%- if batch_id is none or shown.get('log_made_in', '') != log_made_in(changes) -%}
+    {%- if batch_id is none or shown.get('log_made_in', '') != log_made_in(relation_of(node_of(changes).name)) -%}
         {{ return(none) }}
     {%- endif -%}
     {{ return(dict(shown, batch_id=batch_id)) }}

@@ -24,7 +24,7 @@
     {%- set last = progress.get(model.unique_id) -%}
     {%- set kept = last.columns | length if last else 0 -%}
     {%- set anew = {'case': 'full', 'after': -1, 'added': [], 'layer': layer, 'state': state} -%}
-    {%- if flags.EMPTY -%}
+    {%- if is_empty() -%}
         {{ return(dict(anew, case='nothing')) }}
     {%- elif not is_building() or should_full_refresh() or not last or last.declared != state.declared
         or shape[:kept] != last.columns or last.get('subject', subject) != subject
@@ -75,6 +75,12 @@
 {#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
 {% macro is_building() -%}
     {{ return(execute and flags.WHICH in ('run', 'build', 'retry') and not flags.EMPTY and model.resource_type == 'model') }}
+{%- endmacro %}
+
+
+{#- Whether dbt's `--empty` gives a model no rows; a unit test gives it rows of its own all the same. -#}
+{% macro is_empty() -%}
+    {{ return(flags.EMPTY and model.resource_type != 'unit_test') }}
 {%- endmacro %}
 
 
@@ -136,7 +142,7 @@
 {#- A model that this one is built from; under `--empty` dbt's stand-in for it can't be given a name in a query. -#}
 {% macro read(name) -%}
     {%- set upstream = ref(name) -%}
-    {{ return(relation_of(name) if flags.EMPTY and execute else upstream) }}
+    {{ return(relation_of(name) if is_empty() and execute else upstream) }}
 {%- endmacro %}
 
 

@@ -79,7 +79,7 @@
         'case': 'nothing', 'seen': last.get('batch_id', -1), 'batch_id': none, 'layer': 'ops', 'state': {'columns': []}
     } -%}
     {%- if not is_building() or not feeds -%}
-        {{ return(dict(scope, case='nothing' if flags.EMPTY else 'full')) }}
+        {{ return(dict(scope, case='nothing' if is_empty() else 'full')) }}
     {%- endif -%}
     {%- set landed = [graph.tidemark.landed, 0] | max -%}
     {%- set logs = [] -%}
