@@ -153,7 +153,8 @@ class Project:
         self._nodes[node.unique_id] = node
         self._statements = []
         config = _Config(node)
-        model = {"model": node, "config": config, "this": _Relation(schema=layer, identifier=name, type="table")}
+        known = {"type": "table", "is_delta": True, "information": f"Location: /project/lakehouse/{layer}/{name}"}
+        model = {"model": node, "config": config, "this": _Relation(schema=layer, identifier=name, **known)}
         sql = self._macros_with(model).template(path.read_text(encoding="utf-8"))
         kind = name.rpartition("_")[2]
         materialized = config.get("materialized") or ("remade" if layer == "ops" else kind)

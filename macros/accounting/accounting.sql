@@ -489,21 +489,23 @@ account as (
 {%- endmacro %}
 
 
-{#- Makes the view of an account, once. -#}
+{#- Makes the view of an account, and anew where it is one of another model, as behind a new name. -#}
 {% materialization accounting, adapter='spark' %}
     {%- set target_relation = this.incorporate(type='view') -%}
     {%- set existing = load_relation(this) -%}
+    {%- set query = stored_account(config.get('meta').tidemark.accounts) | trim -%}
     {{ run_hooks(pre_hooks) }}
     {%- if existing is not none and existing.type != 'view' -%}
         {#- In a lakehouse of an older layout it was a table. -#}
         {%- do run_statement('drop table if exists ' ~ this) -%}
     {%- endif -%}
-    {%- if existing is none or existing.type != 'view' or should_full_refresh() -%}
+    {#- dbt has listed what the catalog knows before the run, the text of a view too. -#}
+    {%- if existing is none or query not in existing.information or should_full_refresh() -%}
         {%- call statement('main') %}
         create or replace view {{ target_relation }}
         comment {{ text_literal(model.description) }}
         as
-        {{ stored_account(config.get('meta').tidemark.accounts) }}
+        {{ query }}
         {% endcall -%}
     {%- else -%}
         {%- do store_raw_result(name='main', message='nothing new', code=none, rows_affected=0) -%}

@@ -23,7 +23,7 @@ from zlib import crc32
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import captured_tables
+from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
 from tests.projects import empty_project, forget_tables, land, microseconds, rows_of, run_models
@@ -658,6 +658,23 @@ def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders:
 
     yield
     assert orders.living() == {1: "new"}
+
+
+@beside_others
+def test_an_account_follows_its_history_to_another_name(orders: Orders) -> Story:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    yield
+    name = f"{orders.source}__public__orders"
+    for file in [*orders.places.project.glob(f"models/**/{name}_*")]:
+        file.write_text(file.read_text().replace(f"{name}_history", f"{name}_versions"))
+        file.rename(file.with_name(file.name.replace("_history", "_versions")))
+    orders.send(("u", {"id": 1, "state": "paid"}, {}))
+    yield
+
+    [(opened,)] = orders.spark.sql(f"select records from ops.{name}_accounting where name = 'opened'").collect()
+    assert opened == 2
+    again = run_dbt(orders.places, ["--quiet", "--no-write-json", "run", "--select", f"{name}_accounting"])
+    assert [one.message for one in again.result if one.node.resource_type == "model"] == ["nothing new"]
 
 
 @beside_others
