@@ -31,7 +31,7 @@
         or last.get('identifier', model.alias) != model.alias -%}
         {{ return(anew) }}
     {%- endif -%}
-    {%- if load_relation(this) is none -%}{%- do register(layer) -%}{%- endif -%}
+    {%- if not is_registered(layer) -%}{%- do register(layer) -%}{%- endif -%}
     {%- if were_added_otherwise(shape[kept:]) -%}
         {{ return(anew) }}
     {%- endif -%}

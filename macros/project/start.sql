@@ -15,6 +15,7 @@
                 ~ ' Leave --sample out, and DBT_SAMPLE unset; --empty makes tables without rows.'
             ) }}
         {%- endif -%}
+        {%- do only_own_materializations() -%}
         {%- do make_schemas() -%}
         {%- do keep_settings() -%}
         {#- Bronze is landed: where it isn't, in a shell that lacks TIDEMARK_LAKEHOUSE for one, this fails rather than make it. -#}
@@ -43,6 +44,26 @@
             {%- do compile_queries(not is_of_small_tables()) -%}
         {%- endif -%}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Stop where a model whose SQL Tidemark writes has another materialization than the one that this SQL is for. -#}
+{% macro only_own_materializations() -%}
+    {%- set own = {
+        'columns': 'changes', 'changes': 'history', 'history': 'current', 'accounts': 'accounting',
+        'messages_of': 'appended', 'outbox': 'remade', 'schema_versions_of': 'remade', 'snapshots_of': 'remade',
+        'transactions_of': 'remade'
+    } -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' -%}
+        {%- for option in (node.config.meta or {}).get('tidemark') or {}
+            if option in own and node.config.materialized != own[option] -%}
+            {{ exceptions.raise_compiler_error(
+                node.name ~ ": it is materialized as '" ~ node.config.materialized ~ "', and what a macro of Tidemark"
+                ~ " writes in it is for '" ~ own[option] ~ "' alone. Take `materialized` out of what its SQL, its yml"
+                ~ ' or dbt_project.yml says of it, or say `materialized: ' ~ own[option] ~ '` there.'
+            ) }}
+        {%- endfor -%}
+    {%- endfor -%}
 {%- endmacro %}
 
 
@@ -128,7 +149,13 @@
 {#- Where the catalog knows a table; a folder without its scheme. Delta would read the table's log to say so. -#}
 {% macro place_of(schema, name) -%}
     {%- set description = run_query('show table extended in ' ~ quoted(schema) ~ ' like ' ~ text_literal(name))[0] -%}
-    {{ return(modules.re.findall('(?m)^Location: (.*)$', description['information'])[0] | replace('file:', '')) }}
+    {{ return(place_told(description['information'])) }}
+{%- endmacro %}
+
+
+{#- The same of what a catalog tells of a relation; nothing of a view. -#}
+{% macro place_told(information) -%}
+    {{ return(modules.re.findall('(?m)^Location: (.*)$', information) | join | replace('file:', '')) }}
 {%- endmacro %}
 
 

@@ -9,6 +9,7 @@
           every reader of the table's log, and every writer
 -#}
 {% macro create_as(target_relation, sql, layer, partitioned_by=none, columns=[], properties={}, pruned_by=[]) -%}
+    {%- do make_way(layer) -%}
     {%- set properties = dict(needed_properties(columns), **properties) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
@@ -47,8 +48,26 @@
 {%- endmacro %}
 
 
+{#- Whether the catalog, as dbt listed it before the run, has this model's table: the one of Delta in the lakehouse. -#}
+{% macro is_registered(layer) -%}
+    {%- set known = load_relation(this) -%}
+    {{ return(
+        known is not none and known.is_delta
+        and place_told(known.information) == (lakehouse(layer) ~ '/' ~ this.identifier) | replace('file:', '')
+    ) }}
+{%- endmacro %}
+
+
+{#- Take out of the catalog what stands in that table's place: a view, or a table that is elsewhere. -#}
+{% macro make_way(layer) -%}
+    {%- set known = load_relation(this) -%}
+    {%- if known is not none and not is_registered(layer) -%}{%- do adapter.drop_relation(known) -%}{%- endif -%}
+{%- endmacro %}
+
+
 {#- Give the catalog this model's table, which is in the lakehouse. -#}
 {% macro register(layer) -%}
+    {%- do make_way(layer) -%}
     {%- do run_statement(
         'create table if not exists ' ~ this ~ ' using delta location '
         ~ text_literal(lakehouse(layer) ~ '/' ~ this.identifier)
@@ -160,9 +179,9 @@
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
 {% macro leave_as_is(target_relation, decision, partitioned_by=none, columns=decision.state.columns) -%}
-    {%- if flags.EMPTY and load_relation(this) is none and progress_of([model.unique_id]) -%}
+    {%- if flags.EMPTY and not is_registered(decision.layer) and progress_of([model.unique_id]) -%}
         {%- do register(decision.layer) -%}
-    {%- elif flags.EMPTY and load_relation(this) is none -%}
+    {%- elif flags.EMPTY and not is_registered(decision.layer) -%}
         {%- do create_as(target_relation, compiled_code, decision.layer, partitioned_by, columns) -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}

@@ -89,7 +89,7 @@
         'logs': local_md5(tojson([logs, options.given_up, options.transaction_topic], sort_keys=true))
     }) -%}
     {%- if landed == scope.seen and scope.state.logs == last.get('logs')
-        and load_relation(this) is not none and not should_full_refresh()
+        and is_registered('ops') and not should_full_refresh()
         and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
         {{ return(scope) }}
     {%- endif -%}

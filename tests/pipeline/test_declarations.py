@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs.declarations import captured_tables
+from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held_entries, release
@@ -138,6 +138,32 @@ def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next
     run_models(places, accounting=True)
 
     assert versions() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "now", "says"),
+    [
+        ("dbt_project.yml", "+materialized: current", "+materialized: view", "current: it is materialized as 'view'"),
+        (
+            f"models/gold/history/{NAME}_history.yml", "config:", "config:\n      materialized: table",
+            "history: it is materialized as 'table'",
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_materialized_otherwise_is_refused_before_anything_is_built(
+    places: Places, file: str, was: str, now: str, says: str
+) -> None:
+    path = places.project / file
+    before = path.read_text()
+    assert was in before
+    path.write_text(before.replace(was, now, 1))
+    try:
+        result = run_dbt(places, ["--quiet", "--no-write-json", "run"])
+    finally:
+        path.write_text(before)
+
+    assert f"{NAME}_{says}, " in str(result.exception)
+    assert result.result is None
 
 
 def test_current_state_that_is_built_alone_takes_up_later_what_its_history_had_not(

@@ -661,6 +661,27 @@ def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders:
 
 
 @beside_others
+def test_what_stands_in_the_place_of_tables_makes_way_for_them(orders: Orders) -> Story:
+    orders.send(("c", {"id": 1, "state": "new"}, {}))
+    yield
+    name = f"{orders.source}__public__orders"
+    tables = [f"silver.{name}_changes", f"gold.{name}_history", f"silver.{name}_current"]
+    states = [orders.spark.table(table).schema for table in tables]
+
+    for arguments in (["--empty"], [], ["--full-refresh"]):
+        log, history, current = tables
+        for table, other in {
+            log: f"view {log} as", current: f"view {current} as", history: f"table {history} using parquet as",
+        }.items():  # fmt: skip
+            orders.spark.sql(f"drop table {table}")
+            orders.spark.sql(f"create {other} select 1 as one")
+        orders.build(*arguments)
+
+        assert [orders.spark.table(table).schema for table in tables] == states
+        assert orders.living() == {1: "new"}
+
+
+@beside_others
 def test_an_account_follows_its_history_to_another_name(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
