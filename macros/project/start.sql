@@ -49,18 +49,20 @@
 
 {#- Stop where a model whose SQL Tidemark writes has another materialization than the one that this SQL is for. -#}
 {% macro only_own_materializations() -%}
-    {%- set own = {
+    {#- Of each macro one of the options that it notes in its model's `meta.tidemark`, and no other macro does. -#}
+    {%- set materialization_of = {
         'columns': 'changes', 'changes': 'history', 'history': 'current', 'accounts': 'accounting',
         'messages_of': 'appended', 'outbox': 'remade', 'schema_versions_of': 'remade', 'snapshots_of': 'remade',
         'transactions_of': 'remade'
     } -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model' -%}
         {%- for option in (node.config.meta or {}).get('tidemark') or {}
-            if option in own and node.config.materialized != own[option] -%}
+            if option in materialization_of and node.config.materialized != materialization_of[option] -%}
             {{ exceptions.raise_compiler_error(
                 node.name ~ ": it is materialized as '" ~ node.config.materialized ~ "', and what a macro of Tidemark"
-                ~ " writes in it is for '" ~ own[option] ~ "' alone. Take `materialized` out of what its SQL, its yml"
-                ~ ' or dbt_project.yml says of it, or say `materialized: ' ~ own[option] ~ '` there.'
+                ~ " writes in it is for '" ~ materialization_of[option] ~ "' alone. Take `materialized` out of what its"
+                ~ ' SQL, its yml or dbt_project.yml says of it, or say `materialized: ' ~ materialization_of[option]
+                ~ '` there.'
             ) }}
         {%- endfor -%}
     {%- endfor -%}
@@ -138,8 +140,9 @@
         {%- set location = lakehouse(layer) ~ '/' ~ name -%}
         {%- set make = 'create table if not exists ' ~ table ~ ' using delta location ' ~ text_literal(location) -%}
         {%- do run_query(make) -%}
-        {%- if place_of(layer_schema(layer), name) != location | replace('file:', '') -%}
-            {%- do run_query('drop table ' ~ table) -%}
+        {%- set place = place_of(layer_schema(layer), name) -%}
+        {%- if place != location | replace('file:', '') -%}
+            {%- do run_query('drop ' ~ ('table ' if place else 'view ') ~ table) -%}
             {%- do run_query(make) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -155,7 +158,8 @@
 
 {#- The same of what a catalog tells of a relation; nothing of a view. -#}
 {% macro place_told(information) -%}
-    {{ return(modules.re.findall('(?m)^Location: (.*)$', information) | join | replace('file:', '')) }}
+    {#- A line of the table's own description, which comes before it, may look like it. -#}
+    {{ return(modules.re.findall('(?m)^Location: (.*)$', information) | last | default('', true) | replace('file:', '')) }}
 {%- endmacro %}
 
 

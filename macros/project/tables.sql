@@ -50,18 +50,31 @@
 
 {#- Whether the catalog, as dbt listed it before the run, has this model's table: the one of Delta in the lakehouse. -#}
 {% macro is_registered(layer) -%}
-    {%- set known = load_relation(this) -%}
+    {%- set existing = load_relation(this) -%}
     {{ return(
-        known is not none and known.is_delta
-        and place_told(known.information) == (lakehouse(layer) ~ '/' ~ this.identifier) | replace('file:', '')
+        existing is not none and existing.is_delta
+        and place_told(existing.information) == (lakehouse(layer) ~ '/' ~ this.identifier) | replace('file:', '')
     ) }}
 {%- endmacro %}
 
 
-{#- Take out of the catalog what stands in that table's place: a view, or a table that is elsewhere. -#}
+{#-
+  Take out of the catalog what stands in that table's place: a view, or a table that is elsewhere. The files of one whose
+  files would go with it are somebody's: it gets another name.
+-#}
 {% macro make_way(layer) -%}
-    {%- set known = load_relation(this) -%}
-    {%- if known is not none and not is_registered(layer) -%}{%- do adapter.drop_relation(known) -%}{%- endif -%}
+    {%- set existing = load_relation(this) -%}
+    {%- if existing is not none and not is_registered(layer) -%}
+        {%- if modules.re.search('(?m)^Type: MANAGED$', existing.information) -%}
+            {%- set aside = this.incorporate(
+                path={'identifier': this.identifier ~ '_aside_' ~ run_started_at.strftime('%Y%m%d%H%M%S')}
+            ) -%}
+            {%- do run_statement('alter table ' ~ this ~ ' rename to ' ~ aside) -%}
+            {%- do log(this ~ ' was no table of Tidemark: it is ' ~ aside ~ ' now.', info=true) -%}
+        {%- endif -%}
+        {#- Of a table that has another name now this changes what dbt knows alone. -#}
+        {%- do adapter.drop_relation(existing) -%}
+    {%- endif -%}
 {%- endmacro %}
 
 

@@ -679,6 +679,9 @@ def test_what_stands_in_the_place_of_tables_makes_way_for_them(orders: Orders) -
 
         assert [orders.spark.table(table).schema for table in tables] == states
         assert orders.living() == {1: "new"}
+    # What would have been removed with its files has another name.
+    asides = orders.spark.sql(f"show tables in gold like '{name}_history_aside_*'").collect()
+    assert [orders.spark.table(f"gold.{one['tableName']}").first() for one in asides] == [(1,)] * 3
 
 
 @beside_others
