@@ -231,6 +231,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         missing,
         not_there,
         outdated,
+        suites_of,
         write,
     )
 
@@ -239,23 +240,26 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     spark = run.session()
     if not is_table(spark, run.places.table("bronze", "shapes")):
         raise bronze.nothing_landed(run.places)
-    declared = {table.feed: table for table in captured_tables(run.places)}
+    declared = captured_tables(run.places)
+    by_feed = {table.feed: table for table in declared}
     tables = [
-        as_declared(table, declared[table.feed]) if table.feed in declared else table
+        as_declared(table, by_feed[table.feed]) if table.feed in by_feed else table
         for table in seen_tables(spark, run.places)
     ]
     beside = files_of_events(seen_events(spark, run.places)) | files_of_channels(seen_channels(spark, run.places))
     if diff:
         click.echo(visible(differences(run.places.project, tables, beside, declared)), nl=False)
         return
-    fresh = [table for table in tables if table.feed not in declared]
+    fresh = [table for table in tables if table.feed not in by_feed]
     files = missing(run.places.project, fresh, tables)
-    files |= not_there(run.places.project, beside)
+    files |= not_there(run.places.project, beside | suites_of(declared))
     write(run.places.project, files)
     write(run.places.project, outdated(run.places.project, tables), "w")
     for table in fresh:
-        if not files_of(table).keys() & files.keys():
-            click.echo(f"  {table.name}: its models are there, and not enabled")
+        if not any(path.startswith("models/") for path in files_of(table).keys() & files.keys()):
+            click.echo(
+                f"  {table.name}: its models are there, and none that is enabled reads {on_one_line(table.feed)}"
+            )
         for note in (*table.notes, *(f"{c.name}: {c.type}, guessed: {c.note}" for c in table.columns if c.note)):
             click.echo(f"  {table.name}: {on_one_line(note)}")
         if not table.key:

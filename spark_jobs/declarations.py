@@ -106,6 +106,11 @@ def run_dbt(places: Places, arguments: list[str]) -> Any:
         )
 
 
+def dbt_variable(name: str) -> str | None:
+    """What the environment says of an option of dbt's, by its newer name or its older one."""
+    return os.environ.get(f"DBT_ENGINE_{name}") or os.environ.get(f"DBT_{name}")
+
+
 @contextmanager
 def reading(places: Places) -> Iterator[list[str]]:
     """The arguments of a dbt that only reads the project.
@@ -116,10 +121,10 @@ def reading(places: Places) -> Iterator[list[str]]:
     lacking = [
         option
         for option, variable, file in (
-            ("--log-path", "DBT_LOG_PATH", "logs/dbt.log"),
-            ("--target-path", "DBT_TARGET_PATH", "target/partial_parse.msgpack"),
+            ("--log-path", "LOG_PATH", "logs/dbt.log"),
+            ("--target-path", "TARGET_PATH", "target/partial_parse.msgpack"),
         )
-        if not os.environ.get(variable) and not may_write(places.project / file)
+        if not dbt_variable(variable) and not may_write(places.project / file)
     ]
     if not lacking:
         yield []

@@ -31,8 +31,7 @@ def is_of_log(name: str) -> bool:
 def empty_commit(spark: SparkSession, location: str) -> str | None:
     """The newest commit of a Delta table where its file is empty, as a power cut leaves one: Delta tells nothing."""
     # A log can have very many commits: Delta knows the newest without a look at all of them.
-    found = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, location)
-    newest = f"{found._2().version():020}.json"
+    newest = f"{_snapshot(spark, location).version():020}.json"
     files, commit = files_at(spark, f"{location}/_delta_log/{newest}")
     return newest if files.exists(commit) and files.getFileStatus(commit).getLen() == 0 else None
 
@@ -41,8 +40,12 @@ def id_of(spark: SparkSession, location: str) -> str | None:
     """The id that a Delta table got when it was made, 122 random bits; None where there is no table."""
     if not is_table(spark, location):
         return None
-    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, location)
-    return str(log._2().metadata().id())
+    return str(_snapshot(spark, location).metadata().id())
+
+
+def _snapshot(spark: SparkSession, location: str) -> Any:
+    """What Delta itself knows of a table as it is now."""
+    return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, location)._2()
 
 
 def table_if_made(spark: SparkSession, location: str) -> DataFrame | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType, VariantVal
 
 from spark_jobs import bronze
-from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.declarations import Beside, CapturedTable, Model
 from spark_jobs.delta import table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
@@ -34,12 +35,13 @@ def show_tables(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside] = ()
 ) -> None:
     """Make every table of the lakehouse a view under its own name, and that of its model, without its layer."""
-    locations = {name: places.table("bronze", name) for name in bronze.TABLES}
-    locations |= {name: places.table("ops", name) for name in OPS}
     models = [model for one in tables for model in (one.changes, one.current, one.history) if model is not None]
     models += [one.model for one in beside]
-    # dbt and other readers know one that has an alias by that.
-    locations |= {model.relation.rpartition(".")[2]: model.location for model in models}
+    # dbt and other readers know one that has an alias by that, with its layer: without that two can have the same.
+    aliases = Counter(_alias(model) for model in models)
+    locations = {_alias(model): model.location for model in models if aliases[_alias(model)] == 1}
+    locations |= {name: places.table("bronze", name) for name in bronze.TABLES}
+    locations |= {name: places.table("ops", name) for name in OPS}
     locations |= {model.name: model.location for model in models}
     for name, location in locations.items():
         if (there := table_if_made(spark, location)) is not None:
@@ -55,6 +57,10 @@ def show_tables(
             of_table.createOrReplaceTempView(table.accounting.name)
         else:
             spark.catalog.dropTempView(table.accounting.name)
+
+
+def _alias(model: Model) -> str:
+    return model.relation.rpartition(".")[2]
 
 
 def rows_of(spark: SparkSession, statement: str) -> list[Row]:

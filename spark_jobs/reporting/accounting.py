@@ -72,8 +72,8 @@ class Account:
         if self.versions is not None:
             opened = self.dispositions["opened"]
             # A state that was found may stand beside the change's own version, or for it.
-            are_found = self.found_states == self.found_versions
-            if not self.versions - self.found_versions <= opened <= self.versions or not are_found:
+            counts_agree = self.found_states == self.found_versions
+            if not self.versions - self.found_versions <= opened <= self.versions or not counts_agree:
                 of_changes, of_history = (
                     f", {count} of them found (R19)" if count else ""
                     for count in (self.found_states, self.found_versions)

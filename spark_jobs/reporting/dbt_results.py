@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from spark_jobs.declarations import dbt_variable
 from spark_jobs.engine import redacted
 from spark_jobs.places import Places
 
@@ -78,17 +78,13 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
 
 
 def _target_folder(project: Path) -> Path:
-    """Where dbt leaves what it made: as its variable says, else as dbt_project.yml says in plain text."""
+    """Where dbt leaves what it made: as its variables say, else as dbt_project.yml says in plain text."""
     import yaml
 
-    with suppress(OSError, ValueError, yaml.YAMLError):
-        declared = yaml.safe_load((project / "dbt_project.yml").read_text())
-        named = os.environ.get("DBT_TARGET_PATH") or (
-            declared.get("target-path") if isinstance(declared, dict) else None
-        )
-        if isinstance(named, str) and "{{" not in named:
-            return project / named
-    return project / "target"
+    named: object = dbt_variable("TARGET_PATH")
+    with suppress(OSError, ValueError, yaml.YAMLError, AttributeError):
+        named = named or yaml.safe_load((project / "dbt_project.yml").read_text()).get("target-path")
+    return project / (named if isinstance(named, str) and "{{" not in named else "target")
 
 
 def _result(result: dict[str, object], *, redact: bool) -> DbtResult:

@@ -133,7 +133,7 @@ def _unaccounted(tables: Sequence[CapturedTable]) -> list[str]:
     """The tables of whose changes nobody counts what they became (G6)."""
     return [
         f"{table.name}: what became of its changes is not counted. `{{{{ accounting('{table.history.name}') }}}}` does"
-        f" it: write that to models/ops/{table.name}_accounting.sql."
+        f" it: write that to models/ops/{table.name}_accounting.sql, or enable it there."
         for table in tables
         if table.history is not None and table.accounting is None
     ]

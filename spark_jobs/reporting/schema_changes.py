@@ -72,9 +72,9 @@ def schema_changes(
     by_feed = {table.feed: table for table in tables}
     seen = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "schema", "table").distinct()
     changes_of: dict[str, list[SchemaChange]] = {}
-    for versions_model in wanted:
+    for one in wanted:
         versions = (
-            spark.table(table_at(versions_model.model.location))
+            spark.table(table_at(one.model.location))
             .where(_IS_CHANGE)
             .withColumn("of_table", F.explode(F.array_distinct(F.array_compact(F.array("previous_table", "table")))))
         )
@@ -82,7 +82,7 @@ def schema_changes(
             F.desc_nulls_last("position"), F.desc("topic"), F.desc("partition"), F.desc("offset")
         )
         last = versions.withColumn("rank", F.row_number().over(newest)).where(F.col("rank") <= _SHOWN)
-        of_tables = seen.where(F.col("source_name") == versions_model.prefix).alias("seen")
+        of_tables = seen.where(F.col("source_name") == one.prefix).alias("seen")
         names = {"db": "db", "schema": "schema", "table": "of_table"}
         is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{column}")) for name, column in names.items()]
         rows = of_tables.join(last.alias("last"), is_its).select("feed", "last.*").orderBy(F.desc("rank")).collect()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
 
-from expectations.template import suite_source
+from expectations.template import Described, suite_source
+from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import Fault
 from spark_jobs.names import quoted
 from spark_jobs.scaffolding.tables import (
@@ -85,8 +86,8 @@ def files_of(table: SeenTable) -> dict[str, str]:
     return files | suites_of([table])
 
 
-def suites_of(tables: Iterable[SeenTable]) -> dict[str, str]:
-    """Path in the project → text, of what is expected of tables."""
+def suites_of(tables: Iterable[Described]) -> dict[str, str]:
+    """Path in the project → text, of what is expected of tables, seen or declared."""
     return {f"expectations/suites/{table.name}.py": suite_source(table) for table in tables}
 
 
@@ -138,8 +139,8 @@ def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
 
 
 def missing(project: Path, tables: Sequence[SeenTable], seen: Sequence[SeenTable] | None = None) -> dict[str, str]:
-    """The files of tables, the suites of all tables `seen`, and those of their sources, that are not there yet."""
-    files = suites_of(seen or ()) | files_of_sources(tables if seen is None else seen)
+    """The files of tables, and of their sources with all tables `seen`, that are not there yet."""
+    files = files_of_sources(tables if seen is None else seen)
     for table in tables:
         files |= files_of(table)
     return not_there(project, files)
@@ -157,7 +158,10 @@ def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def differences(
-    project: Path, tables: Sequence[SeenTable], beside: Mapping[str, str] | None = None, declared: Container[str] = ()
+    project: Path,
+    tables: Sequence[SeenTable],
+    beside: Mapping[str, str] | None = None,
+    declared: Sequence[CapturedTable] = (),
 ) -> str:
     """What scaffolding would write now against what is there, as a unified diff.
 
@@ -165,13 +169,14 @@ def differences(
         project: The project's folder.
         tables: The tables seen, under the names that they are declared by.
         beside: Files of no table.
-        declared: The feeds that have models: scaffolding writes none for them, whatever these are named.
+        declared: The tables that have models: scaffolding writes none for them, whatever these are named.
     """
-    lines: list[str] = []
+    lines = _differences(project, not_there(project, suites_of(declared)))
+    feeds = {table.feed for table in declared}
     for table in tables:
         files = files_of(table)
-        if table.feed in declared:
-            files = {path: text for path, text in files.items() if (project / path).exists()} | suites_of([table])
+        if table.feed in feeds:
+            files = {path: text for path, text in files.items() if (project / path).exists()}
         lines += _differences(project, files)
     return "".join(lines + _differences(project, {**files_of_sources(tables), **(beside or {})}))
 

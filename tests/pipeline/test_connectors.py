@@ -338,11 +338,15 @@ def test_tables_of_two_databases_are_scaffolded_as_two_and_what_was_edited_stays
     land(spark, places, "tenant1", order_of("tenant1", 0), ())
     assert main(scaffold) == 0
     listed = project / "models/ops/cn_tenants_transactions.sql"
+    [suite] = [*(project / "expectations/suites").glob("cn_tenants__*.py")]
+    expected = suite.read_text()
+    suite.unlink()
 
     land(spark, places, "tenant2", order_of("tenant2", 0), ())
     assert main(scaffold) == 0
     names = {table.feed: table.name for table in captured_tables(places) if table.source_name == "cn_tenants"}
     assert len(names) == 2
+    assert suite.read_text() == expected
     assert all(f"'{name}_changes'" in listed.read_text() for name in names.values())
 
     moved = project / "models" / listed.name

@@ -269,7 +269,7 @@ def test_a_history_that_is_not_accounted_for_is_a_warning() -> None:
     assert {name: count for name, count in one.dispositions.items() if count} == {"not_accounted": 4, "quarantined": 1}
     assert [words for words in report(evidence(tables=[uncounted]))["warnings"] if "is not counted" in words] == [
         "src__t: what became of its changes is not counted. `{{ accounting('src__t_history') }}` does it: write that to"
-        " models/ops/src__t_accounting.sql."
+        " models/ops/src__t_accounting.sql, or enable it there."
     ]
 
 
