@@ -385,7 +385,8 @@ def test_models_that_do_not_compile(tidemark: CommandLine, landed: int) -> None:
     ],
 )
 def test_a_key_that_the_table_cannot_have(tidemark: CommandLine, landed: int, key: str, says: str) -> None:
-    model = tidemark.project / "models/bad__people_changes.sql"
+    model = tidemark.project / "models/silver/changes/bad__people_changes.sql"
+    model.parent.mkdir(parents=True, exist_ok=True)
     columns = "{'id': 'int', 'tags': 'map<string,string>'}"
     model.write_text(f"{{{{ changes('bad', 'people', key={key}, columns={columns}) }}}}")
     tables = "[{name: people, identifier: records, config: {meta: {feed: bad__people}}}]"
