@@ -62,12 +62,8 @@ def read(
 def _keys(table: CapturedTable, values: dict[str, Any], mask: Mask) -> tuple[str, ...]:
     wanted = values.get("unexpected_index_column_names") or []
     rows = values.get("partial_unexpected_index_list") or []
-    keys = [{name: _masked(table, name, row.get(name), mask) for name in wanted} for row in rows]
+    keys = [{name: mask.value(table, name, row.get(name)) for name in wanted} for row in rows]
     return tuple(dict.fromkeys(json.dumps(key, ensure_ascii=False, default=str) for key in keys))
-
-
-def _masked(table: CapturedTable, name: str, value: Any, mask: Mask) -> Any:
-    return mask.text(str(value)) if value is not None and name in table.sensitive else value
 
 
 def _is_shown(table: CapturedTable, layer: str, expectation: Expectation) -> bool:

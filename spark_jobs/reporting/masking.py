@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -58,3 +59,7 @@ class Mask:
         """A value as a short hash."""
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         return "#" + hashlib.sha256(self.salt.encode() + data).hexdigest()[:_DIGITS]
+
+    def value(self, table: CapturedTable, name: str, value: Any) -> Any:
+        """A value of a table's column as people may see it: as it is, or a short hash where that is sensitive."""
+        return self.text(str(value)) if name in table.sensitive and value is not None else value

@@ -96,9 +96,5 @@ def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
 
 def shown_key(table: CapturedTable, key: str, mask: Mask) -> str:
     """A key as JSON, sensitive values as short hashes."""
-    values = json.loads(key)
-    shown = {
-        name: mask.text(str(value)) if name in table.sensitive and value is not None else value
-        for name, value in values.items()
-    }
+    shown = {name: mask.value(table, name, value) for name, value in json.loads(key).items()}
     return json.dumps(shown, ensure_ascii=False)
