@@ -1,4 +1,4 @@
-"""What surrounds a Spark session, without one."""
+"""What surrounds a Spark session, most of it without one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark import SparkContext, accumulators
+from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Fault
 from spark_jobs.session import _java_noise_aside, let_java_end
@@ -58,3 +59,10 @@ def test_what_keeps_spark_from_starting_is_told_without_frames(said: str, cause:
 
     with pytest.raises(Fault, match=f"^{re.escape(f'Spark did not start: {cause}')}$"):
         start()
+
+
+def test_settings_of_hadoop_are_sent_to_tasks_without_the_files_that_they_are_from(spark: SparkSession) -> None:
+    settings = spark._jsparkSession.sessionState().newHadoopConf()
+
+    assert settings.get("io.file.buffer.size")
+    assert settings.getPropertySources("io.file.buffer.size") is None
