@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from collections.abc import Container, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow
@@ -15,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, run_dbt
 from spark_jobs.landing.land import Landing, land_files
-from spark_jobs.names import quoted
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import missing, write
@@ -23,15 +25,36 @@ from spark_jobs.scaffolding.write import missing, write
 PROJECT = Path(__file__).parents[1]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHARED = ("macros", "conf", "tests/dbt", "profiles.yml", ".jars")
+# What dbt has read of a project, to read it again in less time.
+_READ = "target/partial_parse.msgpack"
+# Project → the topics of which records were landed.
+_TOPICS: dict[Path, set[str]] = {}
 
 
 def empty_project(folder: Path) -> Path:
-    """A project with Tidemark's macros and no models but the shared column texts."""
+    """A project with Tidemark's macros and no models but the shared column texts, which dbt has read before."""
+    _make_empty(folder)
+    (folder / "target").mkdir()
+    (folder / _READ).write_bytes(_what_dbt_read())
+    return folder
+
+
+def _make_empty(folder: Path) -> None:
     folder.mkdir(parents=True)
     share(folder, _SHARED)
     shutil.copytree(PROJECT / "models/docs", folder / "models/docs")
     (folder / "expectations/suites").mkdir(parents=True)
-    return folder
+
+
+@cache
+def _what_dbt_read() -> bytes:
+    """What dbt writes down of all macros, which take it five seconds to read."""
+    with TemporaryDirectory() as home:
+        folder = Path(home) / "project"
+        _make_empty(folder)
+        result = run_dbt(Places.of(folder), ["--quiet", "--no-write-json", "parse"])
+        assert result.success, result.exception
+        return (folder / _READ).read_bytes()
 
 
 def share(folder: Path, names: Iterable[str]) -> None:
@@ -46,20 +69,34 @@ def share(folder: Path, names: Iterable[str]) -> None:
 def forget_tables(spark: SparkSession) -> None:
     """Take every table out of the session's catalog, so that another lakehouse can have tables of the same names."""
     for layer in ("bronze", "silver", "gold", "ops"):
-        if spark.catalog.databaseExists(layer):
-            views = {one["viewName"] for one in spark.sql(f"show views in {layer}").where("not isTemporary").collect()}
-            for table in spark.sql(f"show tables in {layer}").where("not isTemporary").collect():
-                kind = "view" if table["tableName"] in views else "table"
-                spark.sql(f"drop {kind} {layer}.{quoted(table['tableName'])}")
+        spark.sql(f"drop schema if exists {layer} cascade")
 
 
-def land(spark: SparkSession, places: Places, name: str, lines: str, sources: Container[str]) -> None:
-    """Land lines of records as one batch, and write the models of the sources' tables that are new in it."""
+def land(
+    spark: SparkSession, places: Places, name: str, lines: str, sources: Container[str], *, tested: bool = False
+) -> None:
+    """Land lines of records as one batch, and write the models of the sources' tables whose topics are new in it.
+
+    With `tested` their data tests and suites are written, too.
+    """
     file = places.project.parent / f"{name}.jsonl"
     file.write_text(lines)
     land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
-    seen = [table for table in seen_tables(spark, places) if table.source in sources]
-    write(places.project, missing(places.project, seen))
+    known, told = _TOPICS.setdefault(places.project, set()), set(re.findall(r'"topic": ?"([^"]*)"', lines))
+    if sources and not told <= known:
+        known |= told
+        seen = [table for table in seen_tables(spark, places) if table.source in sources]
+        files = missing(places.project, seen)
+        write(places.project, files if tested else without_tests(files))
+
+
+def without_tests(files: Mapping[str, str]) -> dict[str, str]:
+    """Of the files that scaffolding writes the models, and what declares sources: neither data tests nor suites."""
+    return {
+        path: text
+        for path, text in files.items()
+        if path.endswith((".sql", "_transactions.yml")) or path.startswith("models/bronze/")
+    }
 
 
 def declare_history(project: Path, name: str, options: Mapping[str, Any]) -> None:

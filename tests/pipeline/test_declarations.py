@@ -46,7 +46,7 @@ def places(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
         (0, "c", 1, "new", 10), (1, "u", 1, "paid", 30), (2, "c", FAR, "new", 40), (3, "u", 1, "sent", 20),
         (4, "u", FAR, "paid", 25),
     ]  # fmt: skip
-    land(spark, places, "orders", "".join(line(*change) for change in changes), {"shop"})
+    land(spark, places, "orders", "".join(line(*change) for change in changes), {"shop"}, tested=True)
     declare(places, "int")
     run_models(places, accounting=True)
     return places

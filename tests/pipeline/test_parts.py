@@ -33,8 +33,8 @@ pytestmark = pytest.mark.timeout(1800)
 # A column's schema, where it has one, and a value as JSON has it.
 Encoded: TypeAlias = tuple[dict[str, Any] | None, Any]
 Story: TypeAlias = Iterator[None]
-# By the names of their tests.
-STORIES: dict[str, Callable[[Orders], Story]] = {}
+# By the names of their tests: each story, and which kinds of models are built in it.
+STORIES: dict[str, tuple[Callable[[Orders], Story], tuple[str, ...]]] = {}
 PLACEHOLDER = "__debezium_unavailable_value"
 HUGE = "9" * 30
 
@@ -46,6 +46,7 @@ class Orders:
     spark: SparkSession
     places: Places
     source: str
+    kinds: tuple[str, ...]
     sent: int = 0
     batches: list[str] = field(default_factory=list)
     declarations: list[tuple[str, str, str]] = field(default_factory=list)
@@ -105,11 +106,16 @@ class Orders:
         """Declare something otherwise, behind what is landed before the next build."""
         self.declarations.append((was, now, file.format(f"{self.source}__public__orders")))
 
-    def build(self, *selected: str, only: str = "tag:source:{}") -> None:
-        """Build the source's models, or some of them; of `only` and dbt's arguments each `{}` is the source."""
+    @property
+    def models(self) -> list[str]:
+        """What dbt selects the table's models by."""
+        return [f"{self.source}__*,config.materialized:{kind}" for kind in self.kinds]
+
+    def build(self, *arguments: str, only: str | None = None) -> None:
+        """Build the table's models, or some of them; of `only` and dbt's arguments each `{}` is the source."""
         land_and_declare([self])
-        arguments = [argument.format(self.source) for argument in (*selected, "--select", only)]
-        run_models(self.places, *arguments, accounting=True)
+        selected = self.models if only is None else [only.format(self.source)]
+        run_models(self.places, *(one.format(self.source) for one in arguments), "--select", *selected, accounting=True)
 
     def at(self, kind: str) -> str:
         """Where the table's `changes`, `current` or `history` is, as far as nothing was declared of that."""
@@ -154,16 +160,20 @@ def land_and_declare(waiting: list[Orders]) -> None:
         orders.declarations.clear()
 
 
-def beside_others(story: Callable[[Orders], Story]) -> Callable[[dict[str, Exception | None]], None]:
-    """Make a test of a story."""
-    STORIES[story.__name__] = story
+def beside_others(*more: str, kinds: tuple[str, ...] = ("changes", "history")) -> Callable[..., Any]:
+    """Make a test of a story in which models of these kinds are built, and of more."""
 
-    def test(ended: dict[str, Exception | None]) -> None:
-        failure = ended[story.__name__]
-        if failure is not None:
-            raise failure
+    def test_of(story: Callable[[Orders], Story]) -> Callable[[dict[str, Exception | None]], None]:
+        STORIES[story.__name__] = story, (*kinds, *more)
 
-    return test
+        def test(ended: dict[str, Exception | None]) -> None:
+            failure = ended[story.__name__]
+            if failure is not None:
+                raise failure
+
+        return test
+
+    return test_of
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +184,8 @@ def ended(
     forget_tables(spark)
     places = Places.of(empty_project(tmp_path_factory.mktemp("parts") / "project"))
     asked = [item.name for item in request.session.items if item.path == request.path and item.name in STORIES]
-    tables = {name: Orders(spark, places, source_of(name)) for name in asked}
-    stories = {name: STORIES[name](orders) for name, orders in tables.items()}
+    tables = {name: Orders(spark, places, source_of(name), STORIES[name][1]) for name in asked}
+    stories = {name: STORIES[name][0](orders) for name, orders in tables.items()}
     ended: dict[str, Exception | None] = {}
     while len(ended) < len(stories):
         for name, story in stories.items():
@@ -189,7 +199,7 @@ def ended(
         waiting = [orders for name, orders in tables.items() if name not in ended]
         if waiting:
             land_and_declare(waiting)
-            run_models(places, "--select", *(f"tag:source:{orders.source}" for orders in waiting), accounting=True)
+            run_models(places, "--select", *(model for orders in waiting for model in orders.models), accounting=True)
     yield ended
     forget_tables(spark)
 
@@ -198,11 +208,12 @@ def ended(
 def alone(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Orders]:
     """A table in a lakehouse of its own, for what is of all tables; tests that share one come before."""
     forget_tables(spark)
-    yield Orders(spark, Places.of(empty_project(tmp_path / "project")), source_of(request.node.name))
+    kinds = ("changes", "history", "current")
+    yield Orders(spark, Places.of(empty_project(tmp_path / "project")), source_of(request.node.name), kinds)
     forget_tables(spark)
 
 
-@beside_others
+@beside_others()
 def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story:
     orders.send(
         ("c", {"id": 1, "state": HUGE, "spot": "[1,2]"}, {}),
@@ -228,7 +239,7 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story
     ]  # fmt: skip
 
 
-@beside_others
+@beside_others("accounting", "current")
 def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -243,7 +254,7 @@ def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_nex
     assert orders.living() == {1: "paid"}
 
 
-@beside_others
+@beside_others("accounting", "current")
 def test_what_a_killed_run_has_built_is_placed_again_behind_reads_that_come_late(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -257,7 +268,7 @@ def test_what_a_killed_run_has_built_is_placed_again_behind_reads_that_come_late
     assert orders.living() == {1: "paid"}
 
 
-@beside_others
+@beside_others("accounting", "current")
 def test_a_border_that_a_killed_run_has_found_is_found_again(orders: Orders) -> Story:
     def at(offset: int, second: int, op: str, row: dict[str, Any], place: int) -> dict[str, Any]:
         record = orders.record(op, row, place=place)
@@ -278,7 +289,7 @@ def test_a_border_that_a_killed_run_has_found_is_found_again(orders: Orders) -> 
     assert orders.living() == {1: "paid", 2: "new"}
 
 
-@beside_others
+@beside_others("accounting", "current")
 def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -295,7 +306,7 @@ def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orde
     assert orders.versions("id", "n", "at") == [(1, None, None), (2, "5", times), (3, "few", None)]
 
 
-@beside_others
+@beside_others()
 def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(orders: Orders) -> Story:
     def rebuilt() -> list[tuple[Any, ...]]:
         orders.build("--full-refresh")
@@ -321,7 +332,7 @@ def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(order
     assert (orders.versions("id", "closed_by"), rebuilt()) == (versions, versions)
 
 
-@beside_others
+@beside_others("current")
 def test_news_without_effect_write_neither_history_nor_current_state(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -333,7 +344,7 @@ def test_news_without_effect_write_neither_history_nor_current_state(orders: Ord
     assert [sorted(table.rglob("*.json")) for table in tables] == before
 
 
-@beside_others
+@beside_others("current")
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> Story:
     text = '<"n\\a">'
     spelled = [[text], {text: text}, text]
@@ -349,7 +360,7 @@ def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run
     assert orders.living() == {1: "new"}
 
 
-@beside_others
+@beside_others()
 def test_a_value_that_was_left_out_is_known_however_its_type_spells_it(orders: Orders) -> Story:
     text = "__debezium_unavailable_value"
     encoded = base64.b64encode(text.encode()).decode()
@@ -364,7 +375,7 @@ def test_a_value_that_was_left_out_is_known_however_its_type_spells_it(orders: O
     assert orders.versions("state") == [("new",), (f'["{named}","{named}"]',)]
 
 
-@beside_others
+@beside_others()
 def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "AQ=="}, {}))
     orders.declare("'state': 'string'", "'state': {'type': 'decimal(10,2)'}")
@@ -376,7 +387,7 @@ def test_an_encoding_that_is_declared_later_is_read_from_all_records(orders: Ord
     assert orders.versions("state", "exact_values") == [(Decimal("0.01"), [])]
 
 
-@beside_others
+@beside_others()
 def test_a_number_that_its_type_can_not_hold_is_compared_as_a_number(orders: Orders) -> Story:
     states = ["1.255", "1.2550", "001.255", "1.256", "1.256000", "n/a", "n/a0"]
     orders.send(*[("u", {"id": 1, "state": state}, {}) for state in states])
@@ -385,7 +396,7 @@ def test_a_number_that_its_type_can_not_hold_is_compared_as_a_number(orders: Ord
     assert [dict(exact)["state"] for [exact] in orders.versions("exact_values")] == ["1.255", "1.256", "n/a", "n/a0"]
 
 
-@beside_others
+@beside_others()
 def test_an_envelope_s_time_has_microseconds_where_the_source_tells_none(orders: Orders) -> Story:
     record = orders.record("c", {"id": 1, "state": "new"})
     value = json.loads(record["value"])
@@ -431,7 +442,7 @@ UNDECLARED: dict[str, tuple[Encoded, Encoded, str, list[Any]]] = {
 }  # fmt: skip
 
 
-@beside_others
+@beside_others()
 def test_a_key_that_no_type_of_the_model_holds_is_no_one_s(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 1, "state": "new"}))
     without_key = [orders.record("c", {"id": text, "state": "?"}) | {"key": None} for text in ("x", "y")]
@@ -480,17 +491,17 @@ def key_named(orders: Orders, name: str) -> Story:
     ]  # fmt: skip
 
 
-@beside_others
+@beside_others()
 def test_a_key_can_be_named_as_what_stands_beside_a_schema(orders: Orders) -> Story:
     yield from key_named(orders, "payload")
 
 
-@beside_others
+@beside_others()
 def test_a_key_can_be_named_so_in_other_letters(orders: Orders) -> Story:
     yield from key_named(orders, "Payload")
 
 
-@beside_others
+@beside_others()
 def test_a_change_of_key_names_both_digit_by_digit(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 1, "state": "new"}))
     orders.declare("'id': 'bigint'", "'id': 'decimal(19,2)'")
@@ -510,7 +521,7 @@ def test_a_change_of_key_names_both_digit_by_digit(orders: Orders) -> Story:
     assert orders.versions("id", "previous_key", "next_key")[1:] == [(one[0], None, other[1]), (other[0], one[1], None)]
 
 
-@beside_others
+@beside_others()
 def test_names_that_spark_takes_for_one_are_told_apart(orders: Orders) -> Story:
     state = {"b": 1, "a": 2.0}
     orders.land(orders.record("c", {"id": 1, "state": state}))
@@ -543,7 +554,7 @@ EXACT: dict[str, tuple[str, Encoded, Any]] = {
 }  # fmt: skip
 
 
-@beside_others
+@beside_others()
 def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 1, "state": "new"}))
     columns = ", ".join(f"{name!r}: {kind!r}" for name, (kind, _, _) in EXACT.items())
@@ -562,7 +573,7 @@ def test_a_value_that_its_type_would_round_or_guess_is_kept_as_text(orders: Orde
     assert longest == Decimal(long)
 
 
-@beside_others
+@beside_others()
 def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(orders: Orders) -> Story:
     orders.land(orders.record("c", {"id": 0, "state": "new"}))
     named = "_changes', column_names={'opened_by': 'opened by'}"
@@ -579,7 +590,7 @@ def test_a_column_that_no_model_declares_has_a_type_that_holds_all_that_came(ord
     assert orders.versions(*UNDECLARED)[1:] == list(zip(*(case[3] for case in UNDECLARED.values()), strict=True))
 
 
-@beside_others
+@beside_others()
 def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Orders) -> Story:
     as_json = {"state": {"name": "io.debezium.data.Json"}}
     orders.land(
@@ -596,7 +607,7 @@ def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Or
     ]  # fmt: skip
 
 
-@beside_others
+@beside_others()
 def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("u", {"id": 1, "state": "paid"}, {}))
     yield
@@ -606,7 +617,7 @@ def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Or
     assert orders.versions("state", "told") == [("new", "new"), ("paid", "paid")]
 
 
-@beside_others
+@beside_others()
 def test_a_column_can_be_declared_before_any_record_has_it(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -623,7 +634,7 @@ def test_a_column_can_be_declared_before_any_record_has_it(orders: Orders) -> St
     ]  # fmt: skip
 
 
-@beside_others
+@beside_others()
 def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}), ("c", {"id": 2, "state": "new"}, {}))
     orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
@@ -637,7 +648,7 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orde
     assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
 
 
-@beside_others
+@beside_others(kinds=("changes",))
 def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Orders) -> Story:
     orders.send(("r", {"id": 1, "state": "new"}, {}))
     yield
@@ -648,7 +659,7 @@ def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Or
     assert sorted((row["op"], row["offset"]) for row in log) == [("r", 1), ("u", 2)]
 
 
-@beside_others
+@beside_others("current")
 def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -660,7 +671,7 @@ def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders:
     assert orders.living() == {1: "new"}
 
 
-@beside_others
+@beside_others("current")
 def test_what_stands_in_the_place_of_tables_makes_way_for_them(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -684,7 +695,7 @@ def test_what_stands_in_the_place_of_tables_makes_way_for_them(orders: Orders) -
     assert [orders.spark.table(f"gold.{one['tableName']}").first() for one in asides] == [(1,)] * 3
 
 
-@beside_others
+@beside_others("accounting")
 def test_an_account_follows_its_history_to_another_name(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -701,12 +712,12 @@ def test_an_account_follows_its_history_to_another_name(orders: Orders) -> Story
     assert [one.message for one in again.result if one.node.resource_type == "model"] == ["nothing new"]
 
 
-@beside_others
+@beside_others("current")
 def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
     orders.send(("u", {"id": 1, "state": "paid", "note": "late"}, {}))
-    orders.build("--full-refresh", only="tag:source:{},tag:layer:silver")
+    orders.build("--full-refresh", only="{}__*,tag:layer:silver")
     assert orders.living() == {1: "new"}
 
     yield
@@ -714,7 +725,7 @@ def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: O
     assert orders.living() == {1: "paid"}
 
 
-@beside_others
+@beside_others("current")
 def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(orders: Orders) -> Story:
     history = "models/gold/history/{}_history.sql"
     orders.send(("c", {"id": 1, "state": "new", "qty": 1}, {}))
@@ -728,14 +739,14 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
     assert orders.versions("qty") == [(Decimal(1),), (Decimal("1.2345"),)]
 
     orders.declare("decimal(12,4)", "decimal(20,8)")
-    orders.build(only="tag:source:{},tag:layer:silver")
+    orders.build(only="{}__*,tag:layer:silver")
     yield
     orders.send(("u", {"id": 1, "state": "sent", "qty": 1.00000001}, {}))
     yield
     assert orders.now("qty") == [(Decimal("1.00000001"),)]
 
     orders.declare("_changes'", "_changes', ignore=['state', 'qty']", history)
-    orders.build(only="tag:source:{},tag:layer:silver")
+    orders.build(only="{}__*,tag:layer:silver")
     yield
     assert orders.now("version_id", "state") == orders.versions("version_id", "state")
 
@@ -751,7 +762,7 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
         assert [row["state"] for row in orders.spark.table(name).collect()] == ["sent"]
 
 
-@beside_others
+@beside_others()
 def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     begins = 'on-run-start: "{{ tidemark_start() }}"'
@@ -770,7 +781,7 @@ def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> Story:
     assert orders.versions("state") == [("new",), ("paid",)]
 
 
-@beside_others
+@beside_others(kinds=("changes",))
 def test_a_position_begins_with_the_commit_that_sequence_tells(orders: Orders) -> Story:
     places = {
         1: (95, '["90","95"]', (90, 95)),
@@ -809,17 +820,17 @@ def read_in_partitions(orders: Orders, times: int) -> Story:
     }
 
 
-@beside_others
+@beside_others(kinds=("changes",))
 def test_a_change_rests_on_the_reads_before_it(orders: Orders) -> Story:
     yield from read_in_partitions(orders, 1)
 
 
-@beside_others
+@beside_others(kinds=("changes",))
 def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders) -> Story:
     yield from read_in_partitions(orders, 2)
 
 
-@beside_others
+@beside_others(kinds=("changes",))
 def test_a_log_of_an_older_form_is_made_anew(orders: Orders) -> Story:
     orders.send(("r", {"id": 1, "state": "new"}, {}))
     yield
@@ -861,7 +872,7 @@ def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -
 
     def is_small() -> str | None:
         land_and_declare([alone])
-        run_models(alone.places, accounting=True)
+        run_models(alone.places, "--select", "config.materialized:changes", "path:models/mine.sql")
         return alone.spark.conf.get("test.is_small")
 
     alone.send(("c", {"id": 1, "state": "new"}, {}))

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class Lake:
         """Make its project."""
         self.places = Places.of(empty_project(self.home / "project"))
 
-    @property
+    @cached_property
     def captured(self) -> CapturedTable:
         """Its one table."""
         [one] = captured_tables(self.places)
