@@ -75,12 +75,12 @@ test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/rea
 	$(VENV)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: tapes
-tapes: setup ## Draw 2,000 tapes (TIDEMARK_TAPES), and compare gold with the oracle after each batch
-	$(VENV)/python -m pytest -m long tests/generated
+tapes: setup ## Draw 2,000 tapes (TIDEMARK_TAPES), tables never seen and broken records, and compare gold with the oracle
+	$(VENV)/python -m pytest -m long tests/generated tests/pipeline/test_unseen_tables.py tests/faults/test_fuzz.py
 
 .PHONY: kills
 kills: setup ## Kill 40 runs (TIDEMARK_KILLS) at named points and at random times, and compare what the next run makes of it
-	$(VENV)/python -m pytest -m long tests/faults
+	$(VENV)/python -m pytest -m long tests/faults/test_kills.py
 
 .PHONY: captures
 captures: setup ## Land every capture of CAPTURES (tests/captures) twice and in any order, and ask their databases
@@ -100,7 +100,7 @@ live: setup .jars/broker/ready .jars/live/ready ## Databases under load, Debeziu
 
 .PHONY: mutants
 mutants: setup ## Plant a fault for each rule, and see a test notice it
-	$(VENV)/python -m pytest tests/mutants/test_mutants.py
+	$(VENV)/python -m pytest -m long tests/mutants
 
 .PHONY: demo
 demo: setup ## Set up everything, land real events, build, check, report

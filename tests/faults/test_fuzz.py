@@ -1,6 +1,7 @@
 """Real records, mutated: the run goes on, each record is accounted for, and other rows have their history.
 
-Each run mutates anew; TIDEMARK_SEED repeats a run that failed, and TIDEMARK_FUZZ_SECONDS says how long landing is fed.
+Each run mutates anew; `TIDEMARK_SEED` repeats a run that failed, `TIDEMARK_FUZZ_SECONDS` says how long landing is fed
+(60).
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ from tests import oracle
 from tests.gold import expected_versions, versions_of
 from tests.projects import account_of, empty_project, renamed, run_models
 
+pytestmark = pytest.mark.long
+
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
-SECONDS = float(os.environ.get("TIDEMARK_FUZZ_SECONDS") or 20)
+SECONDS = float(os.environ.get("TIDEMARK_FUZZ_SECONDS") or 60)
 CAPTURES = Path(__file__).parents[1] / "captures"
 FUZZED = {"f1": "postgres-3.5.0-core-default", "f2": "mariadb-2.5.4-core"}
 # Mutations of `customers` stay with their rows; those of `order_lines` can be of place, time and op.

@@ -221,6 +221,7 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     } | {tape: tell(places, by_name[tape_of(tape, RIGHT).table], tape, refusals) for tape in on_tapes}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.rule} {mutant.about}")
 def test_a_fault_is_caught(outcomes: dict[str, Any], told_at_end: list[str], mutant: Mutant) -> None:
     right, with_fault = outcomes[mutant.caught_by], outcomes[mutant.source]

@@ -24,6 +24,8 @@ from tests.gold import expected_versions, versions_of
 from tests.projects import empty_project, land, run_models
 from tests.source import Column, Source, Table
 
+pytestmark = pytest.mark.long
+
 SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
 DRAW = random.Random(SEED)
 
