@@ -34,9 +34,9 @@ class Demo:
         """The captured tables."""
         return captured_tables(self.places)
 
-    def dbt(self, *arguments: str) -> dict[str, str]:
-        """Run dbt; status by node."""
-        return dbt(self.places, *arguments)
+    def dbt(self, *arguments: str, is_kept: bool = False) -> dict[str, str]:
+        """Run dbt; status by node. Its files of results are written where they are `is_kept` for another command."""
+        return dbt(self.places, *arguments, is_kept=is_kept)
 
     def names(self, *arguments: str) -> set[str]:
         """What `dbt ls` lists, by the last part of its names."""
@@ -65,9 +65,9 @@ def built_demo(spark: SparkSession, home: Path) -> Demo:
     return Demo(places, dbt(places, "run", "--threads", "4"))
 
 
-def dbt(places: Places, *arguments: str) -> dict[str, str]:
+def dbt(places: Places, *arguments: str, is_kept: bool = False) -> dict[str, str]:
     """Run dbt in this process; node → status. Hooks have no place in it."""
-    result = run_dbt(places, ["--quiet", *arguments])
+    result = run_dbt(places, ["--quiet", *([] if is_kept else ["--no-write-json"]), *arguments])
     if result.result is None:
         raise result.exception
     return {

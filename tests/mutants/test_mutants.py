@@ -209,7 +209,7 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
             land(spark, places, source, lines[source], witnesses)
     for source, witness in [*witnesses.items(), *((RIGHT, tape) for tape in on_tapes)]:
         declare(places.project, witness, source)
-    result = run_dbt(places, ["--quiet", "run", "--exclude", "tag:layer:ops", "*_current"])
+    result = run_dbt(places, ["--quiet", "--no-write-json", "run", "--exclude", "tag:layer:ops", "*_current"])
     assert result.result, result.exception
     refusals = {one.node.name: str(one.message) for one in result.result if one.status == "error"}
     tables = captured_tables(places)

@@ -385,7 +385,9 @@ def land(spark: SparkSession, places: Places, name: str, records: list[Record]) 
 
 def run(places: Places, *arguments: str) -> dict[str, str]:
     """What dbt did with each model."""
-    result = run_dbt(places, ["--quiet", *(arguments or ("run", "--exclude", "config.materialized:current"))])
+    result = run_dbt(
+        places, ["--quiet", "--no-write-json", *(arguments or ("run", "--exclude", "config.materialized:current"))]
+    )
     assert result.success, [
         one.message[:700] for one in result.result or [] if one.status == "error"
     ] or result.exception
