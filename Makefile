@@ -98,6 +98,10 @@ setup-servers: ## As root, install what tests start of Debian's: PostgreSQL 15, 
 live: setup .jars/broker/ready .jars/live/ready ## Databases under load, Debezium, Kafka, gold, with kills on the way, and ask the databases (needs setup-servers)
 	$(VENV)/python -m pytest -s -m long -o timeout=0 tests/live
 
+.PHONY: cluster
+cluster: setup .jars/broker/ready .jars/cluster/ready .jars/s3/ready ## A cluster whose lakehouse moves, and whose store and metastore go (needs setup-servers)
+	$(VENV)/python -m pytest -m "long or not long" tests/pipeline/test_cluster.py
+
 .PHONY: mutants
 mutants: setup ## Plant a fault for each rule, and see a test notice it
 	$(VENV)/python -m pytest -m long tests/mutants

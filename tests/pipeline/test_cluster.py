@@ -2,7 +2,7 @@
 
 All are processes on the loopback, started for these tests, which tell one story on one lakehouse: a batch is landed and
 built, then more from Kafka while a landing is killed, a worker dies, the store stops, and the metastore goes. What
-stands there is compared with the same events in a local lakehouse.
+stands there is compared with the same events in a local lakehouse. `make cluster` runs the long ones of them, too.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from tests.source import Column, Source, Table
 NAME = "clus__public__orders"
 TABLES = {"history": "gold", "current": "silver"}
 KEYS = 30
+# The data tests of the tables, which take most of a build's time here, are for `tidemark run` alone.
+WITHOUT_TESTS = ("--exclude-resource-type", "test")
 # Of a real capture of each database one table.
 CAPTURED = {"pg": ("postgres-2.5.4-core-full", "customers"), "maria": ("mariadb-2.5.4-schema", "products")}
 
@@ -174,7 +176,7 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         declare_history(project, NAME, {"rewritten_rows": 1})
         declare_captured(spark, story)
         run_models(story.local, accounting=True)
-        for done in (story.landed(story.batches[0] + real), story.build()):
+        for done in (story.landed(story.batches[0] + real), story.build(*WITHOUT_TESTS)):
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         yield story
     finally:
@@ -379,7 +381,7 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
 
     refused = story.tidemark("land", str(story.project), "--target", "thrift_dev")
     places = {"inv__public__customers_changes+": f"{NAME}_changes+"}
-    built = story.cluster.command([*documented("thrift_dev", **places), "--quiet"], story.project)
+    built = story.cluster.command([*documented("thrift_dev", **places), "--quiet", *WITHOUT_TESTS], story.project)
 
     assert refused.returncode == 2
     assert "reads bronze and never writes it" in refused.stderr
@@ -388,6 +390,7 @@ def test_an_environment_of_ones_own_reads_bronze_and_never_writes_it(story: Stor
     assert sorted(one.name for one in log.iterdir()) == before
 
 
+@pytest.mark.long
 def test_a_local_lakehouse_that_moved_to_the_store_is_read_and_built_through_the_shared_catalog(story: Story) -> None:
     store = story.cluster.store.environment["AWS_ENDPOINT_URL"]
     files = S3FileSystem(access_key=ACCESS, secret_key=SECRET, endpoint_override=store, region="us-east-1")
@@ -412,7 +415,7 @@ def test_a_local_lakehouse_that_moved_to_the_store_is_read_and_built_through_the
 
     moved = replace(story.local, lakehouse=str(story.kept.with_name("moved")))
     before = {one: DeltaTable(moved.table(*one)).version() for one in tables}
-    built = story.build(TIDEMARK_LAKEHOUSE=f"s3a://{BUCKET}/moved")
+    built = story.build(*WITHOUT_TESTS, TIDEMARK_LAKEHOUSE=f"s3a://{BUCKET}/moved")
 
     assert built.returncode == 0, built
     assert {one: DeltaTable(moved.table(*one)).version() for one in tables} == before
@@ -422,7 +425,10 @@ def test_a_local_lakehouse_that_moved_to_the_store_is_read_and_built_through_the
 
 def test_a_catalog_that_lost_a_table_or_knows_others_elsewhere_is_filled_by_a_command(story: Story) -> None:
     with hive.connect("127.0.0.1", port=story.cluster.thrift.port, username="reader").cursor() as cursor:
-        cursor.execute(f"drop table gold.{NAME}_history")
+        for table in (f"gold.{NAME}_history", f"silver.{NAME}_current"):
+            cursor.execute(f"drop table {table}")
+        elsewhere = f"s3a://{BUCKET}/lakehouse/silver/{NAME}_changes"
+        cursor.execute(f"create table silver.{NAME}_current using delta location '{elsewhere}'")
 
     filled = story.cluster.command(documented("tidemark catalog$"), story.project)
 
@@ -433,6 +439,7 @@ def test_a_catalog_that_lost_a_table_or_knows_others_elsewhere_is_filled_by_a_co
         assert sorted_rows(story.through_thrift(f"select * from {layer}.{NAME}_{kind}")) == story.expected(kind)
 
 
+@pytest.mark.long
 def test_a_store_that_refuses_or_stalls_ends_the_run_and_says_why(story: Story) -> None:
     wrong = {"AWS_SECRET_ACCESS_KEY": "wrong, and told to nobody"}
     refused = story.tidemark("tables", **wrong)
@@ -450,6 +457,7 @@ def test_a_store_that_refuses_or_stalls_ends_the_run_and_says_why(story: Story) 
         assert "wrong, and" not in ended.stdout + ended.stderr
 
 
+@pytest.mark.long
 def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: Story) -> None:
     story.cluster.postgres.stop(signal.SIGKILL)
     away = story.build()
@@ -457,7 +465,7 @@ def test_a_metastore_that_is_away_ends_the_build_and_the_next_is_right(story: St
     story.cluster.thrift.stop()  # it keeps connections that are dead
     story.cluster.start_thrift()
 
-    back = story.build("--select", f"{NAME}_changes+")
+    back = story.build("--select", f"{NAME}_changes+", *WITHOUT_TESTS)
 
     assert away.returncode == 3, away.stdout[-3000:] + away.stderr
     assert "see that its database answers" in away.stderr
