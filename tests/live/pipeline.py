@@ -45,6 +45,7 @@ class Pipeline:
     versions: Mapping[str, str]
     places: Places
     pause: float
+    every: str
     servers: Sequence[Postgres | MariaDb | Broker | Connect]
     kills: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -110,8 +111,8 @@ class Pipeline:
         program = str(Path(sys.executable).with_name("tidemark"))
         with (self.home / "landing.txt").open("a") as output:
             self._landing = subprocess.Popen(
-                [program, "land", "--kafka", self.broker.address, "--topics", TOPICS, "--continuous", "--every", "1s",
-                 "--project-dir", str(self.places.project)],
+                [program, "land", "--kafka", self.broker.address, "--topics", TOPICS, "--continuous",
+                 "--every", self.every, "--project-dir", str(self.places.project)],
                 env=os.environ | self.places.environment() | {"TIDEMARK_DRIVER_MEMORY": "1g"},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
@@ -237,7 +238,7 @@ class Pipeline:
 
 
 @contextmanager
-def running(versions: Mapping[str, str], seed: int, pause: float) -> Iterator[Pipeline]:
+def running(versions: Mapping[str, str], seed: int, pause: float, every: str) -> Iterator[Pipeline]:
     """Start servers in a folder of their own, and end them by their process ids, however it ends.
 
     The folder is no test's: those are closed to the users that the databases run as.
@@ -256,6 +257,6 @@ def running(versions: Mapping[str, str], seed: int, pause: float) -> Iterator[Pi
             server.start()
         places = Places(empty_project(home / "project"), str(home / "lakehouse"), str(home / "catalog"))
         of_both: list[PostgresLoad | MariaDbLoad] = [PostgresLoad(postgres, seed), MariaDbLoad(mariadb, seed)]
-        pipeline = Pipeline(home, broker, worker, of_both, versions, places, pause, servers)
+        pipeline = Pipeline(home, broker, worker, of_both, versions, places, pause, every, servers)
         ends.callback(pipeline.stop)
         yield pipeline
