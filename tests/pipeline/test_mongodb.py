@@ -535,7 +535,11 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
             )
         run_models(places, *MODELS, accounting=True)
     grown = histories(places)
-    run_models(places, "--full-refresh", *MODELS, accounting=True)
+    # The first build of a table all of whose records had come was one of all of it.
+    grew = {json.loads(line)["topic"].partition(".")[0] for line in batches[1]}
+    assert grew == {"mg_cap", "mg_lives", "mg_hand", "mg_whole"}
+    others = [f"{name}_*" for name in SOURCES - grew]
+    run_models(places, "--full-refresh", *MODELS, "--exclude", *others, accounting=True)
     tables = {table.source_name: table for table in captured_tables(places)}
     return Built(places, tables, collection, grown, histories(places))
 
