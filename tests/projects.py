@@ -82,7 +82,7 @@ def land(
     file = places.project.parent / f"{name}.jsonl"
     file.write_text(lines)
     land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
-    known, told = _TOPICS.setdefault(places.project, set()), set(re.findall(r'"topic": ?"([^"]*)"', lines))
+    known, told = _TOPICS.setdefault(places.project, set()), set(re.findall(r'"topic": ?"((?:[^"\\]|\\.)*)"', lines))
     if sources and not told <= known:
         known |= told
         seen = [table for table in seen_tables(spark, places) if table.source in sources]

@@ -171,7 +171,7 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     real = "".join(line for prefix, (name, _) in CAPTURED.items() for line in renamed(CAPTURES / name, prefix))
     try:
         cluster.start()
-        land(spark, story.local, "clus-0-local", story.batches[0] + real, {"clus"})
+        land(spark, story.local, "clus-0-local", story.batches[0] + real, {"clus"}, tested=True)
         # So few are merged, as those of a large table are.
         declare_history(project, NAME, {"rewritten_rows": 1})
         declare_captured(spark, story)

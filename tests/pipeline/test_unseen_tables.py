@@ -165,7 +165,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     print(f"TIDEMARK_SEED={SEED}")
     half = len(source.records) // 2
     for number, records in enumerate([source.records[:half], source.records[half:]]):
-        land(spark, places, f"unseen-{number}", source.lines(records), {source.prefix})
+        land(spark, places, f"unseen-{number}", source.lines(records), {source.prefix}, tested=True)
         run_models(places, accounting=True)
     return places, source
 
