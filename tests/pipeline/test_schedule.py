@@ -34,7 +34,7 @@ from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import lacks_catalog
-from tests.projects import empty_project, forget_tables, rows_of
+from tests.projects import PROJECT, empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
 from tests.unit.test_schedule_examples import EXAMPLES, settings
 
@@ -99,6 +99,12 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         one.give("first.jsonl", 3, ts_ms=LATEST)
         assert main(["land", str(one.home / "records"), "--project-dir", str(one.home / "project")]) == 0
         assert main(["scaffold", "--project-dir", str(one.home / "project")]) == 0
+        # Runs are told apart here by their steps, and what a table's own tests and suites say is told elsewhere.
+        written = [*one.home.glob("project/models/*/*/*.yml"), *one.home.glob("project/models/ops/*.yml")]
+        suites = [*one.home.glob("project/expectations/suites/*.py")]
+        assert [len(written), len(suites)] == [5, 1]
+        for file in (*written, *suites):
+            file.unlink()
         yield one
     forget_tables(spark)
 
@@ -407,19 +413,18 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
     assert holder_of(places) is None
     assert said["last_success"] == last_success, "a run that was stopped is no good one"
 
-    for by, begun, status in ((signal.SIGTERM, "START sql", 143), (signal.SIGINT, "land …", 130)):
-        with process(runs, str(runs.home / "records")) as once:
-            until_it_says(once, begun)
-            java = java_of(once)
-            once.send_signal(by)
-            time.sleep(0.02)
-            once.send_signal(by)  # as timeout(1) does by itself
-            output, _ = once.communicate(timeout=120)
-            assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
-        assert once.returncode == status
-        assert "; run again." in output
-        assert "Traceback" not in output
-        assert holder_of(places) is None
+    with process(runs, str(runs.home / "records")) as once:
+        until_it_says(once, "START sql")
+        java = java_of(once)
+        once.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        once.send_signal(signal.SIGINT)  # as people do who see nothing happen
+        output, _ = once.communicate(timeout=120)
+        assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
+    assert once.returncode == 130
+    assert "tidemark: stopped by Ctrl-C; run again." in output
+    assert "Traceback" not in output
+    assert holder_of(places) is None
 
     monkeypatch.chdir(places.project)
     assert main(units_command(runs)) == 0
@@ -429,6 +434,13 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
     assert table.history is not None
     ids = [row["id"] for row in rows_of(table.history.location)]
     assert sorted(ids) == sorted({json.loads(one["key"])["id"] for one in runs.source.records})
+
+
+def test_sigterm_ends_a_command_and_is_named() -> None:
+    words = "import os, spark_jobs.cli as c; held = c._ended_by_signals(); held.__enter__(); os.kill(os.getpid(), 15)"
+    ended = subprocess.run([sys.executable, "-c", words], cwd=PROJECT, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (143, "tidemark: stopped by SIGTERM; run again.\n")
 
 
 def java_of(one: subprocess.Popen[str]) -> str:
