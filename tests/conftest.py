@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parents[1]
 LONGEST = (
     "test_kills", "test_convergence", "test_cluster", "test_parts", "test_tapes", "test_kafka", "test_live",
     "test_consistent_cut", "test_captures", "test_forms", "test_damage", "test_schedule", "test_mongodb",
-    "test_channels", "test_declarations", "test_mutants", "test_types", "test_corpus",
+    "test_channels", "test_declarations", "test_types", "test_corpus",
 )  # fmt: skip
 _TOLD = pytest.StashKey[list[str]]()
 
