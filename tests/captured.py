@@ -19,7 +19,16 @@ from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import SeenTable, seen_tables
 from spark_jobs.scaffolding.write import files_of, write
 from tests.judge import Disagreement, PlainVersion, disagreements
-from tests.projects import declare_more, empty_project, forget_tables, microseconds, renamed, rows_of, run_models
+from tests.projects import (
+    declare_more,
+    empty_project,
+    forget_tables,
+    microseconds,
+    renamed,
+    rows_of,
+    run_models,
+    without_tests,
+)
 
 CAPTURES = Path(__file__).parent / "captures"
 
@@ -57,9 +66,18 @@ class Lakehouse:
 
 
 def ordered(
-    spark: SparkSession, home: Path, captures: Mapping[str, str], folder: Path, is_wanted: Callable[[SeenTable], bool]
+    spark: SparkSession,
+    home: Path,
+    captures: Mapping[str, str],
+    folder: Path,
+    is_wanted: Callable[[SeenTable], bool],
+    *,
+    tested: bool,
 ) -> Lakehouse:
-    """A lakehouse with the captures as they were written, and the models that were made of it; none is built."""
+    """A lakehouse with the captures as they were written, and the models that were made of it; none is built.
+
+    With `tested` they have data tests and suites.
+    """
     forget_tables(spark)
     project = empty_project(home / "project")
     lakehouse = Lakehouse(spark, replace(Places.of(project), lakehouse=str(home / "ordered")), captures, folder)
@@ -67,7 +85,8 @@ def ordered(
     lakehouse.land("ordered", lines)
     for table in seen_tables(spark, lakehouse.places):
         if table.source in captures and is_wanted(table):
-            write(project, declared(table, captures[table.source]))
+            files = declared(table, captures[table.source])
+            write(project, files if tested else without_tests(files))
             lakehouse.names[table.name] = table.full_name
     return lakehouse
 
@@ -95,11 +114,11 @@ def scattered(lines: Sequence[str], batches: int, seed: str) -> list[list[str]]:
     return [twice[start:end] for start, end in pairwise(cuts)]
 
 
-def scatter(lakehouse: Lakehouse, batches: int, seed: int, early: Sequence[str]) -> Lakehouse:
+def scatter(lakehouse: Lakehouse, batches: int, seed: int, early: Sequence[str], late: Sequence[str]) -> Lakehouse:
     """Another lakehouse with the same records and models, landed in scattered batches.
 
-    The models named `early` are built after each batch, the others after the last. Logs and histories are built as
-    those of many records are.
+    The models named `early` are built after each batch, the others of logs and histories, and those named `late`, after
+    the last. Logs and histories are built as those of many records are.
     """
     forget_tables(lakehouse.spark)
     home = lakehouse.places.project.parent
@@ -114,7 +133,8 @@ def scatter(lakehouse: Lakehouse, batches: int, seed: int, early: Sequence[str])
         declare_more(history, {"sorted_changes": 1})
     for number, batch in enumerate(zip(*parts, strict=True)):
         other.land(f"scattered-{number}", [line for part in batch for line in part])
-        run_models(other.places, "--select", *(early if number < batches - 1 else HISTORIES))
+        selected = early if number < batches - 1 else (*HISTORIES, *late)
+        run_models(other.places, "--select", *selected, accounting=True)
     return other
 
 

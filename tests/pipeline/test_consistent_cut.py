@@ -31,6 +31,9 @@ SOURCES = {"cut1": "postgres-2.5.4-restart", "cut2": "mariadb-2.5.4-restart"}
 # How much of a topic has come before each batch and after the last; a topic draws one of them.
 SPEEDS = ((0, 0.2, 1.0), (0, 0.35, 1.0), (0, 0.5, 1.0))
 LAST = 2
+# Of each source, one table's current state is looked at, and the accounts of those that people write.
+WITH_CURRENT = "__accounts"
+WITHOUT = ("*__moves_current", "*__sync_marker_current", "*__sync_marker_accounting")
 
 
 @dataclass
@@ -100,15 +103,17 @@ def landings(spark: SparkSession, places: Places) -> list[Landing]:
                     landed[name] += lines[first:end]
                     new += lines[first:end]
             land(spark, places, f"cut-{batch}", "".join(new), SOURCES)
-        run_models(places, accounting=True)
-        assert untold(spark, places, captured_tables(places)) == []
+        run_models(places, "--exclude", *WITHOUT, accounting=True)
+        tables = captured_tables(places)
+        if batch in (0, LAST):
+            assert untold(spark, places, tables) == []
         one = Landing()
         for name, by_topic in topics.items():
             whole = [json.loads(line) for lines in by_topic.values() for line in lines]
             one.incomplete[name] = incomplete(whole, list(map(json.loads, landed[name])))
-        for table in captured_tables(places):
+        for table in tables:
             if table.history is not None and table.source_name in SOURCES:
-                assert current_is_open(table)
+                assert not table.name.endswith(WITH_CURRENT) or current_is_open(table)
                 rows = rows_of(table.history.location)
                 one.shown[table.source_name] |= {row["transaction_id"] for row in rows} - {None}
                 one.held_back_rows += held_back(table)
@@ -158,7 +163,7 @@ def test_records_that_make_no_cut_are_told_of(spark: SparkSession, places: Place
     land(spark, places, "cut-without", "".join(lines), {"cut3"})
     declare_consistent(places.project, *SOURCES, "cut3")
 
-    result = run_dbt(places, ["--quiet", "run", "--select", "tag:source:cut3"])
+    result = run_dbt(places, ["--quiet", "run", "--select", "cut3_*"])
 
     assert not result.success
     said = " ".join(one.message for one in result.result if one.status == "error")
@@ -172,7 +177,7 @@ def test_records_that_make_no_cut_are_told_of(spark: SparkSession, places: Place
     ]
     land(spark, places, "cut-two-partitions", "".join(json.dumps(one) + "\n" for one in begins), {"cut3"})
 
-    result = run_dbt(places, ["--quiet", "run", "--select", "tag:source:cut3"])
+    result = run_dbt(places, ["--quiet", "run", "--select", "cut3_*"])
 
     assert not result.success
     said = " ".join(one.message for one in result.result if one.status == "error")
@@ -259,12 +264,12 @@ def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     landed = [*boundaries, *source.records]
     land(spark, places, "cut-db2-0", source.lines(landed), {"cut4"})
     declare_consistent(places.project, "cut4")
-    run_models(places, accounting=True)
+    run_models(places, "--exclude", "*_current", "*_accounting", accounting=True)
     commit(4, tables[0])
     tell(one=1)
     news = [one for one in (*boundaries, *source.records) if one not in landed]
     land(spark, places, "cut-db2-1", source.lines(news), {"cut4"})
-    run_models(places, accounting=True)
+    run_models(places, "--exclude", "*_current", "*_accounting", accounting=True)
     return places
 
 
