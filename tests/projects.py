@@ -70,6 +70,7 @@ def forget_tables(spark: SparkSession) -> None:
     """Take every table out of the session's catalog, so that another lakehouse can have tables of the same names."""
     for layer in ("bronze", "silver", "gold", "ops"):
         spark.sql(f"drop schema if exists {layer} cascade")
+        spark.sql(f"create schema {layer}")
 
 
 def land(
