@@ -73,9 +73,3 @@ def dbt(places: Places, *arguments: str, is_kept: bool = False) -> dict[str, str
     return {
         one.node.name: str(one.status) for one in result.result.results if str(one.node.resource_type) != "operation"
     }
-
-
-def forget_catalog(spark: SparkSession) -> None:
-    """Drop what the session's catalog knows, so that it can serve another lakehouse; no table loses a row."""
-    for layer in ("bronze", "silver", "gold", "ops"):
-        spark.sql(f"drop schema if exists {layer} cascade")

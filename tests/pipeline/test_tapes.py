@@ -16,6 +16,7 @@ from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import missing, write
 from spark_jobs.trace import traced
+from tests.captured import name_of
 from tests.generated.lakehouse import current_is_open
 from tests.gold import untold
 from tests.projects import (
@@ -46,11 +47,6 @@ WITHOUT_CURRENT = (
 TRACED = ("tapes_mariadb_grown", "tapes_mariadb_logs", "tapes_postgresql_logs")
 WEIGHT = ["no_op", "collapsed", "closed_only", "opened", "held_back", "quarantined"]
 Rows = dict[str, list[dict[str, Any]]]
-
-
-def name_of(table: CapturedTable) -> str:
-    """A table's name in its source, without its schema."""
-    return table.source_table.partition("__")[2]
 
 
 def write_models(project: Path) -> None:

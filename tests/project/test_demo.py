@@ -26,7 +26,8 @@ from spark_jobs.declarations import run_dbt
 from spark_jobs.query import as_json, rows_of, show_tables
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
 from spark_jobs.scaffolding.write import differences, files_of_channels
-from tests.demo import PROJECT, Demo, built_demo, forget_catalog
+from tests.demo import PROJECT, Demo, built_demo
+from tests.projects import forget_tables
 
 QUERIES = sorted((PROJECT / "examples/queries").glob("*.sql"))
 KEYED = ("customers", "order_lines", "scratch2")
@@ -41,9 +42,9 @@ HISTORIES = {f"inv__public__{table}_history" for table in KEYED}
 
 @pytest.fixture(scope="module")
 def demo(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    forget_catalog(spark)
+    forget_tables(spark)
     yield built_demo(spark, tmp_path_factory.mktemp("demo"))
-    forget_catalog(spark)
+    forget_tables(spark)
 
 
 @pytest.fixture(scope="module")
