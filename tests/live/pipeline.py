@@ -25,7 +25,7 @@ from spark_jobs.places import Places
 from tests.broker import Broker
 from tests.live.connectors import name_of, settings_of
 from tests.live.load import TABLES, MariaDbLoad, PostgresLoad
-from tests.live.servers import Connect, MariaDb
+from tests.live.servers import OFFSETS, Connect, MariaDb
 from tests.projects import empty_project
 from tests.servers import PATIENCE, Postgres, until
 
@@ -68,6 +68,8 @@ class Pipeline:
             lambda: f"{self.states} {self.worker.output}",
         )
         self._write(mariadb)
+        # One that is killed before goes on from nothing: it takes a snapshot again, and misses what was between.
+        until(lambda: all(map(self._keeps_its_place, self.versions)), lambda: f"{self.states} {self.worker.output}")
         self._let_truncate()
 
     def _let_truncate(self) -> None:
@@ -83,6 +85,11 @@ class Pipeline:
     def has_come(self, load: PostgresLoad | MariaDbLoad, word: str) -> bool:
         """Whether a mark's row is in its topic."""
         return any(word.encode() in one for one in self._sent(f"{name_of(load)}.{load.in_source('marker')}"))
+
+    def _keeps_its_place(self, name: str) -> bool:
+        """Whether a connector has written down how far it came in its database's log, behind its first snapshot."""
+        kept = (one for one in self.broker.consumed(OFFSETS) if f'"{name}"'.encode() in (one.key() or b""))
+        return any("snapshot" not in json.loads(one.value()) for one in kept if one.value())
 
     def _sent(self, topic: str) -> list[bytes]:
         """The values of a topic's records; none where it is not there, or so new that nobody leads it."""
@@ -241,12 +248,11 @@ class Pipeline:
 def running(versions: Mapping[str, str], seed: int, pause: float, every: str) -> Iterator[Pipeline]:
     """Start servers in a folder of their own, and end them by their process ids, however it ends.
 
-    The folder is no test's: those are closed to the users that the databases run as.
+    The folder is no test's: those are closed to the users that the databases run as. Where something failed it stays.
     """
     home = Path(tempfile.mkdtemp(prefix="tidemark-live-"))
     home.chmod(0o755)
     with ExitStack() as ends:
-        ends.callback(shutil.rmtree, home, ignore_errors=True)
         postgres, mariadb = Postgres(home / "postgres"), MariaDb(home / "mariadb")
         broker = Broker(home / "broker")
         plugins = [f"{name}-{version}" for name, version in versions.items()]
@@ -260,3 +266,4 @@ def running(versions: Mapping[str, str], seed: int, pause: float, every: str) ->
         pipeline = Pipeline(home, broker, worker, of_both, versions, places, pause, every, servers)
         ends.callback(pipeline.stop)
         yield pipeline
+    shutil.rmtree(home, ignore_errors=True)

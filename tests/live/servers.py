@@ -73,6 +73,8 @@ class MariaDb(Server):
         super().stop(by)
 
 
+# The topic in which connectors keep how far they came.
+OFFSETS = "connect.offsets"
 _WORKER = """
 bootstrap.servers={broker}
 group.id=connect
@@ -81,7 +83,7 @@ value.converter=org.apache.kafka.connect.json.JsonConverter
 key.converter.replace.null.with.default=false
 value.converter.replace.null.with.default=false
 config.storage.topic=connect.configs
-offset.storage.topic=connect.offsets
+offset.storage.topic={offsets}
 status.storage.topic=connect.status
 config.storage.replication.factor=1
 offset.storage.replication.factor=1
@@ -115,7 +117,9 @@ class Connect(Server):
             (self.folder / "plugins" / name).mkdir(parents=True)
             for jar in _jars(name):
                 (self.folder / "plugins" / name / jar.name).symlink_to(jar)
-        properties = _WORKER.format(broker=self.broker, port=self.port, plugins=self.folder / "plugins")
+        properties = _WORKER.format(
+            broker=self.broker, offsets=OFFSETS, port=self.port, plugins=self.folder / "plugins"
+        )
         (self.folder / "worker.properties").write_text(properties)
         (self.folder / "log4j2.properties").write_text(
             "status=off\nappender.file.type=Console\nappender.file.name=said\nappender.file.layout.type=PatternLayout\n"
