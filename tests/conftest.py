@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,16 @@ from spark_jobs.session import FOR_SMALL_TABLES, build_session
 from tests.network import Network
 
 PROJECT = Path(__file__).parents[1]
-# They begin first, longest first, so that several processes end together.
+# Behind the unit tests they begin first, longest first, so that several processes end together.
 LONGEST = (
-    "test_kills", "test_convergence", "test_cluster", "test_parts", "test_tapes", "test_kafka", "test_live",
-    "test_consistent_cut", "test_captures", "test_forms", "test_damage", "test_schedule", "test_mongodb",
-    "test_channels", "test_declarations", "test_types", "test_corpus",
+    "test_kills", "test_convergence", "test_parts", "test_tapes", "test_kafka", "test_consistent_cut", "test_captures",
+    "test_forms", "test_damage", "test_schedule", "test_mongodb", "test_channels", "test_declarations", "test_types",
+    "test_corpus",
 )  # fmt: skip
+# They begin last: where time is up, the tests before them have said what a table of a cluster's is, too.
+LAST = ("test_live", "test_cluster")
+# In seconds since 1970: no test begins later. Who gives a run a limited time sets it; what was left out is counted.
+NO_TEST_BEGINS_AFTER = "TIDEMARK_NO_TEST_BEGINS_AFTER"
 _TOLD = pytest.StashKey[list[str]]()
 
 
@@ -57,8 +62,18 @@ def told_at_end(request: pytest.FixtureRequest) -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the longest files begin first."""
-    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+    """Have unit tests begin first, and then the longest files."""
+    others = len(LONGEST)
+    places = {stem: place for place, stem in enumerate(LONGEST)} | dict.fromkeys(LAST, others + 1)
+    items.sort(key=lambda item: -1 if item.path.parent.name == "unit" else places.get(item.path.stem, others))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave a test out where the time is up, before its fixtures are made."""
+    limit = os.environ.get(NO_TEST_BEGINS_AFTER)
+    if limit and time.time() > float(limit):
+        pytest.skip(f"{item.path.name}: the time for tests was up ({NO_TEST_BEGINS_AFTER})")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
