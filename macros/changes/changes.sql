@@ -252,7 +252,7 @@ filled as (
         {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
-        {{ key_struct(columns, key) }} as key_struct,
+        {{ key_struct(columns, key, tells_key(is_whole)) }} as key_struct,
         {%- if key %}
         coalesce({{ linked_key('previous', columns, key) }}, {{ key_before(is_whole, columns, key) }}) as previous_key,
         {{ linked_key('next', columns, key) }} as next_key,
@@ -262,7 +262,7 @@ filled as (
         {%- endif %}
         {{ is_whole }} as is_before_whole,
         if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,
-        {{ problem(columns, key, scope.connectors) }} as problem
+        {{ problem(columns, key, scope.connectors, tells_key(is_whole)) }} as problem
     from typed
 
 )
@@ -440,7 +440,7 @@ placed as (
   log that its event doesn't tell, or a key that can't be decoded, or is of another shape (R8), and so names no row. The
   change stays in the log, and shows in the quarantine until another declaration understands it.
 -#}
-{% macro problem(columns, key, among, documents=false) -%}
+{% macro problem(columns, key, among, tells_key, documents=false) -%}
     {%- set tells_documents = is_connector('has_documents', among) -%}
     case
         when connector is null then 'connector_unknown'
@@ -454,11 +454,11 @@ placed as (
         when {{ is_state_op() }} and not has_after then 'row_not_read'
         {%- endif %}
         {%- if key and not documents %}
-        when {{ is_key_untold(columns, key) }} then 'key_not_told'
+        when {{ is_key_untold(columns, key, tells_key) }} then 'key_not_told'
         {%- endif %}
         {%- if key %}
         when {% for spec in columns if spec.name in key -%}
-            {{ 'or ' if not loop.first }}{{ is_key_undecoded(spec, documents) }}
+            {{ 'or ' if not loop.first }}{{ is_key_undecoded(spec, documents, tells_key) }}
         {% endfor -%}
             then 'key_not_decoded'
         {%- endif %}

@@ -128,14 +128,14 @@ filled as (
         {{ known_struct('after_typed', 'is_described or has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_plain', 'after_typed', others) }} as exact_values,
-        {{ key_struct(columns, key) }} as key_struct,
+        {{ key_struct(columns, key, 'true') }} as key_struct,
         {{ is_whole }} as is_before_whole,
         if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,
         named_struct(
             'after', after_fields, 'before', before_fields, 'edits', if(is_described, edits, null)
         ) as document,
         coalesce(
-            {{ problem(columns, key, scope.connectors, documents=true) }},
+            {{ problem(columns, key, scope.connectors, 'true', documents=true) }},
             case
                 when if(is_described, edits is null, {{ is_state_op() }} and after_fields is null) then 'document_not_read'
                 {%- for spec in of_key %}

@@ -72,16 +72,15 @@
 
 
 {#-
-  Expression: the key, from the record's key and, where that lacks a column, from the row: from `after`, NULL included, and from
-  `before` where that has it not.
+  Expression: the key, from the record's key and, where that lacks a column, from the row: from `after`, NULL included, and
+  where that has it not, from a `before` that can be believed (`tells_key`).
 -#}
-{% macro key_struct(columns, key) -%}
+{% macro key_struct(columns, key, tells_key) -%}
     {%- if key -%}
     if(op = 't', null, named_struct(
         {%- for spec in columns if spec.name in key %}
             {{ text_literal(spec.name) }}, coalesce(
-                key_typed.{{ quoted(spec.name) }},
-                if({{ is_told_by_after(spec) }}, after_typed.{{ quoted(spec.name) }}, before_typed.{{ quoted(spec.name) }})
+                key_typed.{{ quoted(spec.name) }}, {{ of_row('typed', spec, tells_key) }}
             )
             {{- ',' if not loop.last }}
         {%- endfor %}
@@ -92,6 +91,24 @@
 {%- endmacro %}
 
 
+{#-
+  Condition: whether a key's columns in `before` are the source's (R19). Where it is not the whole row, its columns beside
+  the record's own key are NULL or invented (PostgreSQL, REPLICA IDENTITY DEFAULT); a record without a key has no others.
+-#}
+{% macro tells_key(is_whole) -%}
+    ({{ is_whole }} or record_key is null)
+{%- endmacro %}
+
+
+{#- Expression: what a row says of a column of the key, in its images as `text` or `typed`. -#}
+{% macro of_row(form, spec, tells_key) -%}
+    case
+        when {{ is_told_by_after(spec) }} then after_{{ form }}.{{ quoted(spec.name) }}
+        when {{ tells_key }} then before_{{ form }}.{{ quoted(spec.name) }}
+    end
+{%- endmacro %}
+
+
 {#- Condition: whether `after` has a value for a column, be it NULL. -#}
 {% macro is_told_by_after(spec) -%}
     has_after and not array_contains(unavailable_columns, {{ text_literal(spec.name) }})
@@ -99,30 +116,24 @@
 {%- endmacro %}
 
 
-{#-
-  Condition: whether nothing tells a column of the declared key: the record's own key has other fields alone, and its row
-  has none of them (R8). A column that is there and NULL is told.
--#}
-{% macro is_key_untold(columns, key) -%}
-    {%- set fields = columns | selectattr('name', 'in', key) | map(attribute='field') | list -%}
+{#- Condition: whether neither the record's own key nor its row tells a value of any column of the declared key (R8). -#}
+{% macro is_key_untold(columns, key, tells_key) -%}
     op != 't'
-    {%- for name in key %}
-    and key_text.{{ quoted(name) }} is null
+    {%- for spec in columns if spec.name in key %}
+    and key_text.{{ quoted(spec.name) }} is null and {{ of_row('text', spec, tells_key) }} is null
     {%- endfor %}
-    and (not has_after and not has_before or size(array_except({{ text_array(key) }}, absent_columns)) = 0)
-    and not coalesce(arrays_overlap({{ key_names('record_key') }}, {{ text_array(fields) }}), false)
 {%- endmacro %}
 
 
 {#- Condition: whether a column of the key has a text that its type can't hold, in the record's key or else in the row. -#}
-{% macro is_key_undecoded(spec, documents) -%}
+{% macro is_key_undecoded(spec, documents, tells_key) -%}
     {{ is_undecoded('key_text', 'key_typed', spec) }}
     {%- if not documents %}
-    or key_text.{{ quoted(spec.name) }} is null and if(
-        {{ is_told_by_after(spec) }},
-        {{ is_undecoded('after_text', 'after_typed', spec) }},
-        {{ is_undecoded('before_text', 'before_typed', spec) }}
-    )
+    or key_text.{{ quoted(spec.name) }} is null and case
+        when {{ is_told_by_after(spec) }} then {{ is_undecoded('after_text', 'after_typed', spec) }}
+        when {{ tells_key }} then {{ is_undecoded('before_text', 'before_typed', spec) }}
+        else false
+    end
     {%- endif -%}
 {%- endmacro %}
 
@@ -148,7 +159,7 @@
         )
     {%- endset -%}
     if(
-        op = 'u' and {{ is_whole }} and not {{ before }} <=> {{ key_struct(columns, key) }}
+        op = 'u' and {{ is_whole }} and not {{ before }} <=> {{ key_struct(columns, key, tells_key(is_whole)) }}
         {%- for spec in columns if spec.name in key %}
             {%- set of_record = 'key_typed.' ~ quoted(spec.name) %}
             and ({{ of_record }} is null or {{ of_record }} <=> after_typed.{{ quoted(spec.name) }}
