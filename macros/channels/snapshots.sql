@@ -155,7 +155,7 @@ by_table as (
             notice -> notice is not null
         )) as scan
     from by_snapshot
-    lateral view explode(if(size(collections) = 0, array(cast(null as string)), array_sort(collections))) exploded as collection
+    lateral view explode(if(size(collections) > 0, array_sort(collections), array(cast(null as string)))) exploded as collection
 
 ),
 
@@ -272,7 +272,7 @@ select
     batch_id,
     landed_at
 from asks
-lateral view explode(if(coalesce(size(collections), 0) = 0, array(cast(null as string)), collections)) exploded as collection
+lateral view explode(if(size(collections) > 0, collections, array(cast(null as string)))) exploded as collection
 where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.id)
 {%- endmacro %}
 

@@ -5,6 +5,7 @@ Pure: frames in, frames out. Only what routes a record is read here; values are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
 
@@ -33,6 +34,9 @@ _BLOCK_NAMES = (
     "op", "after", "source", "updateDescription", "message", "status", "id", "ddl", "tableChanges", "aggregate_type",
     "ts_ms", "ts_us", "ts_ns", "additional_data", "type",
 )  # fmt: skip
+# Fields of events that have no op, which an application's rows may look like.
+_BOUNDARY = ("status", "id", "ts_ms", "event_count", "data_collections")
+_NOTIFICATION = ("id", "aggregate_type", "type", "timestamp", "additional_data")
 _BLOCKS = ", ".join(f"{name}: {_SOURCE_TYPE if name == 'source' else 'string'}" for name in _BLOCK_NAMES)
 _KEY = "serverName string"
 _VALUE = f"v struct<`schema`: string, payload: struct<{_BLOCKS}>, {_BLOCKS}>, length int, _malformed string"
@@ -290,12 +294,32 @@ def _other_kind() -> Column:
     """What a record without an op is: by its schema's name where it has one, else by its fields."""
     return (
         F.when(F.col("e.op").isNotNull(), F.lit(None))
-        .when(F.col("e.status").isin("BEGIN", "END") & F.col("e.id").isNotNull(), "transaction")
+        .when(
+            F.col("e.status").isin("BEGIN", "END") & F.col("e.id").isNotNull() & _has_fields_of(_BOUNDARY),
+            "transaction",
+        )
         .when(F.col("e.ddl").isNotNull() | F.col("e.tableChanges").isNotNull(), "schema_change")
-        .when(F.col("e.aggregate_type").isNotNull() & F.col("e.type").isNotNull(), "notification")
+        .when(
+            F.col("e.aggregate_type").isNotNull() & F.col("e.type").isNotNull() & _has_fields_of(_NOTIFICATION),
+            "notification",
+        )
         .when(F.col("e.ts_ms").isNotNull() & F.col("e.source").isNull() & _is_heartbeat(), "heartbeat")
         .when(F.col("e.type").isNotNull() & _is_signal(), "signal")
     )
+
+
+def _has_fields_of(names: Sequence[str]) -> Column:
+    """Whether its fields are an event's: the last of them, which no row of an application has, or none but these."""
+    own = F.json_object_keys("value_text")
+    of_payload = F.json_object_keys(F.get_json_object("value_text", "$.payload"))
+    fields = F.when(F.size(F.array_except(own, _texts("schema", "payload"))) == 0, of_payload).otherwise(own)
+    return F.coalesce(
+        F.array_contains(fields, names[-1]) | (F.size(F.array_except(fields, _texts(*names))) == 0), F.lit(False)
+    )
+
+
+def _texts(*texts: str) -> Column:
+    return F.array(*map(F.lit, texts))
 
 
 def _is_heartbeat() -> Column:
@@ -314,7 +338,7 @@ def _is_signal() -> Column:
 
     An application's event can look so too: the type is one of the connector's, or the topic says what it is.
     """
-    others = F.array_except(F.json_object_keys("value_text"), F.array(F.lit("id"), F.lit("type"), F.lit("data")))
+    others = F.array_except(F.json_object_keys("value_text"), _texts("id", "type", "data"))
     is_prefix = ~F.col("key_text").rlike(r"^\s*([{\[]|$)")
     is_known = F.col("e.type").isin(*_SIGNALS) | F.col("topic").rlike("(?i)signals?$")
     return F.coalesce((F.size(others) == 0) & is_prefix & is_known, F.lit(False))

@@ -116,6 +116,7 @@ def signals(prefix: str) -> list[Record]:
     kafka = [
         record(f"{prefix}-signal", 0, prefix, asked, STARTED),
         record(f"{prefix}-signal", 1, prefix, {"type": "stop-snapshot", "data": {"type": "INCREMENTAL"}}, STARTED),
+        record(f"{prefix}-signal", 2, prefix, {"type": "execute-snapshot", "data": {"type": "BLOCKING"}}, STARTED),
     ]
     rows: list[Row] = [
         {"id": "ad-hoc-1", "type": "execute-snapshot", "data": json.dumps({
@@ -336,6 +337,8 @@ def odd() -> list[Record]:
         ("no-envelope", "prefix", {"id": "1", "type": "t", "data": {}, "more": 1}),
         ("no-envelope", {"id": 1}, {"ts_ms": 1}),
         ("no-envelope", "e1", {"id": "e1", "type": "OrderCreated", "data": {"total": 3}}),
+        ("no-envelope", {"id": 7}, {"id": 7, "aggregate_type": "order", "type": "OrderPaid", "payload": "{}"}),
+        ("no-envelope", {"id": 8}, {"id": "8", "status": "BEGIN", "game": "chess"}),
         ("no-source", None, {"ddl": "drop table t", "tableChanges": [], "source": {"connector": "mysql"}}),
         ("no-source", None, {"op": "m", "source": {"connector": "mysql"}, "message": {"prefix": "p"}}),
         ("no-message", None, {"op": "m", "source": source}),
@@ -601,13 +604,14 @@ def test_snapshots_by_table(built: Built) -> None:
         ("incremental", "public.a", "scanned", True, 2, "SUCCEEDED", 9),
         ("incremental", "public.b", "started", True, 0, None, None),
         ("incremental", "public.c", "asked", False, 0, None, None),
+        ("blocking", None, "asked", False, 0, None, None),
     ], key=str)  # fmt: skip
     [rested] = [one for one in snapshots if one["state"] == "scanned"]
     times = ("asked_at", "started_at", "paused_at", "resumed_at", "scanned_at", "completed_at", "aborted_at")
     assert rested["signal_id"] == "ad-hoc-1"
     assert [seconds(rested[name]) for name in times] == [-1, 8, 10, 11, 13, None, None]
-    [asked] = [one for one in snapshots if one["state"] == "asked"]
-    assert [seconds(asked[name]) for name in times] == [0, None, None, None, None, None, None]
+    asked = [one for one in snapshots if one["state"] == "asked"]
+    assert [[seconds(one[name]) for name in times] for one in asked] == [[0, None, None, None, None, None, None]] * 2
 
 
 @pytest.mark.parametrize("prefix", ["ch_r", "ch_s"])
