@@ -64,12 +64,12 @@ every_change as (
         {%- if hazards.truncates or closes %},
         {#- A carried version stands for what truncates before the news have left. -#}
         {%- set end = 'try_element_at(filter(ends, ' ~ reaches() ~ '), 1)' %}
-        transform(filter(array({{ end }}), stop -> is_state and not {{ is_carried() }} and stop is not null), stop -> {{ step('neighbours', 'key', {
+        get(transform(filter(array({{ end }}), stop -> is_state and not {{ is_carried() }} and stop is not null), stop -> {{ step('neighbours', 'key', {
             'place': 'stop.place', 'change_id': 'stop.change_id', 'op': 'stop.op', 'transaction_id': 'stop.transaction_id',
             'changed_at': 'stop.changed_at', 'is_read': "stop.op = 'r'", 'is_state': 'false', 'state': 'null',
             'previous_key': 'null', 'next_key': 'null', 'position': 'stop.place.position', 'topic': 'stop.place.topic',
             'partition': 'stop.place.`partition`', 'offset': 'stop.place.`offset`'
-        }) }})[0]
+        }) }}), 0)
         {%- endif %}
     ))) exploded as step
 

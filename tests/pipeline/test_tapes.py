@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs import trace
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import missing, write
-from spark_jobs.trace import traced
 from tests.captured import name_of
 from tests.generated.lakehouse import current_is_open
 from tests.gold import untold
@@ -150,13 +151,30 @@ def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> Non
     assert [table.name for table in with_state if not current_is_open(table)] == []
 
 
+@pytest.fixture
+def strict(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A session that dbt has set nothing in when a trace asks it, as where dbt asks a Thrift Server: `ansi` is on."""
+    write, name = trace._query, "spark.sql.ansi.enabled"
+    was = spark.conf.get(name)
+
+    def written(*asked: Any) -> str:
+        query = write(*asked)
+        spark.conf.set(name, "true")
+        return query
+
+    monkeypatch.setattr(trace, "_query", written)
+    yield
+    spark.conf.set(name, was)
+
+
+@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", TRACED)
 def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
     spark: SparkSession, places: Places, built: list[CapturedTable], name: str
 ) -> None:
     [table] = [one for one in built if name_of(one) == name]
     assert table.history is not None
-    traced_rows = [row.asDict() for row in traced(spark, places, table.name, []).rows]
+    traced_rows = [row.asDict() for row in trace.traced(spark, places, table.name, []).rows]
 
     names = ("version_id", "opened_by", "closed_by", "previous_key", "next_key", "valid_from", "valid_to")
     versions = [[row[name] for name in names[:5]] + [str(row[name]) for name in names[5:]] for row in traced_rows]
