@@ -7,7 +7,7 @@ one commit, or none, and changes no row: readers, builds (`written_by`) and a ki
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -22,6 +22,7 @@ from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text
 from spark_jobs.places import BRONZE, LATEST, Places
+from spark_jobs.session import with_settings
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -110,7 +111,7 @@ def keep_up(spark: SparkSession, places: Places, wanted: Wanted, say: Callable[[
     An environment that reads another's bronze leaves that alone.
     """
     upkept = []
-    with _set(spark, _SETTINGS):
+    with with_settings(spark, _SETTINGS):
         tables = [one for one in delta_tables(places) if not (places.reads_only and one[0] == BRONZE)]
         for layer, name in tables:
             done = _keep_up(spark, places, layer, name, wanted, say)
@@ -274,19 +275,3 @@ def _aside(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         console.setOutDirect(before)
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings, for a while: a session does other work behind this."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,6 +24,7 @@ from pyspark.sql.types import DataType, StructType
 
 from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Registries, parsed
 from spark_jobs.record import text_of
+from spark_jobs.session import with_settings
 
 # More schemas than a landing of thousands of tables has; random bytes can name any number of them.
 MOST_SCHEMAS = 1000
@@ -108,16 +109,9 @@ def header(headers: Column, name: str) -> Column:
     return F.try_element_at(F.filter(headers, lambda one: one["key"] == name), F.lit(-1))["value"]
 
 
-@contextmanager
-def names_in_their_case(spark: SparkSession) -> Iterator[None]:
+def names_in_their_case(spark: SparkSession) -> AbstractContextManager[None]:
     """Have what `decoded` gives computed here: of fields whose names differ in case alone Spark would find none."""
-    name = "spark.sql.caseSensitive"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "true")
-    try:
-        yield
-    finally:
-        spark.conf.set(name, str(before))
+    return with_settings(spark, {"spark.sql.caseSensitive": "true"})
 
 
 def decoded(spark: SparkSession, rows: DataFrame, columns: Mapping[str, Column], registries: Registries) -> DataFrame:

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.errors import UsageError
+from spark_jobs.session import with_settings
 
 # How the names of files and folders begin that writers put there for a while, Spark's own among them.
 _ASIDE = (".", "_")
@@ -148,7 +149,6 @@ def in_even_parts(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
     Spark cuts them into parts of the largest size and a rest, for which one core works while others wait: here, and in
     every later reading of what the parts were written as.
     """
-    name = "spark.sql.files.maxPartitionBytes"
     largest = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
     cores = spark.sparkContext.defaultParallelism
     size = sum(Path(file).stat().st_size for file in files)
@@ -157,11 +157,8 @@ def in_even_parts(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
         # Of less than that for each core, Spark's parts are even.
         yield
         return
-    spark.conf.set(name, ceil(size / (rounds * cores)))
-    try:
+    with with_settings(spark, {"spark.sql.files.maxPartitionBytes": str(ceil(size / (rounds * cores)))}):
         yield
-    finally:
-        spark.conf.set(name, largest)
 
 
 def refuse_damaged(files: Sequence[str]) -> None:
