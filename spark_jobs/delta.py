@@ -31,7 +31,7 @@ def is_of_log(name: str) -> bool:
 def empty_commit(spark: SparkSession, location: str) -> str | None:
     """The newest commit of a Delta table where its file is empty, as a power cut leaves one: Delta tells nothing."""
     # A log can have very many commits: Delta knows the newest without a look at all of them.
-    newest = f"{_snapshot(spark, location).version():020}.json"
+    newest = f"{snapshot(spark, location).version():020}.json"
     files, commit = files_at(spark, f"{location}/_delta_log/{newest}")
     return newest if files.exists(commit) and files.getFileStatus(commit).getLen() == 0 else None
 
@@ -40,10 +40,10 @@ def id_of(spark: SparkSession, location: str) -> str | None:
     """The id that a Delta table got when it was made, 122 random bits; None where there is no table."""
     if not is_table(spark, location):
         return None
-    return str(_snapshot(spark, location).metadata().id())
+    return str(snapshot(spark, location).metadata().id())
 
 
-def _snapshot(spark: SparkSession, location: str) -> Any:
+def snapshot(spark: SparkSession, location: str) -> Any:
     """What Delta itself knows of a table as it is now."""
     return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, location)._2()
 

@@ -127,14 +127,7 @@ class Files:
 
     def below(self, name: str, ending: str) -> Iterator[str]:
         """The files of a folder and the folders in it, by their names from there."""
-        if self._store is None:
-            folder = Path(self.place) / name
-            yield from (str(one.relative_to(folder)) for one in folder.rglob(f"*{ending}"))
-            return
-        start = f"{name}/" if name else ""
-        with self._told():
-            for chunk in self._store.list(name or None):
-                yield from (one["path"].removeprefix(start) for one in chunk if one["path"].endswith(ending))
+        return (one.name for one in self.entries(name) if one.name.endswith(ending))
 
     def entries(self, name: str) -> Iterator[Entry]:
         """The files of a folder and the folders in it, with what upkeep asks of them."""

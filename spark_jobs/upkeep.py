@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.damage import delta_tables
-from spark_jobs.delta import remove
+from spark_jobs.delta import remove, snapshot
 from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text
@@ -188,10 +188,7 @@ def _keep_up(
 
 def _layout(spark: SparkSession, location: str, few: int, before: float) -> _Layout:
     """What the log of a table tells, in one query over it."""
-    log_and_snapshot = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(
-        spark._jsparkSession, location
-    )
-    files = DataFrame(log_and_snapshot._2().allFiles().toDF(), spark)
+    files = DataFrame(snapshot(spark, location).allFiles().toDF(), spark)
     is_marked = F.col("deletionVector").isNotNull()
     marks = F.when(F.col("deletionVector.storageType") != "i", F.col("deletionVector.pathOrInlineDv"))
     partitions = (
