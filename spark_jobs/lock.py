@@ -59,7 +59,7 @@ def open_lakehouse(places: Places, oldest: int = LAYOUT) -> Path:
     return Path(places.lakehouse) / "logs" if places.is_folder else places.project / "logs" / "tidemark"
 
 
-def check_layout(places: Places, oldest: int = LAYOUT) -> None:
+def check_layout(places: Places, oldest: int) -> None:
     """Refuse a lakehouse with a layout that this version doesn't know; one that isn't there yet has none.
 
     Raises:

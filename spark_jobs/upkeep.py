@@ -233,7 +233,7 @@ def _data_files(places: Places, folder: str) -> list[Entry]:
     ]
 
 
-def _removed(spark: SparkSession, places: Places, folder: str, keep: float, spared: Sequence[str] = ()) -> list[Upkept]:
+def _removed(spark: SparkSession, places: Places, folder: str, keep: float, spared: Sequence[str]) -> list[Upkept]:
     """Remove what is in a folder and was last written before; as one entry, where there was something."""
     by_name: dict[str, list[Entry]] = {}
     for one in Files.of(places).entries(folder):

@@ -25,7 +25,7 @@ def document(
     run: RunSummary,
     evidence: Evidence,
     finished_at: datetime,
-    previous: Mapping[str, Any] | None = None,
+    previous: Mapping[str, Any] | None,
     data_docs: str | None = None,
 ) -> dict[str, Any]:
     """The report of a run.

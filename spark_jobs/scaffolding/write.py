@@ -160,7 +160,7 @@ def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
 def differences(
     project: Path,
     tables: Sequence[SeenTable],
-    beside: Mapping[str, str] | None = None,
+    beside: Mapping[str, str],
     declared: Sequence[CapturedTable] = (),
 ) -> str:
     """What scaffolding would write now against what is there, as a unified diff.
@@ -178,7 +178,7 @@ def differences(
         if table.feed in feeds:
             files = {path: text for path, text in files.items() if (project / path).exists()}
         lines += _differences(project, files)
-    return "".join(lines + _differences(project, {**files_of_sources(tables), **(beside or {})}))
+    return "".join(lines + _differences(project, {**files_of_sources(tables), **beside}))
 
 
 def _differences(project: Path, files: Mapping[str, str]) -> list[str]:
