@@ -25,33 +25,29 @@ require:
 	$(VENV)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+define fetch
+@mkdir -p $(@D)
+$(VENV)/python -m spark_jobs.fetch_jars $(filter %.txt,$^) $(@D) 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
+@touch $@
+endef
+
 .jars/ready: conf/jars.txt .venv/ready
-	@mkdir -p .jars
-	$(VENV)/python -m spark_jobs.fetch_jars conf/jars.txt .jars 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
-	@touch $@
+	$(fetch)
 
 .jars/classes.jsa: .jars/ready
 	$(VENV)/python -m spark_jobs.class_archive $@
 
 .jars/broker/ready: tests/broker_jars.txt .venv/ready
-	@mkdir -p .jars/broker
-	$(VENV)/python -m spark_jobs.fetch_jars tests/broker_jars.txt .jars/broker 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
-	@touch $@
+	$(fetch)
 
 .jars/live/ready: $(wildcard tests/live/*.jars.txt) .venv/ready
-	@mkdir -p .jars/live
-	$(VENV)/python -m spark_jobs.fetch_jars $(filter %.jars.txt,$^) .jars/live 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
-	@touch $@
+	$(fetch)
 
 .jars/cluster/ready: conf/cluster_jars.txt .venv/ready
-	@mkdir -p .jars/cluster
-	$(VENV)/python -m spark_jobs.fetch_jars conf/cluster_jars.txt .jars/cluster 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
-	@touch $@
+	$(fetch)
 
 .jars/s3/ready: tests/s3_jars.txt .venv/ready
-	@mkdir -p .jars/s3
-	$(VENV)/python -m spark_jobs.fetch_jars tests/s3_jars.txt .jars/s3 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
-	@touch $@
+	$(fetch)
 
 .venv-lint/ready: requirements/lint.txt | require
 	$(PYTHON) -m venv .venv-lint
@@ -63,11 +59,12 @@ require:
 	.venv-bench/bin/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@touch $@
 
-.venv-bench-autocdc/ready: requirements/bench-autocdc.txt benchmarks/jars.txt .venv/ready
+.jars/bench/ready: benchmarks/jars.txt .venv/ready
+	$(fetch)
+
+.venv-bench-autocdc/ready: requirements/bench-autocdc.txt .jars/bench/ready
 	$(PYTHON) -m venv .venv-bench-autocdc
 	.venv-bench-autocdc/bin/python -m pip install --quiet --require-hashes -r requirements/bench-autocdc.txt
-	@mkdir -p .jars/bench
-	$(VENV)/python -m spark_jobs.fetch_jars benchmarks/jars.txt .jars/bench 2> .jars/fetch.log || { cat .jars/fetch.log; exit 3; }
 	@touch $@
 
 .PHONY: test
