@@ -1,7 +1,6 @@
 {#-
-  The connectors that Tidemark knows. How a connector's events are read is in its file; here is what they share. A new
-  connector is a file and its name in this list; what its flattened rows need is in spark_jobs/landing/forms.py, what the
-  report says of its settings in spark_jobs/reporting/connectors.py. Owns R3 and R4.
+  The connectors that Tidemark knows. How a connector's events are read is in its file; here is what they share. What a new
+  connector needs is in docs/connectors.md. Owns R3 and R4.
 
   A connector is a mapping of expressions over columns that every change has: `op`, `source` (the source block, each
   field as text), `transaction` (the envelope's) and `snapshot_lsn`.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from pathlib import Path
 
 from docs.generate import PROJECT, returned, written
+from spark_jobs.landing.forms import _BLOCK, _PLACE_FIELDS
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.signs import MEANINGS
 from spark_jobs.scaffolding.tables import OWN_COLUMNS
@@ -35,6 +37,21 @@ def test_each_sign_has_a_meaning() -> None:
     of_keys = re.findall(r'"(\w+_key_shapes)":', (PROJECT / "spark_jobs/reporting/key_shapes.py").read_text())
 
     assert {*of_folds, *of_order, *of_keys} == set(MEANINGS)
+
+
+def test_forms_bring_the_fields_that_connectors_are_read_by() -> None:
+    texts = [path.read_text() for path in (PROJECT / "macros/connectors").glob("*.sql")]
+    fields = {
+        name: literal_eval(read)
+        for text in texts
+        for names, read in re.findall(r"'names': (\[.*?\]),\s*'fields': (\[.*?\])", text)
+        for name in literal_eval(names)
+    }
+
+    assert {*fields} == {*_PLACE_FIELDS, "mongodb"}
+    assert {one for read in fields.values() for one in read} <= {*_BLOCK}
+    for name, needed in _PLACE_FIELDS.items():
+        assert {*needed} <= {*fields[name], "schema"}
 
 
 def test_scaffolding_knows_the_columns_that_models_get() -> None:
