@@ -240,6 +240,25 @@ def _of_table(
     signs: Mapping[str, Sign],
     changed: Sequence[SchemaChange],
 ) -> Iterator[SettingFinding]:
+    yield from _of_before(table, measures, described, connectors)
+    yield from _of_nulls(table, measures, described)
+    yield from _of_left_out(table, measures, connectors, signs)
+    yield from _of_computed(table, measures, changed)
+    yield from _of_types(table, described, changed)
+    if measures.undeclared:
+        yield SettingFinding(
+            "columns (model)",
+            table.name,
+            f"Columns that {table.changes.name} doesn't declare: {_named(measures.undeclared)}. They are carried with"
+            " the types that their schemas give (R8)." + because(changed, measures.undeclared),
+            "the lines that tidemark scaffold --diff prints for them",
+            "info",
+        )
+
+
+def _of_before(
+    table: CapturedTable, measures: Measures, described: Fields, connectors: Sequence[Connector]
+) -> Iterator[SettingFinding]:
     for connector in connectors:
         if connector.before and measures.is_before_missing and described.is_flattened:
             yield SettingFinding(
@@ -260,6 +279,9 @@ def _of_table(
                 connector.set_before,
                 "warning",
             )
+
+
+def _of_nulls(table: CapturedTable, measures: Measures, described: Fields) -> Iterator[SettingFinding]:
     never_null = [name for name in described.defaulted if measures.nulls.get(name) == 0]
     if never_null:
         what = "Nullable columns with a default" if described.is_described else "Columns that no schema describes"
@@ -278,6 +300,11 @@ def _of_table(
             ),
             "warning" if described.is_described else "info",
         )
+
+
+def _of_left_out(
+    table: CapturedTable, measures: Measures, connectors: Sequence[Connector], signs: Mapping[str, Sign]
+) -> Iterator[SettingFinding]:
     unresolved = signs["unresolved_columns"].count if "unresolved_columns" in signs else 0
     if any(connector.has_documents for connector in connectors):
         if unresolved:
@@ -298,6 +325,9 @@ def _of_table(
             ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
         )
+
+
+def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
     if measures.one_sided or measures.null_in_stream:
         shows = []
         if measures.one_sided:
@@ -319,6 +349,9 @@ def _of_table(
             "the columns that the source computes itself",
             "info",
         )
+
+
+def _of_types(table: CapturedTable, described: Fields, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
     if described.connect_times:
         keys = [name for name in described.connect_times if name in table.key]
         yield SettingFinding(
@@ -345,15 +378,6 @@ def _of_table(
             f"Semantic types that Tidemark doesn't know: {_named(described.unknown_types)}. Their values are kept as"
             " their literal types have them." + because(changed),
             "a column's type and encoding in its _changes model, where the literal value isn't what is meant",
-            "info",
-        )
-    if measures.undeclared:
-        yield SettingFinding(
-            "columns (model)",
-            table.name,
-            f"Columns that {table.changes.name} doesn't declare: {_named(measures.undeclared)}. They are carried with"
-            " the types that their schemas give (R8)." + because(changed, measures.undeclared),
-            "the lines that tidemark scaffold --diff prints for them",
             "info",
         )
 
