@@ -167,7 +167,7 @@ def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) 
         spark.sql(f"delete from {table_at(location)} where {is_chosen}", {"names": list(models)})
 
 
-def set_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> str:
+def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> str:
     """Move a table whose log can't be read out of the way, whole, and let the catalog forget it; where it is now."""
     place = places.table("ops", f"_damaged/{run_id}/{damage.layer}.{damage.name}")
     if places.is_folder:

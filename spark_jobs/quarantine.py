@@ -49,7 +49,7 @@ class Released:
 
 
 def held_entries(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> DataFrame:
-    """The entries that are not released: what landing set aside, and changes that a declaration doesn't understand."""
+    """The entries that are not released: what landing put there, and changes that a declaration doesn't understand."""
     entries = bronze.read(spark, places, "quarantine").where("released_in is null")
     return reduce(
         DataFrame.unionByName, [_problems(spark, places, table) for table in _troubled(spark, places, tables)], entries

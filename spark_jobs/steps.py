@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.bronze import UNMODELLED
-from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, set_aside
+from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, move_aside
 from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, Stopped, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
@@ -313,7 +313,7 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
             f"rebuild {' '.join(names)}: it can be read, and is left as it is. Only a damaged one begins anew."
         )
     forget_progress(spark, run.places, [model.name for _, model in unreadable if model is not None])
-    aside = [set_aside(spark, run.places, run.run_id, damage, model) for damage, model in unreadable]
+    aside = [move_aside(spark, run.places, run.run_id, damage, model) for damage, model in unreadable]
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
     return aside

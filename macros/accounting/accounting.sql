@@ -136,7 +136,7 @@ select * from account
 {#- Expression list over a log: what says whether that account can go on from the news alone, and with which counts. -#}
 {% macro account_counts(scope, stored) -%}
     {%- set is_new = landed_since(scope.after) -%}
-    {{ set_aside_counts(scope.cut, is_new, scope.news) }},
+    {{ unfolded_counts(scope.cut, is_new, scope.news) }},
     {%- set reaches_back = [] -%}
     {%- if stored.last_end is not none -%}
         {%- do reaches_back.append('position <= ' ~ text_literal(stored.last_end)) -%}
@@ -214,7 +214,7 @@ select * from account
 {#- How a run that reads the whole log is accounted for. -#}
 {% macro account_of_all(scope, counts, declared, changes_log) -%}
     {%- set account = dict(whole_account(scope, declared), before=none, **(
-        as_set_aside(counts) if scope.case == 'full' else set_aside(changes_log, scope.cut)
+        as_unfolded(counts) if scope.case == 'full' else unfolded(changes_log, scope.cut)
     )) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
@@ -231,7 +231,7 @@ select * from account
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
-        order=order, **dict(as_set_aside(counts), held_back=held_back | int)
+        order=order, **dict(as_unfolded(counts), held_back=held_back | int)
     )) }}
 {%- endmacro %}
 
@@ -242,12 +242,13 @@ select * from account
 
 
 {#- How many changes of a log no fold meets, and why. -#}
-{% macro set_aside(changes_log, cut) -%}
-    {{ return(as_set_aside(run_query('select ' ~ set_aside_counts(cut) ~ ' from ' ~ changes_log)[0])) }}
+{% macro unfolded(changes_log, cut) -%}
+    {{ return(as_unfolded(run_query('select ' ~ unfolded_counts(cut) ~ ' from ' ~ changes_log)[0])) }}
 {%- endmacro %}
 
 
-{% macro as_set_aside(counts) -%}
+{#- Those counts of a row, as numbers. -#}
+{% macro as_unfolded(counts) -%}
     {%- set numbers = {} -%}
     {%- for name in ['quarantined', 'no_op', 'held_back'] -%}
         {%- do numbers.update({name: counts[name] | int}) -%}
@@ -257,7 +258,7 @@ select * from account
 
 
 {#- Expression list: those counts, of the changes that have landed since, and of those that a cut shows since. -#}
-{% macro set_aside_counts(cut, landed='true', shown='true') -%}
+{% macro unfolded_counts(cut, landed='true', shown='true') -%}
     {%- set is_shown = 'coalesce(position < ' ~ text_literal(cut) ~ ', false)' if cut is not none else 'true' -%}
     count_if(({{ landed }}) and problem is not null) as quarantined,
     count_if(

@@ -1,1 +1,1 @@
-"""Landing: from record files to bronze, exactly once (R1), with what can't be understood aside (R2)."""
+"""Landing: from record files to bronze, exactly once (R1), or to the quarantine (R2)."""

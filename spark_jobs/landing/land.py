@@ -1,4 +1,4 @@
-"""The landing job: records into bronze, each delivery once, what can't be understood aside. Owns R1.
+"""The landing job: records into bronze, each delivery once, what can't be understood into the quarantine. Owns R1.
 
 Record files are read here (`input_files.py` finds them), topics by `kafka.py`; both go the same way behind that.
 """
@@ -23,7 +23,7 @@ from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.input_files import escaped, files_named, in_even_parts, refuse_damaged, refuse_others
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
-from spark_jobs.landing.rejects import set_aside, settle
+from spark_jobs.landing.rejects import quarantine_rows, settle
 from spark_jobs.landing.shapes import fields_of
 from spark_jobs.places import Places
 
@@ -187,8 +187,8 @@ def _land(
     rejected = rows.where("reason is not null")
     result = Landed(read=sum(part["lines"] for part in survey))
     if any(part["rejected"] for part in survey):
-        # Aside first: were landing killed here, the next one finds these known and the others still to come.
-        result.quarantined = set_aside(spark, places, rejected)
+        # The quarantine first: were landing killed here, the next one finds these known and the others still to come.
+        result.quarantined = quarantine_rows(spark, places, rejected)
     result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
     if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)

@@ -15,7 +15,7 @@ from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
 
 
-def set_aside(spark: SparkSession, places: Places, rows: DataFrame) -> int:
+def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> int:
     """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries.
 
     What bronze holds as a record was understood by an earlier landing. A line that was settled and is there again is

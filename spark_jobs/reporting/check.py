@@ -84,7 +84,7 @@ def check(
         through = accounting.built_through(spark, places, tables, measured)
         contents = bronze_contents.contents(spark, places, through)
         hides = hidden(spark, places, tables, beside)
-        quarantined = quarantine.held_entries(
+        quarantined = quarantine.held_by_reason(
             spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
         )
         counted = accounting.counted(spark, places, tables)

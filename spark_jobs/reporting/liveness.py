@@ -138,7 +138,7 @@ def pulses(
 
 
 def _last_held(spark: SparkSession, places: Places) -> dict[str, datetime]:
-    """Topic → when the last of its records that landing holds aside was sent, no later than that was landed."""
+    """Topic → when the last of its records in the quarantine was sent, no later than that was landed."""
     last = (
         bronze.read(spark, places, "quarantine")
         .where("released_in is null and topic is not null")

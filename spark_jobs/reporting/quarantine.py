@@ -18,7 +18,7 @@ _SAMPLES = 3
 _LETTERS = 300
 
 
-def held_entries(
+def held_by_reason(
     spark: SparkSession,
     places: Places,
     tables: Sequence[CapturedTable],

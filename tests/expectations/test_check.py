@@ -19,7 +19,7 @@ from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.measures import Measures, measure
-from spark_jobs.reporting.quarantine import held_entries
+from spark_jobs.reporting.quarantine import held_by_reason
 from spark_jobs.reporting.run import RunSummary
 from tests.expectations.lakehouses import CHANGE, Story, write_account, write_bronze, write_table
 from tests.projects import PROJECT
@@ -171,7 +171,7 @@ def test_each_reason_has_samples(spark: SparkSession, tmp_path: Path) -> None:
     ]
     there = Model("quarantine", "bronze.quarantine", places.table("bronze", "quarantine"))
     write_table(spark, there, bronze.QUARANTINE, entries)
-    found = held_entries(spark, places, [], None, sample_rows=True)
+    found = held_by_reason(spark, places, [], None, sample_rows=True)
 
     assert [(one.reason, one.records, len(one.samples)) for one in found] == [("first", 4, 3), ("second", 1, 1)]
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, steps
 from spark_jobs.cli import main
-from spark_jobs.damage import blamed, damages, explained, forget_progress, set_aside
+from spark_jobs.damage import blamed, damages, explained, forget_progress, move_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.delta import is_table
 from spark_jobs.errors import Fault, TidemarkError, UsageError
@@ -137,7 +137,7 @@ def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: H
 
     # What a rebuild does before it builds.
     forget_progress(harmed.spark, harmed.places, [damage.name.replace(ALIAS, f"{NAME}_history")])
-    set_aside(harmed.spark, harmed.places, harmed.run.run_id, damage, None)
+    move_aside(harmed.spark, harmed.places, harmed.run.run_id, damage, None)
     run_models(harmed.places, accounting=True)
 
     assert harmed.rows_of_models() == right
