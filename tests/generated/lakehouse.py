@@ -30,6 +30,8 @@ from tests.projects import (
 from tests.source import Source
 
 Versions: TypeAlias = dict[str, list[dict[str, Any]]]
+# What a version tells of the change that opened it, but its position, which the oracle has as numbers.
+LINEAGE = ("transaction_id", "topic", "partition", "offset")
 
 
 @dataclass
@@ -146,7 +148,7 @@ def told_by_gold(table: CapturedTable) -> Versions:
             {name: row.get(name) for name in ("id", "name", "note", "extra")}
             | {name: microseconds(row[name]) for name in ("valid_from", "valid_to")}
             | {name: row[name] and list(json.loads(row[name]).values()) for name in ("previous_key", "next_key")}
-            | {name: row[name] for name in ("opened_by", "closed_by", "is_start_known", "partition", "offset")}
+            | {name: row[name] for name in ("opened_by", "closed_by", "is_start_known", *LINEAGE)}
             | {"unresolved_columns": sorted(row["unresolved_columns"])}
         )
     return versions
@@ -167,7 +169,7 @@ def told_by_oracle(history: oracle.History) -> Versions:
         key[0]: [
             {name: version.state.get(name) for name in ("id", "name", "note", "extra")}
             | {name: getattr(version, name) for name in ("valid_from", "valid_to", "opened_by", "closed_by")}
-            | {name: getattr(version, name) for name in ("is_start_known", "partition", "offset")}
+            | {name: getattr(version, name) for name in ("is_start_known", *LINEAGE)}
             | {name: value and list(value) for name, value in
                (("previous_key", version.previous_key), ("next_key", version.next_key))}
             | {"unresolved_columns": sorted(version.unresolved_columns)}
