@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from expectations.rules.shared import query
 from spark_jobs.scaffolding.tables import OWN_COLUMNS
 
+NAMES = {one: one for one in OWN_COLUMNS}
+COLUMNS = [{"name": "id", "type": "string"}, {"name": "name", "type": "string"},
+           {"name": "labels", "type": "map<string,string>"}]  # fmt: skip
+TABLE = {"source": "src.t", "key": ["id"], "documents": False}
+DECLARED = {"snapshot_deletes": "close", "ignore": ["name"], "reselected": ["name"]}
 
-@pytest.mark.parametrize(("name", "more"), [("untold_versions", ()), ("untold_ends", (None,))])
-def test_a_law_finds_its_macros(name: str, more: tuple[None, ...]) -> None:
-    columns = [{"name": one, "type": "string"} for one in ("id", "name")]
-    table = {"source": "src.t", "key": ["id"], "documents": False}
-    text = query(name, "history", "changes", columns, {one: one for one in OWN_COLUMNS}, table, {}, *more)
-    assert "history" in text
+
+@pytest.mark.parametrize(
+    ("declared", "says", "says_not"),
+    [
+        ({}, ("cast(array() as array<string>)", "versions.row.`name`"), ("'name', 'name'",)),
+        (DECLARED, ("array('name', 'name')",), ("versions.row.`name`",)),
+    ],
+)
+def test_versions_are_compared_in_what_their_history_tracks(
+    declared: dict[str, Any], says: tuple[str, ...], says_not: tuple[str, ...]
+) -> None:
+    text = query("untold_versions", "gold.history", "silver.changes", COLUMNS, NAMES, TABLE, declared)
+
+    # A map is compared by its entries.
+    for one in (*says, "from gold.history", "map_entries(versions.row.`labels`)"):
+        assert one in text
+    assert [one for one in says_not if one in text] == []
+
+
+@pytest.mark.parametrize(("declared", "closes"), [({}, False), (DECLARED, True)])
+@pytest.mark.parametrize(
+    ("shown", "is_shown"),
+    [(None, "filter (where false)"), ({"batch_id": 1, "cut": "1"}, "filter (where batch_id <= 1 and position < '1')")],
+)
+def test_ends_are_asked_of_what_a_history_shows(
+    declared: dict[str, Any], closes: bool, shown: dict[str, Any] | None, is_shown: str
+) -> None:
+    text = query("untold_ends", "gold.history", "silver.changes", COLUMNS, NAMES, TABLE, declared, shown)
+
+    assert "from gold.history" in text
+    assert is_shown in text
+    assert ("snapshot != 'incremental' and position is not null" in text) == closes
+
+
+def test_versions_stand_beside_their_next() -> None:
+    text = query("versions_with_next", "gold.history", ["id", "name"], NAMES | {"valid_from": "since"})
+
+    for one in ("struct(`id`, `name`) as identity", "`since` as valid_from", "from gold.history"):
+        assert one in text
+
+
+def test_current_state_stands_beside_open_versions() -> None:
+    text = query("current_beside_history", "silver.current", "gold.history", ["version_id"], ["id", "name"], "is_open")
+
+    for one in ("struct(`version_id`) as identity", "from silver.current", "from gold.history", "where is_open"):
+        assert one in text
