@@ -16,6 +16,7 @@
     {%- if execute and model.resource_type == 'unit_test' -%}
         {%- set declared = history_declaration(history) -%}
         {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
+        {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
         {%- set changes_log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = {
@@ -25,7 +26,7 @@
         {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
 with
 
-{{ fold_steps(table, scope, declared.granularity, tracked, declared.snapshot_deletes, declared.column_names) }},
+{{ fold_steps(table, scope, declared, tracked) }},
 
 noted as (
 

@@ -8,13 +8,13 @@
 
 
 {#- Expression list over `labelled`'s window: what a change found, as far as signs look at it. -#}
-{% macro found_columns(hazards, account, snapshot_deletes) -%}
+{% macro found_columns(hazards, account, declared) -%}
         {{ follows_state() }} as follows_state
         {%- if hazards.whole_before %},
         lag(if(is_state, struct(state, unavailable_columns, absent_columns, exact_values), null)) over by_place as met
         {%- endif %}
         {%- if account.ends %},
-        {%- if snapshot_deletes == 'close' %}
+        {%- if declared.snapshot_deletes == 'close' %}
         lead(if(op = 'r' and not is_state, null, place)) ignore nulls over by_place as next_place,
         {%- else %}
         lead(place) over by_place as next_place,

@@ -30,14 +30,13 @@
     {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
     {%- set columns = as_built(with_undeclared(table.columns, built.columns), built.columns) -%}
     {%- do table.update({'columns': columns, 'known_names': columns | map(attribute='name') | list}) -%}
-    {%- set snapshot_deletes = 'ignore' if table.documents else declared.snapshot_deletes -%}
+    {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
         'case': 'keys', 'log': up_to(with_late_columns(changes_log, built.get('late')), last.cut), 'touched': [keys],
         'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
-    {%- set account = dict(whole_account(scope, dict(declared, snapshot_deletes=snapshot_deletes)), shared=true) -%}
-    {%- do scope.update({'account': account}) -%}
+    {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}
     {%- set version -%}
         if(is_boundary and is_state, struct(
             version_from as valid_from,
@@ -52,7 +51,7 @@
     {%- endset -%}
 with
 
-{{ fold_steps(table, scope, declared.granularity, tracked, snapshot_deletes, declared.column_names) }},
+{{ fold_steps(table, scope, declared, tracked) }},
 
 noted as (
 

@@ -8,8 +8,9 @@
 
   Owns R15, R16 and R19.
 -#}
-{% macro beside_steps(changes_log, table, hazards, snapshot_deletes, scans=[]) -%}
-{%- set closes = snapshot_deletes == 'close' and hazards.reads -%}
+{% macro beside_steps(table, scope, declared) -%}
+{%- set hazards = scope.hazards -%}
+{%- set closes = declared.snapshot_deletes == 'close' and hazards.reads -%}
 {%- if hazards.moves -%}
 halves as (
 
@@ -21,7 +22,7 @@ halves as (
 {%- if hazards.truncates or closes %}
 ends as (
 
-    {{ ends(changes_log, hazards.truncates, closes, scans) }}
+    {{ ends(scope.log, hazards.truncates, closes, scope.scans) }}
 
 ),
 {% endif -%}
@@ -81,6 +82,15 @@ every_change as (
 
 )
 {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  What becomes of what a complete snapshot lacks, as a history declares it. Of documents it is always ignored: nothing tells
+  which of them a snapshot read.
+-#}
+{% macro snapshot_deletes_of(table, declared) -%}
+    {{ return('ignore' if table.documents else declared.snapshot_deletes) }}
 {%- endmacro %}
 
 

@@ -2,11 +2,14 @@
   Steps: from the ordered log of some keys to their versions. Each step is one rule or two; the last, `versions`, has a
   row per version with the row's state as a struct. `scope.hazards` says which steps the log needs. Where the fold is
   accounted for (`scope.account`), `versions` has a row per committed change, for `told_of_versions`.
+
+  Args:
+      declared: what the history declared, with `snapshot_deletes` as `snapshot_deletes_of` gives it
 -#}
-{% macro fold_steps(table, scope, granularity, tracked, snapshot_deletes, names={}) -%}
+{% macro fold_steps(table, scope, declared, tracked) -%}
 {%- set hazards = scope.hazards -%}
 {%- set account = scope.account -%}
-{{ stays_steps(table, scope, granularity, snapshot_deletes, names) }},
+{{ stays_steps(table, scope, declared) }},
 
 {{ fill_steps(table, hazards) }},
 

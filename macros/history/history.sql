@@ -37,10 +37,8 @@
                 model.name ~ ": snapshot_deletes='close' was asked for a history of documents, whose snapshots don't tell which"
                 ~ ' documents they read. Leave it out.'
             ) }}
-        {%- elif table.documents -%}
-            {%- set snapshot_deletes = 'ignore' -%}
-            {%- do declared.update({'snapshot_deletes': snapshot_deletes}) -%}
         {%- endif -%}
+        {%- do declared.update({'snapshot_deletes': snapshot_deletes_of(table, declared)}) -%}
         {%- set tracked = tracked_columns(table, track, ignore) -%}
         {%- set scope = history_scope('gold', changes_log, table, declared, sorted_changes=sorted_changes) -%}
         {%- if scope.case == 'nothing' and is_building() -%}
@@ -53,8 +51,7 @@
                 log='(select * from ' ~ scope.log ~ ' where not coalesce(' ~ scope.news ~ ', false))'
             ) -%}
             {%- do scope.account.update({'before': stage(
-                'with ' ~ fold_steps(table, before, granularity, tracked, snapshot_deletes, column_names) ~ ' '
-                ~ told_of_versions(table, before, tracked),
+                'with ' ~ fold_steps(table, before, declared, tracked) ~ ' ' ~ told_of_versions(table, before, tracked),
                 'before'
             )}) -%}
         {%- endif -%}
@@ -69,7 +66,7 @@ with
 
 {% endif -%}
 {%- if 'versions' in version_steps -%}
-{{ fold_steps(table, scope, granularity, tracked, snapshot_deletes, column_names) }},
+{{ fold_steps(table, scope, declared, tracked) }},
 
 {% endif -%}
 final as (

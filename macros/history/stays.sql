@@ -2,7 +2,7 @@
   Steps: from the log of some keys to `stays`: every change that a key met, in order, with the transaction and the stay
   of the row that it belongs to, and whether it is its transaction's last.
 -#}
-{% macro stays_steps(table, scope, granularity, snapshot_deletes, names={}) -%}
+{% macro stays_steps(table, scope, declared) -%}
 {%- set hazards = scope.hazards -%}
 {%- set carried = scope.carried -%}
 {%- set account = scope.account -%}
@@ -48,12 +48,12 @@ own_changes as (
         {%- endif %}
     {%- if carried %}
     union all
-    {{ carried_versions(table, carried, names) }}
+    {{ carried_versions(table, carried, declared.column_names) }}
     {%- endif %}
 
 ),
 
-{{ beside_steps(scope.log, table, hazards, snapshot_deletes, scope.scans) }},
+{{ beside_steps(table, scope, declared) }},
 {%- if account and account.ends %}
 
 snapshot_ends as (
@@ -76,11 +76,11 @@ labelled as (
 
     select
         *,
-        {{ starts_transaction(granularity) }}{{ ' or ' ~ follows_carried() if carried }} as starts_transaction,
+        {{ starts_transaction(declared.granularity) }}{{ ' or ' ~ follows_carried() if carried }} as starts_transaction,
         is_state and not {{ follows_state() }} as starts_stay,
         {{ opens_as() }} as opens_as
         {%- if account %},
-        {{ found_columns(hazards, account, snapshot_deletes) }}
+        {{ found_columns(hazards, account, declared) }}
         {%- endif %}
     from {{ 'handed_over' if passes else 'every_change' }}
     {%- if account and account.ends %}
