@@ -35,17 +35,19 @@
         {%- for row in run_query(fields_of(fields)) -%}{%- do fields[row[0]].append(row) -%}{%- endfor -%}
     {%- endif -%}
     {%- set news = {} -%}
+    {%- set nothing = {'last_batch': none, 'resting_on_reads': 0, 'reads': 0, 'records': 0} -%}
+    {%- for one in connectors() -%}{%- do nothing.update({one.names[0]: 0}) -%}{%- endfor -%}
     {%- for connector, feeds in feeds_by_connector.items() -%}
         {%- for feed, after in feeds.items() -%}
-            {%- do news.update({[feed, after, connector] | string: [none] + [0] * (3 + connectors() | length)}) -%}
+            {%- do news.update({[feed, after, connector] | string: nothing}) -%}
         {%- endfor -%}
         {%- for row in run_query('select feed, ' ~ news_counts(connector) ~ news_of(feeds) ~ ' group by feed').rows -%}
-            {%- do news.update({[row[0], feeds[row[0]], connector] | string: row.values()[1:]}) -%}
+            {%- do news.update({[row['feed'], feeds[row['feed']], connector] | string: row}) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- set waiting = {} -%}
     {%- for id, asked_as in asked_by.items() if asked_as in news -%}
-        {%- do waiting.update({id: news[asked_as][3]}) -%}
+        {%- do waiting.update({id: news[asked_as]['records']}) -%}
     {%- endfor -%}
     {%- do graph.tidemark.update({'fields': fields, 'news': news, 'waiting': waiting}) -%}
 {%- endmacro %}
@@ -97,7 +99,7 @@
 {%- endmacro %}
 
 
-{#- What has landed of a feed since a landing, as `news_counts` has it. -#}
+{#- What has landed of a feed since a landing: `news_counts` by their names. -#}
 {% macro landed_news(feed, after, connector) -%}
     {{ return(
         graph.tidemark.news.get([feed, after, connector] | string)
@@ -134,5 +136,9 @@
       connector: the one that is declared
 -#}
 {% macro news_counts(connector) -%}
-    max(batch_id), count_if({{ waits_for_read(connector) }}), count_if(op = 'r'), count(*), {{ connector_counts() }}
+    max(batch_id) as last_batch,
+    count_if({{ waits_for_read(connector) }}) as resting_on_reads,
+    count_if(op = 'r') as reads,
+    count(*) as records,
+    {{ connector_counts() }}
 {%- endmacro %}

@@ -109,7 +109,7 @@
         ) -%}
         {%- set filled = stage('with ' ~ read_steps(captured, scope) ~ ' select * from filled', 'filled') -%}
         {%- do scope.update({
-            'connectors': counted_connectors(run_query('select ' ~ connector_counts() ~ ' from ' ~ filled)[0], 0)
+            'connectors': counted_connectors(run_query('select ' ~ connector_counts() ~ ' from ' ~ filled)[0])
         }) -%}
         {%- do scope.update({'borders': found_borders(filled, captured, scope)}) -%}
         {%- set is_anew = scope.borders != decision.borders or has_placeless != decision.has_placeless

@@ -86,22 +86,22 @@
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
     {%- set landed = landed_news(captured.feed, scope.after, captured.connector) -%}
-    {%- if landed[0] is none and last.get('subject') not in [none, captured.feed] and not should_full_refresh() -%}
+    {%- if landed['last_batch'] is none and last.get('subject') not in [none, captured.feed] and not should_full_refresh() -%}
         {%- do no_feed(
             model.sources[0][0], model.sources[0][1], "the feed '" ~ captured.feed ~ "', of which nothing has landed,",
             '; the log is of ' ~ last.subject ~ ', and `--full-refresh` makes it empty'
         ) -%}
     {%- endif -%}
-    {%- if landed[0] is none and scope.case != 'full' and not scope.added -%}
+    {%- if landed['last_batch'] is none and scope.case != 'full' and not scope.added -%}
         {{ return(dict(scope, case='nothing')) }}
     {%- endif -%}
-    {%- set follows_reads = landed[1] + landed[2] > 0 -%}
-    {%- set connectors = counted_connectors(landed, 4) + ([captured.connector] if captured.connector else []) -%}
-    {%- do scope.update({'records': landed[3] | int}) -%}
+    {%- set follows_reads = landed['resting_on_reads'] + landed['reads'] > 0 -%}
+    {%- set connectors = counted_connectors(landed) + ([captured.connector] if captured.connector else []) -%}
+    {%- do scope.update({'records': landed['records'] | int}) -%}
     {%- set records_before = 0 if scope.case != 'increment' else last.records if last.records is defined else
         run_query('select count(*) from ' ~ this)[0][0] | int -%}
     {%- do scope.state.update({'records': records_before + scope.records}) -%}
-    {%- set batch_id = [landed[0] or 0, scope.after] | max -%}
+    {%- set batch_id = [landed['last_batch'] or 0, scope.after] | max -%}
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
@@ -188,18 +188,18 @@
 {%- endmacro %}
 
 
-{#- Expression list: how many of the records each known connector has written. -#}
+{#- Expression list: how many of the records each known connector has written, under the first of its names. -#}
 {% macro connector_counts() -%}
     {%- for one in connectors() -%}
-        count_if(connector in ({{ text_list(one.names) }})){{ ', ' if not loop.last }}
+        count_if(connector in ({{ text_list(one.names) }})) as {{ one.names[0] }}{{ ', ' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}
 
 
-{#- The names of the connectors that have written any. -#}
-{% macro counted_connectors(counts, first) -%}
+{#- The names of the connectors that have written any, by those counts. -#}
+{% macro counted_connectors(counts) -%}
     {%- set met = [] -%}
-    {%- for one in connectors() -%}{%- do met.extend(one.names if counts[first + loop.index0] else []) -%}{%- endfor -%}
+    {%- for one in connectors() -%}{%- do met.extend(one.names if counts[one.names[0]] else []) -%}{%- endfor -%}
     {{ return(met) }}
 {%- endmacro %}
 
