@@ -46,40 +46,9 @@
       records: how many there are to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
-    {#- `form` is of which making the ids of changes, and what is written down of a log, are: one of another is made anew. -#}
-    {%- set declared = {
-        'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 5
-    } -%}
-    {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
-    {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}
-    {%- if captured.source_fields -%}{%- do declared.update({'source_fields': captured.source_fields}) -%}{%- endif -%}
-    {%- set encodings = {} -%}
-    {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
-    {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
-    {%- set silent = captured.columns | selectattr('null_is_unchanged', 'true') | map(attribute='name') | list -%}
-    {%- if silent -%}{%- do declared.update({'null_is_unchanged': silent}) -%}{%- endif -%}
-    {%- set mixed = {} -%}
-    {%- for spec in captured.columns if rests_on_encodings(spec) -%}
-        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)]}) -%}
-    {%- endfor -%}
-    {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
-    {#- Rows are read otherwise then, and spell texts of JSON otherwise. -#}
-    {%- if not captured.documents and is_case_sensitive(captured.columns) -%}{%- do declared.update({'has_twins': true}) -%}{%- endif -%}
     {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
     {%- set last = progress.get(model.unique_id, {}) -%}
-    {%- set scope = dict(
-        build_scope('silver', declared, captured.columns, progress, captured.feed), batch_id=none, hazards=last.get('hazards', {}),
-        borders=last.get('borders', []), watermarks=last.get('watermarks', []),
-        has_placeless=last.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
-    ) -%}
-    {%- if scope.case == 'increment' and (were_told(captured, scope) or are_read_otherwise(captured, scope)) -%}
-        {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
-    {%- endif -%}
-    {%- if scope.case != 'increment' -%}
-        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'watermarks': [], 'has_placeless': false}) -%}
-    {%- endif -%}
-    {%- do scope.state.update({'late': late_columns(scope, captured.columns, last)}) -%}
+    {%- set scope = log_scope_as_declared(captured, last, progress) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
@@ -108,16 +77,86 @@
         {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
     {%- endif -%}
     {%- set is_ahead = run_query('select 1 from ' ~ this ~ ' where ' ~ landed_since(scope.after) ~ ' limit 1') | length > 0 -%}
-    {%- if (follows_reads and scope.has_placeless)
-        or ((follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope))
-        or (is_ahead and (follows_reads or scope.has_placeless or scope.borders or run_query(
-            'select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != '' limit 1"
-        ) | length)) -%}
+    {%- if must_be_made_anew(scope, of_feed, follows_reads, is_ahead) -%}
         {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
     {%- endif -%}
     {{ return(dict(
         scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=is_ahead
     )) }}
+{%- endmacro %}
+
+
+{#- What the rows of a log depend on. Its hash is stored: an option keeps its place, and is left out where it says nothing. -#}
+{% macro log_declaration(captured) -%}
+    {#- `form` is of which making the ids of changes, and what is written down of a log, are: one of another is made anew. -#}
+    {%- set declared = {
+        'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 5
+    } -%}
+    {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
+    {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}
+    {%- if captured.source_fields -%}{%- do declared.update({'source_fields': captured.source_fields}) -%}{%- endif -%}
+    {%- set encodings = {} -%}
+    {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
+    {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
+    {%- set silent = captured.columns | selectattr('null_is_unchanged', 'true') | map(attribute='name') | list -%}
+    {%- if silent -%}{%- do declared.update({'null_is_unchanged': silent}) -%}{%- endif -%}
+    {%- set mixed = {} -%}
+    {%- for spec in captured.columns if rests_on_encodings(spec) -%}
+        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)]}) -%}
+    {%- endfor -%}
+    {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
+    {#- Rows are read otherwise then, and spell texts of JSON otherwise. -#}
+    {%- if not captured.documents and is_case_sensitive(captured.columns) -%}{%- do declared.update({'has_twins': true}) -%}{%- endif -%}
+    {{ return(declared) }}
+{%- endmacro %}
+
+
+{#-
+  The scope by declaration and progress, before bronze is asked for news.
+
+  Args:
+      last: the model's own progress
+-#}
+{% macro log_scope_as_declared(captured, last, progress) -%}
+    {%- set scope = dict(
+        build_scope('silver', log_declaration(captured), captured.columns, progress, captured.feed), batch_id=none,
+        hazards=last.get('hazards', {}), borders=last.get('borders', []), watermarks=last.get('watermarks', []),
+        has_placeless=last.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
+    ) -%}
+    {%- if scope.case == 'increment' and (were_told(captured, scope) or are_read_otherwise(captured, scope)) -%}
+        {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
+    {%- endif -%}
+    {%- if scope.case != 'increment' -%}
+        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'watermarks': [], 'has_placeless': false}) -%}
+    {%- endif -%}
+    {%- do scope.state.update({'late': late_columns(scope, captured.columns, last)}) -%}
+    {{ return(scope) }}
+{%- endmacro %}
+
+
+{#-
+  Whether a landing can't be placed behind what is there.
+
+  Args:
+      of_feed: the end of a query, the records of the feed up to the run
+      follows_reads: whether the landing has reads, or changes that can rest on some
+      is_ahead: whether the log has changes that nothing was written down of
+-#}
+{% macro must_be_made_anew(scope, of_feed, follows_reads, is_ahead) -%}
+    {#- Where reads tell no place, watermarks don't say where the landing's stand. -#}
+    {%- if follows_reads and scope.has_placeless -%}
+        {{ return(true) }}
+    {#- What stands before reads, or before what reads without a place follow, moves changes that are there (R4). -#}
+    {%- elif (follows_reads or scope.has_placeless) and is_out_of_order(of_feed, scope) -%}
+        {{ return(true) }}
+    {#- A killed run has placed changes by reads or borders that neither watermarks nor borders know (G4). -#}
+    {%- elif is_ahead -%}
+        {{ return(follows_reads or scope.has_placeless or scope.borders or run_query(
+            'select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != '' limit 1"
+        ) | length > 0) }}
+    {%- endif -%}
+    {{ return(false) }}
 {%- endmacro %}
 
 
