@@ -142,11 +142,3 @@ select * from final
                     and not array_contains(before.unresolved_columns, {{ name }})
                     <=> array_contains(after.unresolved_columns, {{ name }})
 {%- endmacro %}
-
-
-{#- Expression: columns as one struct. -#}
-{% macro struct_of_columns(columns) -%}
-    named_struct(
-        {%- for column in columns %}{{ text_literal(column) }}, {{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor -%}
-    )
-{%- endmacro %}

@@ -196,6 +196,12 @@
 {%- endmacro %}
 
 
+{#- Expression: the key that a row has, as the log has it: its columns in the table's order. -#}
+{% macro key_of(table, row=none) -%}
+    {{ struct_of_columns(table.columns | map(attribute='name') | select('in', table.key) | list, row) }}
+{%- endmacro %}
+
+
 {#- Expression: a key as JSON text, the form in which rows name the keys of other rows. -#}
 {% macro key_text(key) -%}
     {{ exact_json(key) }}

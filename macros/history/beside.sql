@@ -109,16 +109,6 @@ every_change as (
 {%- endmacro %}
 
 
-{#- Expression: the key that an image of the row has. -#}
-{% macro key_of(row, table) -%}
-    named_struct(
-        {%- for spec in table.columns if spec.name in table.key -%}
-            {{ text_literal(spec.name) }}, {{ row }}.{{ quoted(spec.name) }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    )
-{%- endmacro %}
-
-
 {#-
   Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
   and complete snapshots at the place of their last read. A snapshot is complete where one of its reads is marked as the

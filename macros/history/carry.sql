@@ -119,7 +119,7 @@
 
 {#- Query: the open versions that stand for the changes before the news, in the form of `own_changes`. -#}
 {% macro carried_versions(table, carried, names) -%}
-    {%- set key = key_of('stored', table) -%}
+    {%- set key = key_of(table, 'stored') -%}
     select
         {{ key }} as key,
         {{ place_of_version(names) }} as place,

@@ -29,7 +29,7 @@
     lateral view explode(
         if(
             op = 'u' and previous_key is not null,
-            array({{ step(changes, key_of('before', table), {
+            array({{ step(changes, key_of(table, 'before'), {
                 'op': "'d'", 'is_state': 'false', 'state': 'null', 'previous_key': 'null', 'next_key': key_text('key')
             }) }}, {{ step(changes, 'key', {'before': 'null'}) }}),
             array({{ step(changes, 'key') }})

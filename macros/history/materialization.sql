@@ -291,7 +291,7 @@
 -#}
 {% macro difference(built, target_relation, columns, decision, declared, open) -%}
     {%- set id = own('version_id', declared.column_names) -%}
-    {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
+    {%- set key = key_of(declaration_of(declared.changes), 'stored') -%}
     {%- set carried = decision.carried -%}
     {%- set types = {} -%}
     {%- for column in columns -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}

@@ -56,7 +56,7 @@
       open: the column that tells open versions, by which the table is partitioned
 -#}
 {% macro write_open_anew(target_relation, columns, built, decision, declared, open) -%}
-    {%- set key = key_of('stored', declaration_of(declared.changes)) -%}
+    {%- set key = key_of(declaration_of(declared.changes), 'stored') -%}
     {%- do run_statement(
         'insert into ' ~ target_relation ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
         ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target_relation ~ ' as stored where ' ~ open
@@ -177,6 +177,6 @@
         where ({{ decision.news }}) and {{ is_change_of_key(decision.hazards) }}
     ) as news
     left join (
-        select * from ({{ built }}) as stored where {{ is_touched(key_of('stored', table), decision) }}
-    ) as living on news.key <=> {{ key_of('living', table) }}
+        select * from ({{ built }}) as stored where {{ is_touched(key_of(table, 'stored'), decision) }}
+    ) as living on news.key <=> {{ key_of(table, 'living') }}
 {%- endmacro %}

@@ -19,7 +19,7 @@ select
     lead(valid_from) over by_place as next_from
 from (
     select
-        {{ whole_key(key) }} as identity,
+        {{ struct_of_columns(key) }} as identity,
         {%- for name in [
             'valid_from', 'valid_to', 'is_current', 'opened_by', 'closed_by', 'previous_key', 'next_key',
             'unresolved_columns', 'exact_values', 'version_id'

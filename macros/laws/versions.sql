@@ -93,7 +93,6 @@ left anti join {{ changes }} as changes
 -#}
 {% macro untold_ends(history, changes, columns, names, table, declared, shown=none) -%}
 {%- set is_change = is_change_of_key({'problems': true}) -%}
-{%- set key = columns | map(attribute='name') | select('in', table.key) | list -%}
 {%- set is_shown -%}
     {%- if shown is none -%}
     false
@@ -183,7 +182,7 @@ from (
             where {{ is_change }}
             union all
             select
-                {{ key_text(whole_key(key, 'before')) }},
+                {{ key_text(key_of(dict(table, columns=columns), 'before')) }},
                 {{ place('changes') }},
                 false,
                 true,
@@ -224,7 +223,7 @@ having not bool_or(tells) or bool_or(ends_what_is_open)
 {% macro stored_versions(history, columns, names, table) -%}
         {%- set place_columns = ['position', 'topic', 'partition', 'offset'] -%}
         select
-            {{ whole_key(columns | map(attribute='name') | select('in', table.key) | list) }} as key,
+            {{ key_of(dict(table, columns=columns)) }} as key,
             {%- for name in names if name not in place_columns %}
             {{ own(name, names) }} as {{ name }},
             {%- endfor %}
@@ -258,8 +257,8 @@ select
 from (
     {%- for relation in [current, history] %}
     select
-        {{ whole_key(identity) }} as identity,
-        md5({{ exact_json(whole_key(columns)) }}) as state,
+        {{ struct_of_columns(identity) }} as identity,
+        md5({{ exact_json(struct_of_columns(columns)) }}) as state,
         {{ 'true' if loop.first else 'false' }} as is_current
     from {{ relation }}
     {{ 'union all' if loop.first else 'where ' ~ is_open }}

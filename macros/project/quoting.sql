@@ -32,10 +32,12 @@
 {%- endmacro %}
 
 
-{#- Expression: a key as one value: beside it a query may have names of its own, whatever the key's columns are called. -#}
-{% macro whole_key(key, relation=none) -%}
-    struct(
-        {%- for column in key %}{{ relation ~ '.' if relation }}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor -%}
+{#- Expression: columns as one struct: beside it a query may have names of its own, whatever those are called. -#}
+{% macro struct_of_columns(columns, relation=none) -%}
+    named_struct(
+        {%- for column in columns -%}
+            {{ text_literal(column) }}, {{ relation ~ '.' if relation }}{{ quoted(column) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
     )
 {%- endmacro %}
 
