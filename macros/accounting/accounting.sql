@@ -69,10 +69,8 @@ select * from account
 -#}
 {% macro account_now(account) -%}
     {%- set node = node_of(account) -%}
-    {%- set history = ((node.config.meta or {}).get('tidemark') or {}).get('accounts') if node else none -%}
-    {%- set of_this_run = (
-        (graph.get('tidemark') or {}).get('accounts', {}).get(model_node(history).unique_id) if history else none
-    ) -%}
+    {%- set history = declared_by(node).get('accounts') if node else none -%}
+    {%- set of_this_run = memory().get('accounts', {}).get(model_node(history).unique_id) if history else none -%}
     {%- if of_this_run and of_this_run.staged -%}
         {{ return('parquet.' ~ quoted(of_this_run.staged)) }}
     {%- elif of_this_run -%}
@@ -86,7 +84,7 @@ select * from account
 {#- The accounting model of a history; none where there is none. -#}
 {% macro accounting_of(history) -%}
     {%- for node in graph.nodes.values()
-        if node.resource_type == 'model' and ((node.config.meta or {}).get('tidemark') or {}).get('accounts') == history -%}
+        if node.resource_type == 'model' and declared_by(node).get('accounts') == history -%}
         {{ return(node) }}
     {%- endfor -%}
     {{ return(none) }}

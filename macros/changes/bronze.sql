@@ -55,7 +55,7 @@
 
 {#- The source that a changes model reads, as {name, feed, documents}; none of another model. -#}
 {% macro source_of(node) -%}
-    {%- set declared = (node.config.meta or {}).get('tidemark') or {} -%}
+    {%- set declared = declared_by(node) -%}
     {%- for one in graph.sources.values() if one.source_name ~ '.' ~ one.name == declared.get('source') -%}
         {{ return({
             'name': one.source_name, 'feed': declared_feed(one), 'documents': declared.documents
@@ -67,7 +67,7 @@
 
 {#- The fields that a feed's records have, as the rows of `fields_of`. -#}
 {% macro fields_seen(feed) -%}
-    {%- set fields = (graph.get('tidemark') or {}).get('fields', {}).get(feed) -%}
+    {%- set fields = memory().get('fields', {}).get(feed) -%}
     {{ return(run_query(fields_of([feed])) if fields is none else fields) }}
 {%- endmacro %}
 

@@ -146,7 +146,7 @@
         {%- endfor -%}
         {%- do add_columns(
             target_relation, added, definitions,
-            run_query('describe query select after.* from ' ~ target_relation).rows | map(attribute=0) | list
+            columns_in(target_relation, 'after.*') | map(attribute='name') | list
         ) -%}
     {%- endif -%}
 {%- endmacro %}

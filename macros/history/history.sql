@@ -134,12 +134,10 @@ select * from final
         {%- set declared = columns | map(attribute='name') | list -%}
         {%- set descriptions = graph.tidemark.columns -%}
         {%- if changes_log | string not in descriptions -%}
-            {%- do descriptions.update({
-                changes_log | string: run_query('describe query select after.* from ' ~ changes_log)
-            }) -%}
+            {%- do descriptions.update({changes_log | string: columns_in(changes_log, 'after.*')}) -%}
         {%- endif -%}
-        {%- for row in descriptions[changes_log | string] if row[0] not in declared -%}
-            {%- do undeclared.append({'name': row[0], 'type': row[1], 'field': row[0], 'sensitive': true}) -%}
+        {%- for column in descriptions[changes_log | string] if column.name not in declared -%}
+            {%- do undeclared.append(dict(column, field=column.name, sensitive=true)) -%}
         {%- endfor -%}
     {%- endif -%}
     {{ return(undeclared) }}

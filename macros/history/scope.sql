@@ -243,7 +243,7 @@
 
 {#- The run that made a log anew: it may say otherwise of changes that histories have read. A run asks once. -#}
 {% macro log_made_in(changes_log) -%}
-    {%- set run_of_log = (graph.get('tidemark') or {}).get('made_in', {}) -%}
+    {%- set run_of_log = memory().get('made_in', {}) -%}
     {%- if changes_log | string not in run_of_log -%}
         {%- set made_in = namespace(run='') -%}
         {%- for row in run_query('show tblproperties ' ~ changes_log) if row[0] == 'tidemark.made_in' -%}

@@ -11,7 +11,7 @@
 {% macro names_of_own(changes) -%}
     {%- set names = own_columns() -%}
     {%- for node in (graph.nodes.values() if execute else []) -%}
-        {%- set declared = (node.config.meta or {}).get('tidemark') or {} -%}
+        {%- set declared = declared_by(node) -%}
         {%- for name in (declared.column_names.values() if declared.get('changes') == changes else []) -%}
             {%- do names.append(folded(name)) -%}
         {%- endfor -%}

@@ -69,6 +69,12 @@
 {%- endmacro %}
 
 
+{#- What `graph.tidemark` has; nothing outside of a build, which alone reads progress. -#}
+{% macro memory() -%}
+    {{ return(graph.get('tidemark') or {}) }}
+{%- endmacro %}
+
+
 {#- What every model, or one, wrote down last: unique id → {batch_id, declared, columns, …}. -#}
 {% macro progress_so_far(model_id=none) -%}
     {%- set progress = {} -%}
@@ -98,7 +104,7 @@
 -#}
 {% macro shown_in(history, changes) -%}
     {%- set id = node_of(history).unique_id -%}
-    {%- set kept = graph.get('tidemark') -%}
+    {%- set kept = memory() -%}
     {%- set last = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
     {%- set shown = dict(last, **(kept.states.get(id) or {} if kept else {})) -%}
     {#- A build that had nothing to do read no further. Under `--empty` `changes` is a query: its table is asked. -#}

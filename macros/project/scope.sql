@@ -44,9 +44,7 @@
     {%- if added -%}
         {%- set row = 'after.*' if model.config.materialized == 'changes' else '*' -%}
         {%- set there = {} -%}
-        {%- for column in run_query('describe query select ' ~ row ~ ' from ' ~ this) -%}
-            {%- do there.update({column[0]: column[1]}) -%}
-        {%- endfor -%}
+        {%- for column in columns_in(this, row) -%}{%- do there.update({column.name: column.type}) -%}{%- endfor -%}
         {%- for column in added if there.get(column[0], column[1]) != column[1] -%}{{ return(true) }}{%- endfor -%}
     {%- endif -%}
     {{ return(false) }}
@@ -136,6 +134,12 @@
         {{ return(node) }}
     {%- endfor -%}
     {{ return(none) }}
+{%- endmacro %}
+
+
+{#- What a macro of Tidemark notes in its model's node; nothing where no macro has written the model. -#}
+{% macro declared_by(node) -%}
+    {{ return((node.config.meta or {}).get('tidemark') or {}) }}
 {%- endmacro %}
 
 

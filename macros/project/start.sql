@@ -56,7 +56,7 @@
         'transactions_of': 'remade'
     } -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model' -%}
-        {%- for option in (node.config.meta or {}).get('tidemark') or {}
+        {%- for option in declared_by(node)
             if option in materialization_of and node.config.materialized != materialization_of[option] -%}
             {{ exceptions.raise_compiler_error(
                 node.name ~ ": it is materialized as '" ~ node.config.materialized ~ "', and what a macro of Tidemark"
@@ -103,7 +103,7 @@
     {%- for node in graph.nodes.values() if node.unique_id in selected_resources and node.resource_type == 'model' -%}
         {%- if node.config.materialized == 'changes' -%}
             {%- do sizes.append([0, graph.tidemark.waiting.get(node.unique_id)]) -%}
-        {%- elif node.config.materialized != 'view' and not (node.config.meta or {}).get('tidemark') -%}
+        {%- elif node.config.materialized != 'view' and not declared_by(node) -%}
             {%- do sizes.append([none, none]) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -38,10 +38,13 @@
 {#-
   The columns of a relation, [{name, type}]. dbt's own list ends before the first whose name begins with `#`; of a struct of many
   fields the type names some.
+
+  Args:
+      of: what is selected of it: `after.*` for the fields of a column
 -#}
-{% macro columns_in(relation) -%}
+{% macro columns_in(relation, of='*') -%}
     {%- set columns = [] -%}
-    {%- for row in run_query('describe query select * from ' ~ relation) -%}
+    {%- for row in run_query('describe query select ' ~ of ~ ' from ' ~ relation) -%}
         {%- do columns.append({'name': row[0], 'type': row[1]}) -%}
     {%- endfor -%}
     {{ return(columns) }}

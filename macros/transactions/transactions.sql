@@ -23,8 +23,8 @@
 {#- Stop where a table of the source is not among those that a transaction is looked for in. -#}
 {% macro only_all_changes(source_name, changes) -%}
     {%- for node in graph.nodes.values()
-        if node.resource_type == 'model' and 'columns' in node.config.meta.get('tidemark', {})
-        and node.config.meta.tidemark.source.startswith(source_name ~ '.') and node.name not in changes -%}
+        if node.resource_type == 'model' and 'columns' in declared_by(node)
+        and declared_by(node).source.startswith(source_name ~ '.') and node.name not in changes -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': ' ~ node.name ~ ' is a changes model of ' ~ source_name ~ ' and not in the list `changes`.'
             ~ ' Add it in ' ~ model.original_file_path ~ ', so that its changes count (G7).'
