@@ -17,7 +17,7 @@
 
 
 {#- Everything the events of any connector say about where and when: read by name, as text, absent ones NULL. -#}
-{% macro envelope_ddl(columns, among, documents=false, source_fields=[]) -%}
+{% macro envelope_ddl(columns, among, documents, source_fields) -%}
     {%- set row = 'string' if documents else row_ddl(columns) -%}
     {%- set block -%}
         op: string, ts_ms: string, ts_us: string, ts_ns: string, source: {{ source_ddl(among, source_fields) }}, transaction: struct<id: string, total_order: string>, before: {{ row }}, after: {{ row }}
@@ -28,7 +28,7 @@
 
 
 {#- Expression: the envelope of a value without a schema around it. -#}
-{% macro without_payload(value, documents=false) -%}
+{% macro without_payload(value, documents) -%}
     named_struct(
         {%- for part in ['op', 'ts_ms', 'ts_us', 'ts_ns', 'source', 'transaction', 'before', 'after'] + (['updateDescription'] if documents else []) -%}
             '{{ part }}', {{ value }}.{{ part }}{{ ', ' if not loop.last }}

@@ -10,9 +10,9 @@
   count, and those before it, of which the step `watermarks` knows.
 
   Args:
-      reads: the reads of the landing, as `snapshot_reads` has found them; without, the changes themselves are looked through
+      reads: the reads of the landing, as `snapshot_reads` has found them; where none, the changes themselves are looked through
 -#}
-{% macro behind_snapshots(changes, scope, reads=none) -%}
+{% macro behind_snapshots(changes, scope, reads) -%}
     {%- set counts_reads = rests_on_reads(scope) -%}
     {%- if not can_rest_on_reads(scope.connectors) -%}
     select * from {{ changes }}
@@ -157,7 +157,7 @@
   Args:
       declared: the connector that the source is declared to be
 -#}
-{% macro waits_for_read(declared=none) -%}
+{% macro waits_for_read(declared) -%}
     {%- set cases = [] -%}
     {%- for one in connectors() if one.waits_for_read is defined -%}
         {%- set rules = 'true' if declared in one.names else 'connector in (' ~ text_list(one.names) ~ ')' -%}

@@ -117,7 +117,7 @@ every_change as (
   Args:
       scans: what `scans_of` gave
 -#}
-{% macro ends(changes_log, truncates, closes, scans=[]) -%}
+{% macro ends(changes_log, truncates, closes, scans) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
     from (
         {%- if truncates %}

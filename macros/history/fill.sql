@@ -142,8 +142,11 @@ filled as (
   Steps: what a row brought to another key is told by the last state of the key it came from or, where that is unknown,
   of its own: its last before the row left it, where that is told. That state can itself be unresolved and stem from
   another key: the links are followed in their order, each finding the one before it resolved.
+
+  Args:
+      last: the name of the last of them
 -#}
-{% macro follow_links(table, hazards, last='filled') -%}
+{% macro follow_links(table, hazards, last) -%}
 {#- Rows are as narrow as they can be: few tables have values that their types can't hold. -#}
 {%- set exact = 'exact_values, ' if hazards.inexact else '' -%}
 {%- set unknown = 'array_union(unresolved_columns, absent_columns)' if hazards.absent else 'unresolved_columns' -%}

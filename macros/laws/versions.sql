@@ -91,7 +91,7 @@ left anti join {{ changes }} as changes
       shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then open versions
           are not asked
 -#}
-{% macro untold_ends(history, changes, columns, names, table, declared, shown=none) -%}
+{% macro untold_ends(history, changes, columns, names, table, declared, shown) -%}
 {%- set is_change = is_change_of_key({'problems': true}) -%}
 {%- set is_shown -%}
     {%- if shown is none -%}

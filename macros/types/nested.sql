@@ -143,7 +143,7 @@
 {%- endmacro %}
 
 
-{% macro plain_nested(json, type, plain=plain_untold) -%}
+{% macro plain_nested(json, type, plain) -%}
     {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_members(type, plain)) }}
 {%- endmacro %}
 
