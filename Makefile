@@ -100,7 +100,7 @@ cluster: setup .jars/broker/ready .jars/cluster/ready .jars/s3/ready ## A cluste
 	$(VENV)/python -m pytest -m "long or not long" tests/pipeline/test_cluster.py
 
 .PHONY: mutants
-mutants: setup ## Plant a fault for each rule, and see a test notice it
+mutants: setup ## Plant a fault for each rule from R3 to R19, and see a test notice it
 	$(VENV)/python -m pytest -m long tests/mutants
 
 .PHONY: demo

@@ -20,7 +20,7 @@ from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import hidden
 
-# Codes of `problem` in a changes log (macros/changes/changes.sql), in words.
+# Codes of `problem` in a changes log, in words: those of macros/changes/changes.sql and, of documents, documents.sql.
 PROBLEMS = {
     "connector_unknown": "no rules for its connector: declare one whose rules hold, `vars: tidemark: sources: <source>:"
     " connector`, and build again",

@@ -235,6 +235,7 @@ select * from account
 {%- endmacro %}
 
 
+{#- Whether one change of a log can meet several keys. -#}
 {% macro is_shared(hazards, declared) -%}
     {{ return(hazards.moves or hazards.truncates or (hazards.reads and declared.snapshot_deletes == 'close')) }}
 {%- endmacro %}

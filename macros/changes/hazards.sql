@@ -38,6 +38,7 @@
 {%- endmacro %}
 
 
+{#- Expression list: how many changes of a log have each hazard. -#}
 {% macro hazard_counts() -%}
     {%- for name, condition in hazard_conditions().items() -%}
         count_if({{ condition }}) as {{ name }}{{ ', ' if not loop.last }}
@@ -53,6 +54,7 @@
 {%- endmacro %}
 
 
+{#- The hazards that one of two has. -#}
 {% macro both_hazards(one, other) -%}
     {%- set hazards = {} -%}
     {%- for name in hazard_conditions() -%}

@@ -16,6 +16,7 @@
 {%- endmacro %}
 
 
+{#- The type that a record's key, or one that a header names, is read with: with the schema beside it, or without. -#}
 {% macro key_ddl(columns, key) -%}
     {%- if is_case_sensitive(columns) -%}
         struct<payload: map<string, variant>>

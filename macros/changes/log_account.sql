@@ -67,6 +67,7 @@
 {%- endmacro %}
 
 
+{#- Query: what `account_of_log` asks, a row per partition of a topic. -#}
 {% macro log_account(relation, watermarks) -%}
     select
         source_label, topic, `partition`,

@@ -80,6 +80,7 @@
 {%- endmacro %}
 
 
+{#- The type that a row is read with: the columns, or those of `only`; a map where names differ in case alone. -#}
 {% macro row_ddl(columns, only=none) -%}
     {%- if is_case_sensitive(columns) -%}
         map<string, variant>
@@ -93,6 +94,7 @@
 {%- endmacro %}
 
 
+{#- The type that JSON of a row's fields is read with, where each has a value of one type, such as its encoding. -#}
 {% macro fields_ddl(columns, type) -%}
     {%- if is_case_sensitive(columns) -%}
         map<string, {{ type }}>
@@ -177,6 +179,7 @@
 {%- endmacro %}
 
 
+{#- Expression: such texts as values of the columns' types, NULL where a type can't hold one. -#}
 {% macro typed_struct(texts, columns, only=none) -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}

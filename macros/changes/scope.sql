@@ -86,7 +86,7 @@
 {%- endmacro %}
 
 
-{#- What the rows of a log depend on. Its hash is stored: an option keeps its place, and is left out where it says nothing. -#}
+{#- What a log's rows depend on. Its hash is stored: options keep their order, and what says nothing is left out. -#}
 {% macro log_declaration(captured) -%}
     {#- `form` is of which making the ids of changes, and what is written down of a log, are: one of another is made anew. -#}
     {%- set declared = {

@@ -10,7 +10,7 @@
   count, and those before it, of which the step `watermarks` knows.
 
   Args:
-      reads: the reads of the landing, as `snapshot_reads` has found them; where none, the changes themselves are looked through
+      reads: the reads of the landing, as `snapshot_reads` has found them; none, and the changes are looked through
 -#}
 {% macro behind_snapshots(changes, scope, reads) -%}
     {%- set counts_reads = rests_on_reads(scope) -%}

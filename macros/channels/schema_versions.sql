@@ -144,7 +144,7 @@ select
     table_change.`type` as kind,
     position,
     timestamp_micros({{ source_time() }}) as changed_at,
-    coalesce(source.snapshot, 'false') != 'false' as is_snapshot,
+    {{ snapshot_marker() }} != 'false' as is_snapshot,
     ddl,
     table_change.`table`.`primaryKeyColumnNames` as key,
     columns,

@@ -86,8 +86,8 @@ every_change as (
 
 
 {#-
-  What becomes of what a complete snapshot lacks, as a history declares it. Of documents it is always ignored: nothing tells
-  which of them a snapshot read.
+  What becomes of what a complete snapshot lacks, as a history declares it. Of documents it is always ignored: nothing
+  tells which of them a snapshot read.
 -#}
 {% macro snapshot_deletes_of(table, declared) -%}
     {{ return('ignore' if table.documents else declared.snapshot_deletes) }}

@@ -88,6 +88,7 @@
 {%- endmacro %}
 
 
+{#- Condition: whether two states differ in one column, as `differs` asks of each. -#}
 {% macro column_differs(newer, older, spec, hazards) -%}
     {%- set name = text_literal(spec.name) -%}
     {%- set value = comparable(newer ~ 'state.' ~ quoted(spec.name), spec.type) -%}

@@ -301,6 +301,7 @@
 {%- endmacro %}
 
 
+{#- Whether an option takes a value: `takes` is a kind, or the list of its only values. -#}
 {% macro is_taken(takes, value) -%}
     {%- if takes is not string -%}
         {{ return(value in takes) }}
@@ -335,6 +336,7 @@
 {%- endmacro %}
 
 
+{#- What an option takes, in words: a kind, or its only values. -#}
 {% macro takes_in_words(takes) -%}
     {{ return(takes | join(' or ') if takes is not string else {
         'text': 'a text', 'name': 'a name', 'names': 'a list of names', 'mapping': 'a mapping',

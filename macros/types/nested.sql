@@ -143,6 +143,7 @@
 {%- endmacro %}
 
 
+{#- Expression: the plain text of JSON that is a struct or a map; `plain` is the macro for a field's own. -#}
 {% macro plain_nested(json, type, plain) -%}
     {{ bound('value', 'try_parse_json(' ~ json ~ ')', plain_members(type, plain)) }}
 {%- endmacro %}

@@ -120,7 +120,7 @@ def decoded(spark: SparkSession, rows: DataFrame, columns: Mapping[str, Column],
     Args:
         spark: The session.
         rows: Any rows, cut off from their lineage: they are read twice.
-        columns: Name → struct as `told` gives it.
+        columns: Name → struct as `wire_format` gives it.
         registries: Where to ask.
 
     Returns:

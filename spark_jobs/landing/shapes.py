@@ -1,6 +1,6 @@
 """Shapes: which columns a value's row has, how each is encoded, and the Spark type it is given (R6, R8).
 
-The table of encodings is change-events.md, section 17. How each is decoded is spelled in `macros/types`.
+How each encoding is decoded is spelled in `macros/types`.
 
 An encoding is written as the semantic type, or the literal one where a column has none. Behind a colon follow a
 decimal's scale, with `:wide` where its precision isn't known to be within Spark's 38 digits, an array's elements, and

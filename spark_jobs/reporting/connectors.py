@@ -1,4 +1,4 @@
-"""What the report knows of connectors: settings of a source that its records can betray (change-events.md, 2 and 3).
+"""What the report knows of connectors: settings of a source that its records can betray.
 
 How a connector's events are read is in macros/connectors, a file for each.
 """
