@@ -98,6 +98,9 @@ STORIES = {
     ),
     "each record that is no change": Story(Table("tombstones", ANY, ("id",)), has_heartbeat=True),
     "a history without a key": Story(Table("unkeyed", ANY, ()), has_history=True),
+    "a delete whose record has another key": Story(
+        Table("rekeyed", ANY, ("id",), is_full=True), edit=("key=['id']", "key=['name']")
+    ),
 }
 TAPES = {tape.name: tape for tape in tapes(Path(__file__).parents[1] / "tapes")}
 MUTANTS = [
@@ -185,7 +188,8 @@ def tell(places: Places, table: CapturedTable, witness: str, refusals: dict[str,
             return f"refused: {'(R18)' in refusals[model.name]}"
     if witness in TAPES:
         return tape_of(witness, table.source_name).as_history(tape_versions(table))
-    log = [(row["offset"], row["op"], row["after"], row["exact_values"]) for row in rows_of(table.changes.location)]
+    names = ("offset", "op", "after", "exact_values", "problem")
+    log = [tuple(row[name] for name in names) for row in rows_of(table.changes.location)]
     topic = f"{table.source_name}.{table.source_table.replace('__', '.')}"
     records = rows_of(places.table("bronze", "records"))
     return sorted(map(repr, log)), Counter(row["kind"] for row in records if row["topic"] == topic)
