@@ -16,7 +16,9 @@ from spark_jobs.session import FOR_SMALL_TABLES, build_session
 from tests.network import Network
 
 PROJECT = Path(__file__).parents[1]
-# Behind the unit tests they begin first, longest first, so that several processes end together.
+# Beside the unit tests, these need seconds.
+QUICK = ("test_checklist", "test_rules", "test_shared_lists")
+# Behind those they begin first, longest first, so that several processes end together.
 LONGEST = (
     "test_kills", "test_convergence", "test_parts", "test_tapes", "test_kafka", "test_consistent_cut", "test_captures",
     "test_forms", "test_damage", "test_schedule", "test_mongodb", "test_channels", "test_declarations", "test_types",
@@ -62,9 +64,10 @@ def told_at_end(request: pytest.FixtureRequest) -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have unit tests begin first, and then the longest files."""
+    """Have what needs seconds begin first, and then the longest files."""
     others = len(LONGEST)
-    places = {stem: place for place, stem in enumerate(LONGEST)} | dict.fromkeys(LAST, others + 1)
+    places = {stem: place for place, stem in enumerate(LONGEST)}
+    places |= dict.fromkeys(QUICK, -1) | dict.fromkeys(LAST, others + 1)
     items.sort(key=lambda item: -1 if item.path.parent.name == "unit" else places.get(item.path.stem, others))
 
 
