@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from deltalake import DeltaTable
@@ -68,7 +69,7 @@ class Pipeline:
             lambda: f"{self.states} {self.worker.output}",
         )
         self._write(mariadb)
-        # One that is killed before goes on from nothing: it takes a snapshot again, and misses what was between.
+        # A connector that is killed before begins anew: it takes a snapshot again, and misses what was between.
         until(lambda: all(map(self._keeps_its_place, self.versions)), lambda: f"{self.states} {self.worker.output}")
         self._let_truncate()
 
@@ -88,15 +89,19 @@ class Pipeline:
 
     def _keeps_its_place(self, name: str) -> bool:
         """Whether a connector has written down how far it came in its database's log, behind its first snapshot."""
-        kept = (one for one in self.broker.consumed(OFFSETS) if f'"{name}"'.encode() in (one.key() or b""))
+        kept = (one for one in self._records(OFFSETS) if f'"{name}"'.encode() in (one.key() or b""))
         return any("snapshot" not in json.loads(one.value()) for one in kept if one.value())
 
     def _sent(self, topic: str) -> list[bytes]:
-        """The values of a topic's records; none where it is not there, or so new that nobody leads it."""
+        """The values of a topic's records, as `_records` has them."""
+        return [one.value() or b"" for one in self._records(topic)]
+
+    def _records(self, topic: str) -> list[Any]:
+        """A topic's records; none where it is not there, or so new that nobody leads it."""
         if topic not in self.broker.admin.list_topics(timeout=30).topics:
             return []
         try:
-            return [one.value() or b"" for one in self.broker.consumed(topic)]
+            return self.broker.consumed(topic)
         except KafkaException as error:
             if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
                 raise
