@@ -217,6 +217,7 @@ texts as (
         {{ plain_struct('envelope.after', columns) }} as after_text,
         {{ plain_struct('envelope.before', columns) }} as before_text,
         {{ plain_struct('raw_key', columns, key) }} as key_text,
+        {{ is_named_by_before(columns, key) }} as is_named_by_before,
         {%- for link in links %}
         {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
         {%- endfor %}
@@ -248,7 +249,7 @@ typed as (
 filled as (
 
     select
-        * except (record_key),
+        * except (is_named_by_before),
         {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
@@ -283,7 +284,7 @@ filled as (
 
 {#- Expression list over `envelopes`: what an event says beside the row's images. -#}
 {% macro told_by_envelope(captured) -%}
-    envelopes.* except (envelope, raw_key, shape_id, connector),
+    envelopes.* except (envelope, raw_key, {{ 'record_key, ' if not captured.documents }}shape_id, connector),
         {{ ruling_connector(captured.connector) }} as connector,
         envelope.source as source,
         envelope.transaction as transaction,

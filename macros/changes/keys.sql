@@ -94,10 +94,26 @@
 
 {#-
   Condition: whether a key's columns in `before` are the source's (R19). Where it is not the whole row, its columns beside
-  the record's own key are NULL or invented (PostgreSQL, REPLICA IDENTITY DEFAULT); a record without a key has no others.
+  the record's own key are NULL or invented (PostgreSQL, REPLICA IDENTITY DEFAULT).
 -#}
 {% macro tells_key(is_whole) -%}
-    ({{ is_whole }} or record_key is null)
+    ({{ is_whole }} or is_named_by_before)
+{%- endmacro %}
+
+
+{#-
+  Condition: whether nothing but `before` says of which columns the record's key is: it has none, or one plain value
+  (ExtractField), which `before` has in the only column of the declared key.
+-#}
+{% macro is_named_by_before(columns, key) -%}
+    (
+        record_key is null
+        {%- for spec in columns if spec.name in key and key | length == 1 %}
+        or coalesce({{ field_text('envelope.before', spec, columns) }} in (
+            record_key, get_json_object(record_key, '$'), get_json_object(record_key, '$.payload')
+        ), false)
+        {%- endfor %}
+    )
 {%- endmacro %}
 
 

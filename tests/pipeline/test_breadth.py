@@ -23,7 +23,7 @@ Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
 SOURCES = {
     "ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_cut", "ck_reshaped", "ck_plain",
-    "ck_own",
+    "ck_text", "ck_own",
 }  # fmt: skip
 
 
@@ -106,16 +106,23 @@ def reshaped() -> str:
     return source.lines()
 
 
-def plain_keys() -> str:
-    """Keys of one plain value, as ExtractField makes them: they don't say of which column it is."""
-    source, table = Source("ck_plain"), Table("people", [NUMBER, Column("name")], ("id",))
+def plain_keys(prefix: str, *values: Any) -> str:
+    """Keys of one plain value (ExtractField), with a schema and without: they don't say of which column they are."""
+    kind = {"type": "int64" if isinstance(values[0], int) else "string"}
+    source, table = Source(prefix), Table("people", [Column("id", kind), Column("name")], ("id",))
+    rows = [{"id": value, "name": "abc"[number]} for number, value in enumerate(values)]
     with source.commit():
-        source.insert(table, {"id": 1, "name": "a"})
-        source.insert(table, {"id": 2, "name": "b"})
+        for row in rows:
+            source.insert(table, row)
     with source.commit():
-        source.delete(table, {"id": 1, "name": "a"})
-    keys = [json.dumps(json.loads(record["key"])["payload"]["id"]) for record in source.records]
-    return source.lines([record | {"key": key} for record, key in zip(source.records, keys, strict=True)])
+        for row in rows[:2]:
+            source.delete(table, row)
+    lines = []
+    for number, record in enumerate(source.records):
+        value = json.loads(record["key"])["payload"]["id"]
+        key = {"schema": kind | {"optional": False}, "payload": value} if number % 2 else value
+        lines.append(record | {"key": json.dumps(key)})
+    return source.lines(lines)
 
 
 def own_keys() -> str:
@@ -160,10 +167,12 @@ class Built:
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     project = empty_project(tmp_path_factory.mktemp("breadth") / "project")
     places = Places.of(project)
-    of_keys = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb") + cut() + plain_keys()
-    land(spark, places, "breadth", alike() + chosen() + parts() + of_keys + own_keys() + reshaped(), SOURCES)
+    of_keys = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb") + cut()
+    plain = plain_keys("ck_plain", 1, 2, 3) + plain_keys("ck_text", "a b", "2", "c")
+    land(spark, places, "breadth", alike() + chosen() + parts() + of_keys + plain + own_keys() + reshaped(), SOURCES)
     for prefix, table, declared in (
         ("ck_plain", "public__people", "key=['id'], columns={'id': 'int', 'name': 'string'}"),
+        ("ck_text", "public__people", "key=['id'], columns={'id': 'string', 'name': 'string'}"),
         ("ck_own", "public__orders", "key=['region', 'code'], before_is_whole=true,"
                                      " columns={'id': 'int', 'region': 'string', 'code': 'string'}"),
     ):  # fmt: skip
@@ -219,10 +228,11 @@ def test_models_are_written_as_the_newest_records_are(built: Built) -> None:
     assert {row["price"] for row in built.versions(table.name)} == {Decimal("5.00")}
 
 
-def test_a_key_of_one_plain_value_leaves_the_declared_key_to_the_row(built: Built) -> None:
-    found = [(row["id"], row["name"], row["closed_by"]) for row in built.versions("ck_plain__public__people")]
+@pytest.mark.parametrize(("source", "ids"), [("ck_plain", [1, 2, 3]), ("ck_text", ["a b", "2", "c"])])
+def test_a_key_of_one_plain_value_leaves_the_declared_key_to_the_row(built: Built, source: str, ids: list[Any]) -> None:
+    found = {row["id"]: (row["name"], row["closed_by"]) for row in built.versions(f"{source}__public__people")}
 
-    assert found == [(1, "a", "delete"), (2, "b", None)]
+    assert found == dict(zip(ids, [("a", "delete"), ("b", "delete"), ("c", None)], strict=True))
 
 
 def test_a_key_that_the_source_does_not_have_is_the_row_s(built: Built) -> None:

@@ -477,11 +477,12 @@ def test_a_before_that_may_be_invented_tells_no_key_unless_it_is_declared_as_the
     orders.declare("key=['id']", "key=['code']")
     rows = [{"id": 1, "code": 0}, {"id": 2, "code": 5}, {"id": 3, "code": 6}]
     orders.send(*(("c", row, {}) for row in rows))
-    deleted = [orders.record("d", row) for row in rows[1:]]
+    deleted = [orders.record("d", row) for row in (rows[1], rows[1], rows[2])]
     # What REPLICA IDENTITY DEFAULT invents, and what a table without a key sends: its before is all that names a row.
-    for record, before in zip(deleted, ({"id": 2, "code": 0}, {"id": 3, "code": 6}), strict=True):
+    invented = {"id": 2, "code": 0}
+    for record, before in zip(deleted, (invented, invented, rows[2]), strict=True):
         record["value"] = json.dumps(json.loads(record["value"]) | {"before": before})
-    deleted[1]["key"] = None
+    deleted[1]["key"], deleted[2]["key"] = "2", None
     without_code = orders.record("c", {"id": 4, "code": None})
     orders.land(*deleted, without_code)
     yield
@@ -490,14 +491,14 @@ def test_a_before_that_may_be_invented_tells_no_key_unless_it_is_declared_as_the
         log = rows_of(orders.at("changes"), "problem", "offset")
         return [row["problem"] for row in sorted(log, key=lambda row: row["offset"]) if row["offset"] in held]
 
-    held = {deleted[0]["offset"], without_code["offset"]}
+    held = {deleted[0]["offset"], deleted[1]["offset"], without_code["offset"]}
     assert sorted(orders.versions("code", "closed_by")) == [(0, None), (5, None), (6, "delete")]
-    assert problems() == ["key_not_told", "key_not_told"]
+    assert problems() == ["key_not_told"] * 3
 
     orders.declare("key=['code'],", "key=['code'],\n        before_is_whole=true,")
     yield
     assert sorted(orders.versions("code", "closed_by")) == [(0, "delete"), (5, None), (6, "delete")]
-    assert problems() == [None, "key_not_told"]
+    assert problems() == [None, None, "key_not_told"]
 
 
 def key_named(orders: Orders, name: str) -> Story:
