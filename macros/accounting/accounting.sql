@@ -121,7 +121,8 @@ select * from account
 {% macro account_to_go_on_from(scope, last, log_progress) -%}
     {%- set node = accounting_of(model.name) -%}
     {%- set stored = last.get('account') -%}
-    {%- if node is none or (not stored and node.unique_id not in selected_resources) -%}
+    {#- `dbt retry` selects nothing. -#}
+    {%- if node is none or (not stored and selected_resources and node.unique_id not in selected_resources) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set is_base = stored is mapping and scope.case == 'increment' -%}

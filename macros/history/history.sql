@@ -99,9 +99,10 @@ select * from final
     {%- endif -%}
     {%- set columns = declared.columns + undeclared_in(relation_of(changes), declared.columns) -%}
     {%- set known_names = columns | map(attribute='name') | list -%}
-    {%- if is_building() and node.unique_id not in selected_resources and node.unique_id in graph.tidemark.progress -%}
+    {%- set built = last_build(node.unique_id).columns if is_building() else none -%}
+    {%- if built -%}
         {#- The log is read as it was built, whatever has been declared since. -#}
-        {%- set columns = as_built(columns, graph.tidemark.progress[node.unique_id].columns) -%}
+        {%- set columns = as_built(columns, built) -%}
     {%- endif -%}
     {%- do check_columns('reselected', reselected, known_names) -%}
     {%- if reselected and declared.documents -%}

@@ -85,7 +85,7 @@
     {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set state = dict(scope.state) -%}
     {%- if history -%}
-        {%- set built_as = (graph.tidemark.states.get(history) or progress.get(history, {})).get('declared') -%}
+        {%- set built_as = last_build(history).get('declared') -%}
         {%- do state.update({'built_as': built_as}) -%}
         {%- if scope.case == 'increment' and last.get('built_as', built_as) != built_as -%}
             {#- The last run read a history that was not built yet as it is declared. -#}
@@ -228,7 +228,7 @@
   it did then, and what has come since is to be read once more.
 -#}
 {% macro as_far_as(history, progress, scope) -%}
-    {%- if history is none or history in selected_resources -%}
+    {%- if history is none or history in selected_resources or history in graph.tidemark.states -%}
         {{ return(scope) }}
     {%- endif -%}
     {%- set reached = progress.get(history, {'batch_id': -1}) -%}

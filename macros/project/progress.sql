@@ -116,14 +116,15 @@
 {%- endmacro %}
 
 
-{#-
-  What a log holds as it is now: as its build wrote it down, in this run or an earlier one. With columns that came late
-  (`with_late_columns`) it has rows that lack some.
--#}
+{#- What a table's last build wrote down, in this run or an earlier one; empty where it was never built. -#}
+{% macro last_build(unique_id) -%}
+    {{ return(graph.tidemark.states.get(unique_id) or graph.tidemark.progress.get(unique_id) or {}) }}
+{%- endmacro %}
+
+
+{#- The same of a log: with columns that came late (`with_late_columns`) it has rows that lack some. -#}
 {% macro log_as_built(changes_id) -%}
-    {%- set built = (
-        graph.tidemark.states.get(changes_id) or graph.tidemark.progress.get(changes_id) or {'batch_id': -1, 'hazards': {}}
-    ) -%}
+    {%- set built = last_build(changes_id) or {'batch_id': -1, 'hazards': {}} -%}
     {{ return(dict(built, hazards=hazards_of_log(built))) }}
 {%- endmacro %}
 
