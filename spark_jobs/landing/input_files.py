@@ -23,6 +23,8 @@ from spark_jobs.session import with_settings
 
 # How the names of files and folders begin that writers put there for a while, Spark's own among them.
 _ASIDE = (".", "_")
+# How Hadoop's `put` ends the name of a file until all of it is there. Spark passes over these, too.
+_COPYING = "._COPYING_"
 # How files are packed, by the ending of their names: a name for it, what unpacks it here, and how it begins.
 _PACKED: dict[str, tuple[str, Callable[[str], gzip.GzipFile | bz2.BZ2File], bytes]] = {
     ".gz": ("gzip", gzip.GzipFile, b"\x1f\x8b"),
@@ -44,8 +46,10 @@ def files_named(arguments: Sequence[str], *, may_be_gone: bool = False) -> list[
         try:
             wanted = _files_of(argument)
             for file in wanted:
-                _require_unpacked_by_hadoop(file)
-                _require_named_for_hadoop(file)
+                # Spark is given what a link leads to, and goes by the name of that.
+                real = file.resolve()
+                _require_unpacked_by_hadoop(file, real)
+                _require_named_for_hadoop(file, real)
         except OSError as error:
             raise UsageError(
                 f"{error.filename}: can't be read ({error.strerror}). Nothing was landed; give this user the right to"
@@ -68,42 +72,68 @@ def _not_taken(argument: str) -> str:
     if not named.exists() or named.is_dir():
         return f"{argument}: no such file, and no folder or pattern with files in it."
     if named.is_file():
-        return (
-            f"{argument}: names with {named.name[0]} in front are of files that aren't finished. Rename it once it is."
-        )
+        return f"{argument}: {_unfinished(named.name)}. Rename it once it is."
     return f"{argument}: a pipe or a device, and files are read more than once. Write it to a file, and land that."
 
 
-def _require_named_for_hadoop(file: Path) -> None:
+def _unfinished(name: str) -> str:
+    """What the name of a file says that isn't finished."""
+    where = f"{name[0]} in front" if name.startswith(_ASIDE) else f"{_COPYING} at the end"
+    return f"names with {where} are of files that aren't finished"
+
+
+def _is_unfinished(name: str) -> bool:
+    """Whether a file is one that isn't finished, by its name."""
+    return name.startswith(_ASIDE) or name.endswith(_COPYING)
+
+
+def _told(file: Path, real: Path) -> str:
+    """A file by the name that was given, and by its own where that is another."""
+    return f"{file} (a link to {real})" if file.name != real.name else str(file)
+
+
+def _require_named_for_hadoop(file: Path, real: Path) -> None:
     """Raise UsageError for a name that Hadoop's readers can't open, and UnicodeEncodeError for one that is no text."""
     os.fspath(file).encode()
+    os.fspath(real).encode()
     # Which they take for the end of a URL's scheme.
-    if ":" in file.resolve().name:
+    if ":" in real.name:
         raise UsageError(
-            f"{file}: a name with a colon, which Spark can't open. Nothing was landed; give the file another name."
+            f"{_told(file, real)}: a name with a colon, which Spark can't open. Nothing was landed; give the file"
+            " another name."
+        )
+    if _is_unfinished(real.name):
+        raise UsageError(
+            f"{_told(file, real)}: {_unfinished(real.name)}, and Spark passes over it. Nothing was landed; rename it"
+            " once it is, or leave it out."
         )
 
 
-def _require_unpacked_by_hadoop(file: Path) -> None:
+def _require_unpacked_by_hadoop(file: Path, real: Path) -> None:
     """Raise UsageError for a file that Hadoop's readers would take for empty, and OSError where it can't be read.
 
     They unpack by the ending of a file's name, in whichever letters.
     """
     with file.open("rb") as content:
         begins = content.read(4)
-    ending = file.suffix.lower()
+    ending = real.suffix.lower()
     if begins and ending in _NOT_UNPACKED:
         raise UsageError(
-            f"{file}: files whose names end with {ending} aren't unpacked here. Nothing was landed; give it plain,"
-            " packed by gzip (.gz) or by bzip2 (.bz2), or leave it out."
+            f"{_told(file, real)}: files whose names end with {ending} aren't unpacked here. Nothing was landed; give"
+            " it plain, packed by gzip (.gz) or by bzip2 (.bz2), or leave it out."
         )
     if begins and ending in _PACKED:
         name, _, beginning = _PACKED[ending]
         if not begins.startswith(beginning):
             raise UsageError(
-                f"{file}: not a whole {name} file (it doesn't begin like one). Nothing was landed; give it the name of"
-                " what it is, or leave it out."
+                f"{_told(file, real)}: not a whole {name} file (it doesn't begin like one). Nothing was landed; give"
+                " it the name of what it is, or leave it out."
             )
+    elif (end := file.suffix.lower()) in _PACKED and begins.startswith(_PACKED[end][2]):
+        raise UsageError(
+            f"{_told(file, real)}: packed by {_PACKED[end][0]}, and its own name doesn't end with {end}, by which"
+            " Spark unpacks. Nothing was landed; rename what the link leads to, or put a copy in the link's place."
+        )
 
 
 def _is_place(argument: str) -> bool:
@@ -117,7 +147,7 @@ def _files_of(argument: str) -> list[Path]:
         found = map(Path, glob.glob(argument, recursive=True))  # noqa: PTH207 - absolute patterns too
         paths = [path for path in found if not any(_is_aside(part, named.parts) for part in path.parts)]
     inside = [file for path in paths for file in (_inside(path) if path.is_dir() else [path])]
-    return [file for file in inside if file.is_file() and not file.name.startswith(_ASIDE)]
+    return [file for file in inside if file.is_file() and not _is_unfinished(file.name)]
 
 
 def _is_aside(folder: str, named: Sequence[str] = ()) -> bool:

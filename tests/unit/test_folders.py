@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 from collections.abc import Iterator
@@ -97,6 +98,54 @@ def test_a_folder_has_the_files_of_linked_ones_once_and_none_that_are_not_finish
     (named / "x/a.jsonl").symlink_to(named / "a.jsonl")
 
     assert sorted(files_named([str(named)])) == wanted
+
+
+@pytest.mark.parametrize(
+    ("target", "link", "content", "says"),
+    [
+        (".current.jsonl.17", "current.jsonl", b"{}", "names with . in front are of files that aren't finished"),
+        ("_x.jsonl", "x.jsonl", b"{}", "names with _ in front are of files that aren't finished"),
+        ("x._COPYING_", "x.jsonl", b"{}", "names with ._COPYING_ at the end are of files that aren't finished"),
+        ("export.jsonl.lz4", "latest", b"\x04\x22\x4d\x18\x64", "files whose names end with .lz4 aren't unpacked"),
+        (
+            "store.ab12cd",
+            "orders.jsonl.gz",
+            b"\x1f\x8b\x08\x00",
+            "packed by gzip, and its own name doesn't end with .gz",
+        ),
+        ("store.ab12cd", "orders.jsonl.bz2", b"BZh91AY", "packed by bzip2, and its own name doesn't end with .bz2"),
+        ("orders.jsonl.gz", "orders.jsonl", b"{}", "not a whole gzip file"),
+    ],
+)
+def test_a_link_to_what_spark_would_not_read_is_named_with_where_it_leads(
+    tmp_path: Path, target: str, link: str, content: bytes, says: str
+) -> None:
+    (tmp_path / "store").mkdir()
+    (real := tmp_path / "store" / target).write_bytes(content)
+    (named := tmp_path / "in" / link).parent.mkdir()
+    named.symlink_to(real)
+
+    for argument in (named, named.parent, f"{tmp_path}/i*/*"):
+        with pytest.raises(
+            UsageError, match=f"^{re.escape(f'{named} (a link to {real}): {says}')}.*Nothing was landed"
+        ):
+            files_named([str(argument)])
+
+
+def test_a_link_to_what_spark_reads_is_its_target(tmp_path: Path) -> None:
+    [packed] = touch(tmp_path, "..data/orders.jsonl.gz")
+    Path(packed).write_bytes(b"\x1f\x8b\x08\x00")
+    (link := tmp_path / "latest").symlink_to(packed)
+
+    assert files_named([str(link)]) == [packed]
+
+
+def test_a_copy_that_is_not_finished_is_left_aside(tmp_path: Path) -> None:
+    [unfinished, whole] = touch(tmp_path, "a.jsonl._COPYING_", "b.jsonl")
+
+    assert files_named([str(tmp_path), f"{tmp_path}/*"]) == [whole]
+    with pytest.raises(UsageError, match=r"names with \._COPYING_ at the end are of files that aren't finished"):
+        files_named([unfinished])
 
 
 def test_a_file_whose_name_spark_can_not_open_is_named(tmp_path: Path) -> None:
