@@ -167,13 +167,12 @@ class _Landing:
             )
         with self.writing():
             begin = kafka_offsets.beginnings(look, self.offsets, first, start_offsets)
-            self.offsets = begin.offsets
-            self.ask_for_policies(look)
+            offsets = self.with_policies(begin.offsets, look)
             kafka_offsets.take_back_gaps(self.spark, self.places, self.label, begin.again)
-            self.keep(begin.gaps)
+            self.keep(offsets, begin.gaps)
         self.is_moved, self.has_begun, self.result.is_begun = False, True, True
 
-    def ask_for_policies(self, look: Look) -> None:
+    def with_policies(self, offsets: dict[Place, Offsets], look: Look) -> dict[Place, Offsets]:
         """Ask once for what the broker does with old records of each topic, and say where that loses states.
 
         A user who may read topics need not be allowed to see their settings: then nothing is known of them.
@@ -183,19 +182,21 @@ class _Landing:
             new = self.broker.cleanup_policies(asked) if asked else {}
         except Away as error:
             log.info("cleanup policies of topics are not known yet: %s", error)
-            return
+            return offsets
         self.policies |= new
         for topic, policy in new.items():
             if kafka_offsets.loses_states(policy) and not topic.startswith(kafka_offsets.HEARTBEATS):
                 line = f"{topic}: its cleanup.policy is {policy}: {kafka_offsets.WHAT_COMPACTION_COSTS} {_KEEP_RECORDS}"
                 log.warning("compacted: %s", line)
                 self.result.compacted.append(line)
-        self.offsets = kafka_offsets.with_policies(self.offsets, self.policies)
+        return kafka_offsets.with_policies(offsets, self.policies)
 
-    def keep(self, gaps: list[Gap]) -> None:
+    def keep(self, offsets: dict[Place, Offsets], gaps: list[Gap]) -> None:
         """Store what is lost, then how far the rest is landed."""
         kafka_offsets.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
-        kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, self.offsets)
+        kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, offsets)
+        # Only now: where either fails, the next try goes on from before the gaps, and finds them again.
+        self.offsets = offsets
         for gap in gaps:
             log.warning("gap: %s", gap.line)
         self.stored_at = time.monotonic()
@@ -262,8 +263,7 @@ class _Landing:
         self.is_moved = kafka_offsets.has_moved(offsets, look)
         if not self.is_moved and time.monotonic() - self.stored_at > _SIGN_OF_LIFE:
             with suppress(Busy), self.writing():  # no batch ends meanwhile
-                self.offsets = kafka_offsets.seen(self.offsets, look)
-                self.keep([])
+                self.keep(kafka_offsets.seen(self.offsets, look), [])
 
     def end(self, query: StreamingQuery) -> None:
         """Stop a query behind the batch that it is at."""
@@ -316,12 +316,11 @@ class _Landing:
             with self.writing():
                 landing = Landing(self.run_id, datetime.now(UTC), self.label)
                 landed = land_rows(spark, self.places, records, landing, check=survey.extend)
+                self.result.landed.add(landed)  # bronze has them, whatever fails behind this
                 look = self.broker.look()
-                self.offsets, gaps = kafka_offsets.landed_until(self.offsets, self.until, survey, look)
-                self.ask_for_policies(look)
-                self.keep(gaps)
+                offsets, gaps = kafka_offsets.landed_until(self.offsets, self.until, survey, look)
+                self.keep(self.with_policies(offsets, look), gaps)
             self.is_moved = kafka_offsets.has_moved(self.offsets, look)
-            self.result.landed.add(landed)
             self.batches += 1
             log.info("batch %s: %s, %s records wait", number, landed, self.result.waiting)
         except BaseException as error:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spark_jobs.cli import main
-from spark_jobs.errors import UsageError
+from spark_jobs.errors import Fault, UsageError
+from spark_jobs.landing import kafka, kafka_offsets
 from spark_jobs.landing.kafka_client import NO_ID, Away, Ends, Look, Settings, explained, patiently
 from spark_jobs.landing.kafka_offsets import Offsets, beginnings, first_offsets, has_moved, landed_until, starting
+from spark_jobs.landing.land import Landed
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECRET = 'pa"ss\\word'  # noqa: S105 - no password of anything
@@ -345,3 +350,51 @@ def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are(
     ended = landed(hangs, 21, 12, 15, is_open=False)
     assert (ended[PLACE].lag_records, ended[PLACE].lag_seconds) == (3, 16 * 60), "what was behind it has waited, too"
     assert landed(hangs, 21, 12, 12, is_open=False)[PLACE].lag_seconds == 0
+
+
+@pytest.fixture
+def landing() -> Any:
+    """A landing that has landed offsets before 6, at a broker that retention has left 8 and 9; without Spark."""
+    broker = SimpleNamespace(look=lambda: look(first=8), has=lambda _: True, cleanup_policies=lambda _: {})
+    topics = kafka.Topics("h:1", "x", Settings())
+    nothing: Any = None
+    return kafka._Landing(
+        nothing, nothing, topics, "run", "default", nullcontext, threading.Event(), broker,  # type: ignore[arg-type]
+        offsets=landed_to(6), has_begun=True,
+    )  # fmt: skip
+
+
+def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored: list[tuple[str, Any]] = []
+    failing = [Fault("the store was away")]
+
+    def store_gaps(*arguments: Any) -> None:
+        if failing and arguments[-1]:
+            raise failing.pop()
+        stored.append(("gaps", [(one.from_offset, one.to_offset) for one in arguments[-1]]))
+
+    def land_rows(*_: Any, check: Any, **__: Any) -> Landed:
+        check([came(2, 8)])
+        return Landed(read=2, landed=2)
+
+    monkeypatch.setattr(kafka_offsets, "store_gaps", store_gaps)
+    monkeypatch.setattr(
+        kafka_offsets, "store", lambda *arguments: stored.append(("offsets", arguments[-1][PLACE].next_offset))
+    )
+    monkeypatch.setattr(kafka_offsets, "take_back_gaps", lambda *_: None)
+    monkeypatch.setattr(kafka, "land_rows", land_rows)
+    monkeypatch.setattr(kafka, "_as_records", lambda *_: None)
+    monkeypatch.setattr(kafka, "_planned", lambda *_: {PLACE: 10})
+    rows = SimpleNamespace(sparkSession=SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None)))
+
+    with pytest.raises(Fault, match="the store was away"):
+        landing.land(rows, 0, "")
+    assert landing.result.landed.landed == 2, "bronze has them"
+    assert landing.offsets[PLACE].next_offset == 6
+    assert landing.result.gaps == []
+
+    landing.begin("earliest")
+    assert stored == [("gaps", [(6, 8)]), ("offsets", 8)]
+    landing.land(rows, 1, "")
+    assert stored[2:] == [("gaps", []), ("offsets", 10)]
+    assert [(one.from_offset, one.to_offset) for one in landing.result.gaps] == [(6, 8)]
