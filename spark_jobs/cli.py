@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import click
 
 from spark_jobs import __version__
+from spark_jobs.ending import end_at_once
 from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log, log_file
 from spark_jobs.places import Places
@@ -720,18 +721,13 @@ def _ended_by_signals() -> Iterator[None]:
 
     They are SIGTERM, Ctrl-C, and what a terminal sends that is closed.
     """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
 
     def end(number: int, _: Any) -> None:
         # Where another signal comes meanwhile, this is entered again.
         by, status = _ENDING[number]
         with contextlib.suppress(OSError):  # a terminal that is closed takes no words
             os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
-        # Other threads meet the end of Java in the middle of their calls, and would tell it in frames.
-        for output in (1, 2):
-            os.dup2(nowhere, output)
-        getattr(sys.modules.get("spark_jobs.session"), "end_java", lambda: None)()
-        os._exit(status)
+        end_at_once(status)
 
     # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C, behind nohup the end of a terminal.
     is_main = threading.current_thread() is threading.main_thread()
@@ -742,7 +738,6 @@ def _ended_by_signals() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-        os.close(nowhere)
 
 
 @_ended_by_signals()

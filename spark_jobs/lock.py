@@ -3,7 +3,8 @@
 In a folder it is the system's lock on a file. On an object store it is a lease. Each holder makes an object under the
 next number, which the store lets one process alone do, and writes it again and again; one that is not written for as
 long as it says itself is dead, and another takes the next number. Nobody's clock is compared with another's. A holder
-that could not write its own for two thirds of that time ends its process at once, since another may write by then.
+that could not write its own for two thirds of that time ends its Spark and its process at once, since another may write
+by then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.ending import end_at_once
 from spark_jobs.errors import Busy, Fault, Stopped, UsageError
 from spark_jobs.files import Files
 from spark_jobs.logs import log
@@ -352,6 +354,8 @@ def _watch(held: _Held) -> None:
 
 
 def _end(why: str) -> None:
-    log.critical("%s", why)
-    print(f"tidemark: {why}", file=sys.stderr, flush=True)
-    os._exit(Fault.status)
+    try:
+        log.critical("%s", why)
+        print(f"tidemark: {why}", file=sys.stderr, flush=True)
+    finally:  # a terminal that is closed takes no words
+        end_at_once(Fault.status)

@@ -26,6 +26,12 @@ with leased(sys.argv[1], "writer", {"pid": 1}, 0, lambda _: SystemExit(4)):
 """
 # Behind its first word the store takes what is written, and never answers.
 HANG = "from spark_jobs.lock import _Lease; import time; _Lease.say = lambda *_: time.sleep(60)\n" + HOLD
+# A process whose Spark would write on.
+WITH_SPARK = """
+import sys, types
+from pathlib import Path
+sys.modules["spark_jobs.session"] = types.SimpleNamespace(end_java=(Path(sys.argv[1]) / "spark has ended").touch)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +47,10 @@ def lock(folder: Path, who: str, wait: float = 0) -> Any:
 def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process, which holds the lock."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", WITH_SPARK + HOLD, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -119,6 +128,7 @@ def test_a_holder_that_lost_the_lock_ends_at_once(tmp_path: Path, other: subproc
 
     assert other.returncode == 3
     assert "The lock on the lakehouse is lost" in said
+    assert (tmp_path / "spark has ended").exists(), "it would write while the follower does"
 
 
 def test_a_holder_whose_store_does_not_answer_ends_before_another_may_begin(tmp_path: Path) -> None:
