@@ -227,6 +227,11 @@ def _seconds() -> float:
     return int(text)
 
 
+def _now() -> float:
+    """The seconds of a clock that goes on while the machine is suspended, where there is one: others go on then."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class _Lease:
     """The holders of one lock, numbered; the last number counts.
 
@@ -293,14 +298,14 @@ def leased(
     seconds = _seconds()
     # Asked for so short a time that a holder learns of a store that is away before others may take the lock.
     lease, claim = _Lease(Files(place, seconds / 8), name), {"beat": 0, "seconds": seconds, "holder": holder}
-    deadline = time.monotonic() + wait
+    deadline = _now() + wait
     seen: tuple[int, int] | None = None
     while True:
-        asked_at = time.monotonic()
+        asked_at = _now()
         number = lease.last()
         other = lease.claim(number)
         if seen is None or (number, other["beat"]) != seen:
-            is_alive, seen, since = seen is not None, (number, other["beat"]), time.monotonic()
+            is_alive, seen, since = seen is not None, (number, other["beat"]), _now()
         if other["holder"] is None or asked_at - since >= other["seconds"]:
             if lease.take(number + 1, claim):
                 break
@@ -326,14 +331,14 @@ class _Held:
     """A lease that is held: until when this process may believe so, and what kept it from saying that it lives."""
 
     until: float
-    why: str = "the store did not answer."
+    why: str = "the store did not answer, or the machine stood still."
     ended: threading.Event = field(default_factory=threading.Event)
 
 
 def _beat(lease: _Lease, number: int, claim: dict[str, Any], held: _Held) -> None:
     """Say again and again that the holder lives."""
     while not held.ended.wait(claim["seconds"] / 6):
-        began = time.monotonic()
+        began = _now()
         claim["beat"] += 1
         try:
             lease.say(number, claim)
@@ -349,7 +354,7 @@ def _beat(lease: _Lease, number: int, claim: dict[str, Any], held: _Held) -> Non
 def _watch(held: _Held) -> None:
     """End the process where the lock is lost, whatever a beat is waiting for."""
     while not held.ended.wait(0.1):
-        if time.monotonic() >= held.until:
+        if _now() >= held.until:
             _end(f"The lock on the lakehouse is lost, so this process ends at once: {held.why} The next run goes on.")
 
 

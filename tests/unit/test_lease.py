@@ -26,6 +26,13 @@ with leased(sys.argv[1], "writer", {"pid": 1}, 0, lambda _: SystemExit(4)):
 """
 # Behind its first word the store takes what is written, and never answers.
 HANG = "from spark_jobs.lock import _Lease; import time; _Lease.say = lambda *_: time.sleep(60)\n" + HOLD
+# Once it holds the lock its machine is suspended for an hour.
+SUSPENDED = """
+import time
+of_clock, sleep, suspended = time.clock_gettime, time.sleep, []
+time.clock_gettime = lambda clock: of_clock(clock) + (3600 * len(suspended) if clock == time.CLOCK_BOOTTIME else 0)
+time.sleep = lambda seconds: suspended.append(seconds) or sleep(seconds)
+"""
 # A process whose Spark would write on.
 WITH_SPARK = """
 import sys, types
@@ -140,6 +147,21 @@ def test_a_holder_whose_store_does_not_answer_ends_before_another_may_begin(tmp_
             assert other.poll() == 3
         _, said = other.communicate()
     assert "the store did not answer" in said
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="No clock of this system tells of a suspension.")
+def test_a_holder_whose_machine_was_suspended_ends_before_it_writes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LEASE_SECONDS", "600")
+    command = [sys.executable, "-c", SUSPENDED + HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as other:
+        try:
+            _, said = other.communicate(timeout=20)
+        finally:
+            other.kill()
+    assert other.returncode == 3
+    assert "The lock on the lakehouse is lost" in said
 
 
 def test_a_number_that_was_taken_and_followed_long_ago_does_not_count(
