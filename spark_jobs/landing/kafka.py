@@ -24,7 +24,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_jobs import bronze
 from spark_jobs.delta import files_at, remove
-from spark_jobs.engine import ENGINE_ERRORS, first_cause
+from spark_jobs.engine import ENGINE_ERRORS, first_cause, unforeseen
 from spark_jobs.errors import Busy, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, patiently
@@ -235,6 +235,12 @@ class _Landing:
                     raise Fault(
                         f"How far {self.topics.servers} is landed could not be written: {cause}. What is landed is"
                         " whole; when the cause is gone, the next landing goes on behind it."
+                    ) from None
+                if self.failed is not None and not _UNREADABLE.search(str(self.failed)):
+                    cause = self.topics.settings.redacted(unforeseen(self.failed))
+                    raise Fault(
+                        f"Records of {self.topics.servers} could not be landed: {cause}. What was landed is whole; the"
+                        " next run goes on from there, once the cause is gone."
                     ) from None
                 raise Fault(f"Records of {self.topics.servers} could not be read: {cause}. {_PASSED_OVER}") from None
             finally:

@@ -167,11 +167,15 @@ class Registries:
         if environ.get(_FILE):
             registries += _of_file(environ[_FILE])
         for registry in registries:
-            place = urlsplit(str(registry.get("url", "")))
-            if place.scheme not in ("http", "https") or not place.hostname:
+            try:
+                place = urlsplit(str(registry.get("url", "")))
+                is_address = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+            except ValueError:  # what it says would quote an address that may hold credentials
+                is_address = False
+            if not is_address:
                 raise UsageError(
-                    f"A schema registry needs an address that begins with http:// or https://: {_VARIABLES['url']},"
-                    f" or `url` in {_FILE}."
+                    "A schema registry needs an address that begins with http:// or https://, and names a host (with a"
+                    f" port up to 65535, or none): {_VARIABLES['url']}, or `url` in {_FILE}."
                 )
             if place.username is not None:
                 raise UsageError(

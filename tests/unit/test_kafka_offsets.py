@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from spark_jobs.cli import main
 from spark_jobs.errors import Fault, UsageError
@@ -398,3 +399,27 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
     landing.land(rows, 1, "")
     assert stored[2:] == [("gaps", []), ("offsets", 10)]
     assert [(one.from_offset, one.to_offset) for one in landing.result.gaps] == [(6, 8)]
+
+
+@pytest.mark.parametrize(
+    ("failed", "said", "is_passed_over"),
+    [
+        (None, "Records of h:1 could not be read: it ended", True),
+        (ValueError("fetching the next record"), "Records of h:1 could not be read: it ended", True),
+        (ValueError("of 'planted'"), "Records of h:1 could not be landed: ValueError: of …. What was landed is", False),
+    ],
+)
+def test_only_where_records_could_not_be_read_passing_them_over_is_advised(
+    landing: Any, monkeypatch: pytest.MonkeyPatch, failed: Exception | None, said: str, is_passed_over: bool
+) -> None:
+    def ends(_: float) -> bool:
+        landing.failed = failed
+        raise PySparkException("it ended")
+
+    monkeypatch.setattr(kafka._Landing, "checkpoint", lambda _: nullcontext(""))
+    monkeypatch.setattr(kafka._Landing, "query", lambda *_: SimpleNamespace(awaitTermination=ends, isActive=False))
+
+    with pytest.raises(Fault) as fault:
+        landing.stream()
+    assert str(fault.value).startswith(said)
+    assert ("--starting" in str(fault.value)) == is_passed_over

@@ -144,6 +144,9 @@ def test_a_registry_that_is_not_there_is_a_fault(path: str) -> None:
     [
         ({"TIDEMARK_REGISTRY_URL": "registry:8081"}, "begins with http"),
         ({"TIDEMARK_REGISTRY_USER": "tide"}, "begins with http"),
+        ({"TIDEMARK_REGISTRY_URL": "http://registry:80a81"}, "begins with http.*port up to 65535"),
+        ({"TIDEMARK_REGISTRY_URL": "http://registry:99999"}, "begins with http.*port up to 65535"),
+        ({"TIDEMARK_REGISTRY_URL": "http://[::1"}, "begins with http"),
         ({"TIDEMARK_REGISTRY_URL": "https://me:mine@registry"}, "Set them apart"),
         ({"TIDEMARK_REGISTRY_FILE": "/nowhere"}, "can't be read as YAML"),
     ],
