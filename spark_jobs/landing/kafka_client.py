@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -66,6 +66,10 @@ _PARTITIONS = re.compile(r"\(name=([^,\s]+), internal=\w+, partitions=(.*?), aut
 _PARTITION = re.compile(r"\(partition=(\d+),")
 _POLICY = re.compile(r"ConfigEntry\(name=cleanup\.policy, value=([a-z, ]*), source=")
 
+# Of a properties file: what may stand before a line, a line, and letters that stand for others behind a backslash.
+_BLANKS = " \t\f"
+_SETTING = re.compile(rf"([\w.-]+)[{_BLANKS}]*[=:][{_BLANKS}]*((?:\\.|[^\\])*?)[{_BLANKS}]*")
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _THROWN = (Py4JJavaError, PySparkException)
 
 Place = tuple[str, int]
@@ -151,20 +155,50 @@ def _in_quotes(value: str) -> str:
 
 
 def _of_file(name: str) -> dict[str, str]:
-    """The lines of a properties file: `name=value`, `name: value`, a backslash at the end goes on with the next."""
+    """What a properties file of Java's sets: `name=value` or `name: value`."""
     try:
         text = Path(name).read_text()
     except (OSError, ValueError) as error:
         raise UsageError(f"{_FILE}={name}: can't be read ({type(error).__name__}).") from None
     known = {}
-    lines = re.sub(r"\\\n[ \t]*", "", text).splitlines()
-    for number, line in enumerate(lines, 1):
-        if line.strip() and line.lstrip()[0] not in "#!":
-            found = re.match(r"\s*([\w.-]+)\s*[=:]\s*(.*?)\s*$", line)
-            if found is None:
-                raise UsageError(f"{_FILE}={name}: line {number} is no `name=value`.")
-            known[found[1]] = re.sub(r"\\(.)", r"\1", found[2])
+    for number, line in _whole_lines(text):
+        found = _SETTING.fullmatch(line)
+        if found is None:
+            raise UsageError(f"{_FILE}={name}: line {number} is no `name=value`.")
+        try:
+            known[found[1]] = _unescaped(found[2])
+        except ValueError:
+            raise UsageError(
+                f"{_FILE}={name}: line {number} has a \\u that isn't followed by the 4 digits of a letter. Write a"
+                " backslash that is meant as one twice."
+            ) from None
     return known
+
+
+def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that set something, each with its number, and with those that it goes on with.
+
+    It does behind a backslash that no other one escapes. Comments never do.
+    """
+    lines = enumerate(text.split("\n"), 1)
+    for number, line in lines:
+        whole = line.lstrip(_BLANKS)
+        if whole and whole[0] not in "#!":
+            while (len(whole) - len(whole.rstrip("\\"))) % 2:
+                _, more = next(lines, (0, ""))
+                whole = whole[:-1] + more.lstrip(_BLANKS)
+            yield number, whole
+
+
+def _unescaped(value: str) -> str:
+    """A value as Java takes it; raises ValueError for a letter that is none."""
+
+    def letter(found: re.Match[str]) -> str:
+        escaped = found[1]
+        return chr(int(escaped[1:], 16)) if escaped[0] == "u" else _ESCAPED.get(escaped, escaped)
+
+    # Java's letters are of 16 bits: two of them can be one.
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", letter, value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,40 @@ def test_settings_are_read_from_a_file_as_kafkas_tools_take_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("text", "password"),
+    [
+        ("# of C:\\\nssl.key.password=x", "x"),
+        ("  ! of C:\\\nssl.key.password=x", "x"),
+        ("ssl.key.password=C:\\\\\nssl.keystore.type=PEM", "C:\\"),
+        ("ssl.key.password=C:\\\\\\\n  x", "C:\\x"),
+        ("ssl.key.password=x\\\n# no comment here", "x# no comment here"),
+        ("ssl.key.password=x\\", "x"),
+        ("ssl.key.password=\\u00fc\\u00DFx", "üßx"),
+        ("ssl.key.password=\\ud83d\\ude00", "\U0001f600"),
+        ("ssl.key.password=\\\\u00fc", "\\u00fc"),
+        ("ssl.key.password=a\\tb\\nc\\rd\\fe\\=\\x", "a\tb\nc\rd\fe=x"),
+        ("ssl.key.password=x\\   ", "x "),
+        ("ssl.key.password=a\x85b", "a\x85b"),
+    ],
+)
+def test_a_file_is_read_as_javas_properties(tmp_path: Path, text: str, password: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(text, encoding="utf-8")
+
+    assert Settings.of({"TIDEMARK_KAFKA_FILE": str(file)}).properties["ssl.key.password"] == password
+
+
+@pytest.mark.parametrize("value", ["planted\\u00", "planted\\u00zz", "planted\\ud83d"])
+def test_a_letter_that_is_none_is_told_by_its_line_alone(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"# one\nssl.truststore.location=\\\n  /ca\nssl.key.password={value}\n")
+
+    with pytest.raises(UsageError, match=r"line 4 has a \\u that isn't followed by the 4 digits of a letter") as error:
+        Settings.of({"TIDEMARK_KAFKA_FILE": str(file)})
+    assert "planted" not in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("environ", "words"),
     [
         ({"TIDEMARK_KAFKA_USER": "ann"}, "TIDEMARK_KAFKA_PASSWORD is not"),
