@@ -30,8 +30,11 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> int
         parts = entries.groupBy("topic", "partition").agg(*offsets).collect()
         if not parts:
             return 0
-        stored = bronze.deliveries_within(spark, places, parts)
-        unknown = entries.join(stored, on=list(bronze.DELIVERY), how="left_anti")
+        stored = bronze.deliveries_within(spark, places, parts).alias("stored")
+        # Not of a line: what could be read of it can be all of another record.
+        is_stored = [F.col(f"entries.{name}") == F.col(f"stored.{name}") for name in bronze.DELIVERY]
+        is_stored.append(F.col("entries.line").isNull())
+        unknown = entries.alias("entries").join(stored, on=is_stored, how="left_anti")
         [counted] = unknown.agg(F.count("*").alias("entries"), F.count("was_held").alias("again")).collect()
         if counted["again"]:
             both = "when matched then update set * when not matched then insert *"
@@ -81,12 +84,17 @@ def _merge(spark: SparkSession, places: Places, rows: DataFrame, clauses: str) -
 
 
 def _rejects(rows: DataFrame) -> DataFrame:
-    """One quarantine entry per thing that can't be understood: a record, or a line that holds none."""
+    """One quarantine entry per thing that can't be understood: a record, or a line that holds none, or not all of it.
+
+    A line is named by all of it: lines of which other parts can't be read can be one in those that can.
+    """
     is_record = F.col("topic").isNotNull() & F.col("partition").isNotNull() & F.col("offset").isNotNull()
     # Lines that differ in bytes that are no text are one as texts.
     no_text = F.when(F.col("reason") == "not-unicode", F.col("value"))
-    entry_id = F.when(is_record, bronze.entry_id(F.struct(*bronze.DELIVERY))).otherwise(
-        bronze.entry_id(F.struct("source_label", "origin", "line", no_text.alias("value")))
+    entry_id = (
+        F.when(is_record & F.col("line").isNull(), bronze.entry_id(F.struct(*bronze.DELIVERY)))
+        .when(is_record, bronze.entry_id(F.struct(*bronze.PLACE, "line")))
+        .otherwise(bronze.entry_id(F.struct("source_label", "origin", "line", no_text.alias("value"))))
     )
     entries = rows.withColumn("quarantine_id", entry_id)
     copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]

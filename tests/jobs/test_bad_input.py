@@ -210,6 +210,31 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     assert held() == {}
 
 
+def test_a_line_of_which_a_part_can_not_be_read_is_none_of_those_whose_other_parts_are_the_same(
+    tidemark: CommandLine, landed: int, spark: SparkSession
+) -> None:
+    tombstone = line(2, {"id": 2}, None, topic="bad.public.parts")
+    bad = [line(2, {"id": 2}, None, topic="bad.public.parts", value_base64=text) for text in ("%%%", "&&&")]
+
+    def held() -> list[str]:
+        listed = map(json.loads, tidemark("quarantine", "list", "--json").out.splitlines())
+        return sorted(one["quarantine_id"] for one in listed if one["topic"] == "bad.public.parts")
+
+    assert "1 landed" in tidemark("land", tidemark.write("tombstone.jsonl", tombstone)).out
+    assert "2 records read: 0 landed, 2 quarantined" in tidemark("land", tidemark.write("parts.jsonl", *bad)).out
+    ids = held()
+    assert len(ids) == 2
+    assert "2 records read: 0 landed, 2 known" in tidemark("land", tidemark.write("copied.jsonl", *bad)).out
+
+    # Those that an earlier version has held by another name.
+    table = f"delta.`{tidemark.lakehouse}/bronze/quarantine`"
+    spark.sql(f"update {table} set quarantine_id = 'of before' where quarantine_id = '{ids[0]}'")
+    assert "1 known already, 1 quarantined" in tidemark("land", str(tidemark.home / "parts.jsonl")).out
+    assert held() == ids
+    assert tidemark("land", tidemark.write("parts.jsonl", tombstone)).status == 0
+    assert held() == []
+
+
 def test_what_stands_behind_a_record_is_not_passed_over(tidemark: CommandLine, landed: int) -> None:
     one, other = (json.dumps(envelope({"id": number, "email": "x"}, at=number)) for number in (20, 21))
     lines = [line(20, {"id": 20}, one) + line(21, {"id": 21}, other), line(22, {"id": 22}, one + other)]
