@@ -9,7 +9,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from itertools import takewhile
 from math import ceil
@@ -144,10 +144,38 @@ def _is_place(argument: str) -> bool:
 def _files_of(argument: str) -> list[Path]:
     paths = [named := Path(argument)]
     if not named.exists():
-        found = map(Path, glob.glob(argument, recursive=True))  # noqa: PTH207 - absolute patterns too
-        paths = [path for path in found if not any(_is_aside(part, named.parts) for part in path.parts)]
+        _require_open_folders(named)
+        paths = _matched(argument, named)
     inside = [file for path in paths for file in (_inside(path) if path.is_dir() else [path])]
-    return [file for file in inside if file.is_file() and not _is_unfinished(file.name)]
+    finished = [file for file in inside if not _is_unfinished(file.name)]
+    for file in finished:
+        if file.is_symlink() and not file.exists():
+            raise UsageError(
+                f"{file}: a link to {file.readlink()}, which isn't there. Nothing was landed; put it there, or remove"
+                " the link."
+            )
+    return [file for file in finished if file.is_file()]
+
+
+def _matched(pattern: str, named: Path) -> list[Path]:
+    """What a pattern matches; the parts of `named` are meant, whatever their names are."""
+    found = map(Path, glob.glob(pattern, recursive=True))  # noqa: PTH207 - absolute patterns too
+    return [path for path in found if not any(_is_aside(part, named.parts) for part in path.parts)]
+
+
+def _require_open_folders(named: Path) -> None:
+    """Raise OSError for a folder in which a pattern looks and that can't be looked into: to glob it is an empty one."""
+    for number, part in enumerate(named.parts):
+        before = named.parts[:number]
+        if not glob.has_magic("/".join((*before, part))):
+            continue
+        folders = _matched(f"{Path(*before)}/", named) if glob.has_magic("/".join(before)) else [Path(*before)]
+        for folder in folders:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if glob.has_magic(part):
+                    os.scandir(folder).close()
+                # What is in it is found by name only where it may be entered.
+                os.stat(f"{folder}/.")  # noqa: PTH116 - a Path has no dot at its end
 
 
 def _is_aside(folder: str, named: Sequence[str] = ()) -> bool:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,7 @@ from spark_jobs.query import as_json, as_table, rows_of
 from tests.jobs.conftest import BAD, GOOD, CommandLine, Said
 from tests.jobs.lines import TOPIC, envelope, line
 from tests.projects import PROJECT
+from tests.users import an_ordinary_user
 
 
 def is_one_sentence(said: Said, status: int, *parts: str) -> None:
@@ -39,18 +39,6 @@ def is_one_sentence(said: Said, status: int, *parts: str) -> None:
     assert len(words) == 1, words
     for part in parts:
         assert part in words[0]
-
-
-@contextmanager
-def an_ordinary_user() -> Iterator[None]:
-    """Root may read everything: be nobody for a moment."""
-    mine = os.geteuid()
-    if mine == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(mine)
 
 
 @pytest.fixture

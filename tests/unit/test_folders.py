@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from spark_jobs.names import feed
 from spark_jobs.places import Places, profile
 from spark_jobs.scaffolding.write import write
 from tests.projects import PROJECT, empty_project
+from tests.users import an_ordinary_user
 
 
 @contextmanager
@@ -138,6 +140,50 @@ def test_a_link_to_what_spark_reads_is_its_target(tmp_path: Path) -> None:
     (link := tmp_path / "latest").symlink_to(packed)
 
     assert files_named([str(link)]) == [packed]
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    touch(tmp_path, "in/a.jsonl")
+    (link := tmp_path / "in/b.jsonl").symlink_to("gone.jsonl")
+    (tmp_path / "in/.#a.jsonl").symlink_to("ann@host.1")  # as editors lock a file
+
+    for argument in (link, link.parent, f"{tmp_path}/in/*", f"{tmp_path}/**/*.jsonl"):
+        with pytest.raises(
+            UsageError, match=rf"^{link}: a link to gone\.jsonl, which isn't there\. Nothing was landed"
+        ):
+            files_named([str(argument)])
+    link.unlink()
+    assert files_named([f"{tmp_path}/in"]) == [f"{tmp_path}/in/a.jsonl"]
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that an ordinary user can't look into, in one that every user can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    touch(folder, "in/us/a.jsonl", "in/eu/b.jsonl", "in/_temporary/c.jsonl", "in/eu/deep/d.jsonl")
+    monkeypatch.chdir(folder)
+    (folder / "in/_temporary").chmod(0)
+    (folder / "in/eu").chmod(0)
+    yield folder / "in/eu"
+    (folder / "in/eu").chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["in/*/*.jsonl", "in/*/a.jsonl", "in/**/*.jsonl", "in/*/*/*.jsonl", "in/*", "**", "in/[e]u/*", "in/eu/*"]
+)
+def test_a_folder_that_a_pattern_can_not_look_into_is_named(closed: Path, pattern: str) -> None:
+    for argument in (pattern, f"{closed.parents[1]}/{pattern}"):
+        with pytest.raises(UsageError, match=r"in/eu(/\S+)?: can't be read \(Permission denied"), an_ordinary_user():
+            files_named([argument])
+
+
+def test_a_folder_that_no_pattern_looks_into_may_be_closed(closed: Path) -> None:
+    wanted = [str(closed.parent / "us/a.jsonl")]
+    with an_ordinary_user():
+        found = [files_named([one]) for one in ("in/us/*", "in/u*/*.jsonl", "*/us/*.jsonl", "in/[!_e]*/*.jsonl")]
+    assert found == [wanted] * 4
 
 
 def test_a_copy_that_is_not_finished_is_left_aside(tmp_path: Path) -> None:
