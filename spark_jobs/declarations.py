@@ -17,11 +17,15 @@ from spark_jobs.places import Places
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One table built by dbt: its relation in the catalog, and its location in the lakehouse; a view has none."""
+    """One table built by dbt: its relation in the catalog, and its location in the lakehouse; a view has none.
+
+    `is_kept`: whether dbt doesn't make it anew when asked to (`full_refresh: false`).
+    """
 
     name: str
     relation: str
     location: str
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +228,8 @@ def _hidden_topics(declared: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _model(places: Places, node: Any) -> Model:
-    return Model(node.name, f"{node.schema}.{node.alias}", f"{places.lakehouse}/{node.schema}/{node.alias}")
+    location = f"{places.lakehouse}/{node.schema}/{node.alias}"
+    return Model(node.name, f"{node.schema}.{node.alias}", location, node.config.full_refresh is False)
 
 
 @contextmanager

@@ -295,7 +295,13 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
         if name not in known and name not in unmodelled:
             [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
             raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
-    chosen = {model.name for name in names if name in known for model in known[name]}
+    named = [model for name in names if name in known for model in known[name]]
+    if kept := sorted({model.name for model in named if model.is_kept}):
+        raise UsageError(
+            f"rebuild {' '.join(names)}: {', '.join(kept)} has `full_refresh: false`, and dbt makes no such model anew."
+            " Take it out for this run."
+        )
+    chosen = {model.name for model in named}
     locations = [at for at, model in models.items() if model.name in chosen]
     locations += [run.places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
     damaged = damages(spark, run.places, beside_bronze=locations)

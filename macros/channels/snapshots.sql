@@ -284,6 +284,7 @@ where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.i
 {% macro snapshots_of(changes) -%}
     {%- set its_source = source_named_in(changes) -%}
     {%- set has_notifications = its_source and var('sources')[its_source].get('snapshot_notifications') -%}
+    {%- if not has_notifications -%}{%- do only_named_by_source(changes, 'snapshot_notifications') -%}{%- endif -%}
     {{ return(its_source ~ '_snapshots' if has_notifications else none) }}
 {%- endmacro %}
 

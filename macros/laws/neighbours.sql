@@ -33,6 +33,23 @@ window by_place as (partition by identity order by place)
 {%- endmacro %}
 
 
+{#-
+  The same of a model that a test of dbt's is of. Whatever the test's arguments were when it was written, what the history and
+  its log declare is what the table is built by.
+-#}
+{% macro versions_of_model(history, key, column_names) -%}
+    {%- set declared = declared_by(node_of(history) or {'config': {}}) -%}
+    {%- set log = declared_by(model_node(declared.changes)) if declared.changes else {} -%}
+    {{ versions_with_next(history, log.key or key, names_of_model(history, column_names)) }}
+{%- endmacro %}
+
+
+{#- Own column → its name in a history: as that declares them, or else as a test of it says. -#}
+{% macro names_of_model(history, column_names) -%}
+    {{ return(declared_by(node_of(history) or {'config': {}}).get('column_names', column_names)) }}
+{%- endmacro %}
+
+
 {#- Condition: whether a version ends before it begins (R10). Empty intervals are common. -#}
 {% macro ends_before_it_begins() -%}
     valid_to < valid_from

@@ -253,8 +253,17 @@
 {%- endmacro %}
 
 
-{#- What dbt_project.yml says there: source → its options. -#}
+{#- What dbt_project.yml says there: source → its options. dbt reads variables below the name of the project that it is. -#}
 {% macro declared_sources() -%}
+    {%- set elsewhere = var('tidemark', none) -%}
+    {%- if elsewhere is mapping and elsewhere.sources
+        and (project_name != 'tidemark' or 'tidemark' in (invocation_args_dict.vars or {})) -%}
+        {{ exceptions.raise_compiler_error(
+            'vars: tidemark: sources is read by nobody here: '
+            ~ ("this project's name is " ~ project_name ~ '. Name the key so.' if project_name != 'tidemark'
+                else "--vars takes it as '{sources: …}'.")
+        ) }}
+    {%- endif -%}
     {%- set sources = var('sources', none) or {} -%}
     {%- if sources is not mapping -%}
         {{ exceptions.raise_compiler_error(

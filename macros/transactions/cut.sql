@@ -5,14 +5,20 @@
 {% macro transactions_of(changes) -%}
     {%- set its_source = source_named_in(changes) -%}
     {%- set is_consistent = its_source and var('sources')[its_source].get('consistent') -%}
-    {%- if execute and not is_consistent and graph.nodes
-        and source_options(model_node(changes).config.meta.tidemark.source.split('.', 1)[0]).consistent -%}
+    {%- if not is_consistent -%}{%- do only_named_by_source(changes, 'consistent') -%}{%- endif -%}
+    {{ return(its_source ~ '_transactions' if is_consistent else none) }}
+{%- endmacro %}
+
+
+{#- Stop where the source of a changes model has an option that its histories know by that model's name, which is another. -#}
+{% macro only_named_by_source(changes, option) -%}
+    {%- if execute and graph.nodes
+        and source_options(model_node(changes).config.meta.tidemark.source.split('.', 1)[0])[option] -%}
         {{ exceptions.raise_compiler_error(
-            model.name ~ ': its source is declared `consistent`, and a history of it is built from a changes model named'
+            model.name ~ ': its source is declared `' ~ option ~ '`, and a history of it is built from a changes model named'
             ~ ' <source>__<table>_changes; ' ~ changes ~ ' is not.'
         ) }}
     {%- endif -%}
-    {{ return(its_source ~ '_transactions' if is_consistent else none) }}
 {%- endmacro %}
 
 

@@ -419,6 +419,14 @@ def test_books_that_can_be_read_are_left_as_they_are(harmed: Harmed) -> None:
         steps.rebuild(harmed.run, harmed.spark, ["ops.progress"])
 
 
+def test_what_dbt_never_makes_anew_is_not_rebuilt(harmed: Harmed) -> None:
+    history = harmed.places.project / f"models/gold/history/{NAME}_history.sql"
+    history.write_text("{{ config(full_refresh=false) }}" + history.read_text())
+
+    with pytest.raises(UsageError, match=rf"rebuild {NAME}: {NAME}_history has `full_refresh: false`"):
+        steps.rebuild(harmed.run, harmed.spark, [NAME])
+
+
 def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:
     with pytest.raises(UsageError, match=f"Did you mean {NAME}"):
         steps.rebuild(harmed.run, harmed.spark, [NAME.replace("orders", "ordres")])

@@ -674,3 +674,18 @@ def test_what_is_like_them_is_held_with_a_code(built: Built, spark: SparkSession
     assert len(entries) == len(odd())
     assert [row["topic"] for row in entries if row["topic"] != f"ch_odd.{row['code']}"] == []
     assert [one["started_at"] for one in built.rows("ch_v_snapshots") if one["state"] == "started"] == [None]
+
+
+def test_a_log_whose_name_does_not_begin_with_its_source_s_believes_no_notifications(built: Built) -> None:
+    models = built.places.project / "models"
+    log = next(models.rglob("ch_s__public__t_changes.sql"))
+    added = {models / "log_of_t.sql": log.read_text(), models / "versions_of_t.sql": "{{ history('log_of_t') }}"}
+    for file, said in added.items():
+        file.write_text(said)
+    try:
+        result = run_dbt(built.places, ["--quiet", "--no-write-json", "compile", "--select", "versions_of_t"])
+    finally:
+        for file in added:
+            file.unlink()
+
+    assert "versions_of_t: its source is declared `snapshot_notifications`" in str(result.exception)

@@ -220,6 +220,32 @@ def test_retry_goes_on_where_a_model_failed(demo: Demo) -> None:
     assert retried == dict.fromkeys({"inv__public__scratch2_changes", *skipped}, "success")
 
 
+def test_a_key_and_names_that_are_declared_otherwise_are_those_of_the_tests(demo: Demo) -> None:
+    models = demo.places.project / "models"
+    log, history = (next(models.rglob(f"inv__public__scratch2_{kind}.sql")) for kind in ("changes", "history"))
+    before = {file: file.read_text() for file in (log, history)}
+    selected = ("--select", "inv__public__scratch2_changes+")
+    try:
+        log.write_text(before[log].replace("key=['id']", "key=['v']"))
+        history.write_text(
+            before[history].replace("'inv__public__scratch2_changes'", "'inv__public__scratch2_changes', column_names={"
+                                    "'opened_by': 'began_by', 'is_current': 'is_open', 'version_id': 'id_of_version'}")
+        )  # fmt: skip
+        # They name columns: what is unique, and the rows that a unit test expects.
+        flags = ("--exclude", "test_name:unique", "test_type:unit", "--store-failures")
+        statuses = demo.dbt("build", *selected, *flags)
+        apart = demo.dbt("build", "--select", "inv__public__scratch2_history", *flags)
+        versions = demo.rows("gold", "inv__public__scratch2_history")
+    finally:
+        for file, text in before.items():
+            file.write_text(text)
+        demo.dbt("run", *selected)
+
+    assert set((statuses | apart).values()) == {"success", "pass", "no-op"}, "an exposure has nothing to do"
+    assert len({row["v"] for row in versions}) < len({row["id"] for row in versions}) <= len(versions)
+    assert all(row["began_by"] for row in versions)
+
+
 def test_a_full_refresh_gives_equal_rows(demo: Demo) -> None:
     tables = [
         ("silver", "inv__public__order_lines_changes"),

@@ -120,6 +120,27 @@ def test_types_that_spark_has_are_taken(project: Path, kind: str) -> None:
     assert parsed(project, CHANGES.replace("'string'", f"'{kind}'"))["tidemark"]["columns"][1]["name"] == "state"
 
 
+@pytest.mark.parametrize(
+    ("project_name", "arguments", "says"),
+    [
+        ("acme", [], "this project's name is acme. Name the key so."),
+        ("tidemark", ["--vars", "{tidemark: {sources: {shop: {}}}}"], "--vars takes it as '{sources: …}'."),
+    ],
+)
+def test_sources_where_no_project_reads_them_are_refused(
+    project: Path, project_name: str, arguments: list[str], says: str
+) -> None:
+    settings = (PROJECT / "dbt_project.yml").read_text().replace("name: tidemark", f"name: {project_name}", 1)
+    (project / "dbt_project.yml").write_text(
+        settings.replace("sources: {}", "sources: {shop: {before_is_whole: true}}")
+    )
+    (project / "models/shop__orders_changes.sql").write_text(OPTIONS_OF_SOURCE)
+
+    result = run_dbt(Places.of(project), ["--quiet", "parse", *arguments])
+
+    assert f"vars: tidemark: sources is read by nobody here: {says}" in str(result.exception)
+
+
 def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None:
     said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
 

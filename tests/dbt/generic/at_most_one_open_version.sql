@@ -2,7 +2,7 @@
 {% test at_most_one_open_version(model, key, column_names={}) %}
 select *
 from (
-    {{ versions_with_next(model, key, column_names) }}
+    {{ versions_of_model(model, key, column_names) }}
 ) as versions
 where {{ is_open_before_next() }} or {{ is_marked_otherwise() }}
 {% endtest %}

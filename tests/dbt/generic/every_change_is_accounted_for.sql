@@ -3,6 +3,7 @@
   one. A state that a first change found (R19) may stand beside the change's own, or for it.
 -#}
 {% test every_change_is_accounted_for(model, changes, history=none, opened_by='opened_by') %}
+{%- set opened_by = own('opened_by', names_of_model(history, {'opened_by': opened_by}) if history else {}) %}
 with
 
 account as (
@@ -25,8 +26,8 @@ log as (
 gold as (
 
     select
-        count_if({{ quoted(opened_by) }} != 'before') as versions,
-        count_if({{ quoted(opened_by) }} = 'before') as found_versions
+        count_if({{ opened_by }} != 'before') as versions,
+        count_if({{ opened_by }} = 'before') as found_versions
     from {{ history }}
 
 ),

@@ -2,7 +2,7 @@
 {% test gaps_follow_a_close(model, key, column_names={}) %}
 select *
 from (
-    {{ versions_with_next(model, key, column_names) }}
+    {{ versions_of_model(model, key, column_names) }}
 ) as versions
 where {{ has_untold_gap() }}
 {% endtest %}

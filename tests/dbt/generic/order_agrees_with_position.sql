@@ -2,7 +2,7 @@
 {% test order_agrees_with_position(model, key, column_names={}) %}
 select *
 from (
-    {{ versions_with_next(model, key, column_names) }}
+    {{ versions_of_model(model, key, column_names) }}
 ) as versions
 where {{ runs_back() }}
 {% endtest %}

@@ -7,8 +7,9 @@
 -#}
 {% test versions_are_traceable(model, key, changes, column_names={}) %}
 {%- if not execute or are_built_apart(model, changes) -%}
-    select null as broken where false
+    select cast(null as string) as broken where false
 {%- else -%}
+    {%- set column_names = names_of_model(model, column_names) -%}
     {%- set names = {} -%}
     {%- for name in own_columns() -%}{%- do names.update({name: column_names.get(name, name)}) -%}{%- endfor -%}
     {%- set table = node_of(changes).config.meta.tidemark -%}

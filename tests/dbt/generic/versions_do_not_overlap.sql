@@ -2,7 +2,7 @@
 {% test versions_do_not_overlap(model, key, column_names={}) %}
 select *
 from (
-    {{ versions_with_next(model, key, column_names) }}
+    {{ versions_of_model(model, key, column_names) }}
 ) as versions
 where valid_from is null or {{ ends_before_it_begins() }} or {{ overlaps_next() }}
 {% endtest %}
