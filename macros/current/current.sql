@@ -29,7 +29,7 @@ where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }
 
 {#- A table with the columns that its history has: what is new of the log, or of another type, comes with a run of both (R8). -#}
 {% macro as_history_has_it(history, table) -%}
-    {%- set built = last_build(model_node(history).unique_id).columns if is_building() else none -%}
+    {%- set built = last_build(model_node(history).unique_id).get('columns') if is_building() else none -%}
     {{ return(dict(table, columns=as_built(table.columns, built)) if built else table) }}
 {%- endmacro %}
 

@@ -99,7 +99,7 @@ select * from final
     {%- endif -%}
     {%- set columns = declared.columns + undeclared_in(relation_of(changes), declared.columns) -%}
     {%- set known_names = columns | map(attribute='name') | list -%}
-    {%- set built = last_build(node.unique_id).columns if is_building() else none -%}
+    {%- set built = last_build(node.unique_id).get('columns') if is_building() else none -%}
     {%- if built -%}
         {#- The log is read as it was built, whatever has been declared since. -#}
         {%- set columns = as_built(columns, built) -%}

@@ -38,9 +38,9 @@ window by_place as (partition by identity order by place)
   its log declare is what the table is built by.
 -#}
 {% macro versions_of_model(history, key, column_names) -%}
-    {%- set declared = declared_by(node_of(history) or {'config': {}}) -%}
-    {%- set log = declared_by(model_node(declared.changes)) if declared.changes else {} -%}
-    {{ versions_with_next(history, log.key or key, names_of_model(history, column_names)) }}
+    {%- set changes = declared_by(node_of(history) or {'config': {}}).get('changes') -%}
+    {%- set log = declared_by(model_node(changes)) if changes else {} -%}
+    {{ versions_with_next(history, log.get('key') or key, names_of_model(history, column_names)) }}
 {%- endmacro %}
 
 
