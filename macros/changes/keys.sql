@@ -157,26 +157,14 @@
 
 {#-
   Expression: the key that `before` names, as JSON text, where it is the whole row and another key than the change's: a
-  change of key written as one `u` (R14). Of a column that its rows leave out only the record's key tells; and rows tell
-  no key where `after` has another than the record: connectors mask and cut columns of rows, and not those of keys.
+  change of key written as one `u` (R14). Rows tell no key where `after` has another than the record: connectors mask and
+  cut columns of rows, and not those of keys. A row that had no value in the key was no one's.
 -#}
 {% macro key_before(is_whole, columns, key) -%}
-    {%- set before -%}
-        named_struct(
-            {%- for spec in columns if spec.name in key -%}
-                {{ text_literal(spec.name) }},
-                {%- if spec.is_always_there %} before_typed.{{ quoted(spec.name) }}
-                {%- else %} if(
-                    array_contains(absent_columns, {{ text_literal(spec.name) }}),
-                    key_typed.{{ quoted(spec.name) }}, before_typed.{{ quoted(spec.name) }}
-                )
-                {%- endif %}
-                {{- ', ' if not loop.last }}
-            {%- endfor -%}
-        )
-    {%- endset -%}
+    {%- set before = key_left(columns, key, 'before_typed', 'key_typed') -%}
     if(
-        op = 'u' and {{ is_whole }} and not {{ before }} <=> {{ key_struct(columns, key, tells_key(is_whole)) }}
+        op = 'u' and {{ is_whole }} and {{ has_key_left(columns, key, 'before_typed', 'key_typed') }}
+            and not {{ before }} <=> {{ key_struct(columns, key, tells_key(is_whole)) }}
         {%- for spec in columns if spec.name in key %}
             {%- set of_record = 'key_typed.' ~ quoted(spec.name) %}
             and ({{ of_record }} is null or {{ of_record }} <=> after_typed.{{ quoted(spec.name) }}
@@ -185,6 +173,44 @@
         {{ key_text(before) }},
         null
     )
+{%- endmacro %}
+
+
+{#-
+  Expression: the key that a row had by `before`, of a change that the record's key is beside.
+
+  Args are expressions: the image before the change, and the key that tells the columns that rows leave out.
+-#}
+{% macro key_left(columns, key, before, of_record) -%}
+    named_struct(
+        {%- for spec in columns if spec.name in key -%}
+            {{ text_literal(spec.name) }}, {{ value_left(spec, before, of_record) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    )
+{%- endmacro %}
+
+
+{#- Condition: whether that key has a value. -#}
+{% macro has_key_left(columns, key, before, of_record) -%}
+    (
+        {%- for spec in columns if spec.name in key -%}
+            {{ ' or ' if not loop.first }}{{ value_left(spec, before, of_record) }} is not null
+        {%- endfor -%}
+    )
+{%- endmacro %}
+
+
+{#- Expression: a column of it. -#}
+{% macro value_left(spec, before, of_record) -%}
+    {%- set column = quoted(spec.name) -%}
+    {%- if spec.get('is_always_there') -%}
+        {{ before }}.{{ column }}
+    {%- else -%}
+        if(
+            array_contains(absent_columns, {{ text_literal(spec.name) }}),
+            {{ of_record }}.{{ column }}, {{ before }}.{{ column }}
+        )
+    {%- endif -%}
 {%- endmacro %}
 
 

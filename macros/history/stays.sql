@@ -19,7 +19,14 @@ own_changes as (
         {{ is_state_op() }} as is_state,
         {{ document_state('after') if table.documents else 'after' }} as state,
         {%- if hazards.whole_before or hazards.moves %}
-        if(is_before_whole, {{ document_state('before') if table.documents else 'before' }}, null) as before,
+        {%- if table.documents %}
+        if(is_before_whole, {{ document_state('before') }}, null) as before,
+        {%- else %}
+        -- a row that came from no key is none that this key had
+        if(
+            is_before_whole and (op != 'u' or {{ has_key_left(table.columns, table.key, 'before', 'key') }}), before, null
+        ) as before,
+        {%- endif %}
         {%- else %}
         null as before,
         {%- endif %}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
-from tests.projects import empty_project, forget_tables, land, microseconds, rows_of, run_models
+from tests.gold import untold
+from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models
 
 # The first of these tests waits for all stories.
 pytestmark = pytest.mark.timeout(1800)
@@ -84,6 +86,16 @@ class Orders:
             "headers": [{"key": name, "value": json.dumps(key)} for name, key in (headers or {}).items()],
         }  # fmt: skip
 
+    def updated(
+        self, before: dict[str, Any], after: dict[str, Any], left_out: str = "", place: int | None = None
+    ) -> dict[str, Any]:
+        """An update with the whole row before it; its rows leave a column out that its key has."""
+        rows = [{name: value for name, value in row.items() if name != left_out} for row in (before, after)]
+        record = self.record("u", after, place=place)
+        value = json.loads(record["value"]) | {"before": rows[0], "after": rows[1]}
+        key = {name: after[name] for name in (left_out, "id") if name}
+        return record | {"key": json.dumps(key), "value": json.dumps(value)}
+
     def described(self, op: str, row: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
         """A change whose schema says of columns how they are encoded."""
         record = self.record(op, row)
@@ -120,6 +132,16 @@ class Orders:
     def at(self, kind: str) -> str:
         """Where the table's `changes`, `current` or `history` is, as far as nothing was declared of that."""
         return self.places.table("gold" if kind == "history" else "silver", f"{self.source}__public__orders_{kind}")
+
+    def outcomes(self) -> dict[str, int]:
+        """Disposition → how many changes, as builds have counted them."""
+        [table] = [one for one in captured_tables(self.places) if one.source_name == self.source]
+        return {row["name"]: row["records"] for row in account_of(table) if row["kind"] == "disposition"}
+
+    def untold(self) -> list[str]:
+        """What of the history the changes don't say."""
+        tables = [one for one in captured_tables(self.places) if one.source_name == self.source]
+        return untold(self.spark, self.places, tables)
 
     def versions(self, *columns: str) -> list[tuple[Any, ...]]:
         """Of each version some columns, in the order of the log."""
@@ -499,6 +521,22 @@ def test_a_before_that_may_be_invented_tells_no_key_unless_it_is_declared_as_the
     yield
     assert sorted(orders.versions("code", "closed_by")) == [(0, "delete"), (5, None), (6, "delete")]
     assert problems() == [None, None, "key_not_told"]
+
+
+@beside_others("accounting", "current")
+def test_a_row_that_had_no_key_comes_to_one_from_none(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['email'], before_is_whole=true")
+    nameless, named = {"id": 1, "email": None}, {"id": 1, "email": "a"}
+    orders.send(("c", {"id": 2, "email": "b"}, {}), ("c", nameless, {}))
+    yield
+    orders.land(orders.updated(nameless, named))
+    yield
+
+    links = [(row["previous_key"], row["problem"]) for row in rows_of(orders.at("changes"))]
+    assert Counter(links) == {(None, None): 2, (None, "key_not_told"): 1}
+    columns = ("id", "email", "opened_by", "closed_by")
+    assert orders.versions(*columns) == [(2, "b", "insert", None), (1, "a", "update", None)]
+    assert (orders.outcomes(), orders.untold()) == ({"opened": 2, "quarantined": 1}, [])
 
 
 def key_named(orders: Orders, name: str) -> Story:
