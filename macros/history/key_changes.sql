@@ -29,7 +29,7 @@
     lateral view explode(
         if(
             op = 'u' and previous_key is not null,
-            array({{ step(changes, key_of(table, 'before'), {
+            array({{ step(changes, key_left(table.columns, table.key, 'before', 'key'), {
                 'op': "'d'", 'is_state': 'false', 'state': 'null', 'previous_key': 'null', 'next_key': key_text('key')
             }) }}, {{ step(changes, 'key', {'before': 'null'}) }}),
             array({{ step(changes, 'key') }})

@@ -182,7 +182,7 @@ from (
             where {{ is_change }}
             union all
             select
-                {{ key_text(key_of(dict(table, columns=columns), 'before')) }},
+                {{ key_text(key_left(columns, table.key, 'before', 'key')) }},
                 {{ place('changes') }},
                 false,
                 true,

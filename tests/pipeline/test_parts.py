@@ -539,6 +539,21 @@ def test_a_row_that_had_no_key_comes_to_one_from_none(orders: Orders) -> Story:
     assert (orders.outcomes(), orders.untold()) == ({"opened": 2, "quarantined": 1}, [])
 
 
+@beside_others("accounting")
+def test_a_column_of_the_key_that_rows_leave_out_is_the_key_s_where_the_rest_of_it_changes(orders: Orders) -> Story:
+    orders.declare("key=['tenant', 'id']", "key=['tenant', 'email'], before_is_whole=true")
+    rows = [{"tenant": 1, "id": 1, "email": email, "state": "new"} for email in "ab"]
+    orders.land(orders.record("c", rows[0]), orders.updated(*rows, left_out="tenant"))
+    yield
+
+    columns = ("tenant", "email", "opened_by", "closed_by", "previous_key", "next_key")
+    one, other = (f'{{"email":"{email}","tenant":1}}' for email in "ab")
+    assert orders.versions(*columns) == [
+        (1, "a", "insert", "key_change", None, other), (1, "b", "key_change", None, one, None),
+    ]  # fmt: skip
+    assert orders.untold() == []
+
+
 def key_named(orders: Orders, name: str) -> Story:
     """Tell of changes whose key column has a name."""
     changes = [("c", 1, {}), ("c", 2, {}), ("d", 1, {}), ("d", 2, {"newkey": 3}), ("c", 3, {"oldkey": 2})]
