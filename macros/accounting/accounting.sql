@@ -20,8 +20,8 @@
         {%- set changes_log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = {
-            'case': 'full', 'log': changes_log | string, 'hazards': every_hazard(), 'scans': [], 'cut': none, 'batch_id': none, 'news': 'true',
-            'carried': none, 'alone': none
+            'case': 'full', 'log': changes_log | string, 'hazards': every_hazard(), 'scans': [],
+            'cut': none, 'batch_id': none, 'news': 'true', 'carried': none, 'alone': none
         } -%}
         {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
 with
@@ -226,8 +226,8 @@ select * from account
     {%- set order = 'all' if not stored.watermarks or counts['late']
         else 'new' if counts['falling_back'] else 'none' -%}
     {%- set held_back = run_query(
-        'select count(*) from ' ~ changes_log ~ ' where problem is null and not coalesce(position < ' ~ text_literal(scope.cut)
-        ~ ', false)'
+        'select count(*) from ' ~ changes_log ~ ' where ' ~ is_for_histories() ~ ' and not coalesce(position < '
+        ~ text_literal(scope.cut) ~ ', false)'
     )[0][0] if scope.cut is not none else 0 -%}
     {{ return(dict(
         stored, is_whole=false, shared=is_shared(scope.hazards, declared), ends=false, before=none,
@@ -261,11 +261,11 @@ select * from account
 {#- Expression list: those counts, of the changes that have landed since, and of those that a cut shows since. -#}
 {% macro unfolded_counts(cut, landed='true', shown='true') -%}
     {%- set is_shown = 'coalesce(position < ' ~ text_literal(cut) ~ ', false)' if cut is not none else 'true' -%}
-    count_if(({{ landed }}) and problem is not null) as quarantined,
+    count_if(({{ landed }}) and not {{ is_for_histories() }}) as quarantined,
     count_if(
         ({{ shown }}) and problem is null and {{ is_shown }} and {{ is_other_half() }}
     ) as no_op,
-    count_if(problem is null and not {{ is_shown }}) as held_back
+    count_if({{ is_for_histories() }} and not {{ is_shown }}) as held_back
 {%- endmacro %}
 
 

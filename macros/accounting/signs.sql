@@ -48,7 +48,7 @@
 {#- Expression list over `labelled`. -#}
 {% macro counted_so_far(table, hazards, account) -%}
     {%- set conditions = {
-        'unknown_deletes': "op = 'd' and not follows_state",
+        'unknown_deletes': "not is_state and op in ('d', 'u') and not follows_state",
         'broken_chains': before_differs(table),
         'missed_deletes': 'is_state and exists(ends, ' ~ reaches() ~ ')'
     } -%}

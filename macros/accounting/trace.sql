@@ -97,7 +97,7 @@ met as (
         coalesce(folded.key, logged.key_as_text) as key,
         logged.* except (key),
         case
-            when logged.problem is not null then 'quarantined'
+            when logged.problem is not null and folded.change_id is null then 'quarantined'
             when logged.batch_id > {{ last.batch_id }} then 'waiting'
             {%- if last.cut is not none %}
             when logged.position >= {{ text_literal(last.cut) }} then 'held_back'

@@ -108,7 +108,8 @@
         'log', nullif(log_number, 0),
         'op', op,
         'place', if(
-            place is null and (op != 'r' or connector is null) or problem <=> 'key_not_told',
+            place is null and (op != 'r' or connector is null)
+                or (problem <=> 'key_not_told' and previous_key is null),
             array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash),
             {{ by_connector('identity', among) }}
         ),

@@ -40,7 +40,7 @@
         when is_read then 'snapshot'
         when is_state then 'update'
         when op = 't' then 'truncate'
-        when next_key is not null then 'key_change'
+        when {{ leaves() }} then 'key_change'
         else 'delete'
     end
 {%- endmacro %}

@@ -22,16 +22,38 @@
 {%- endmacro %}
 
 
-{#- Query: changes, where one `u` told of a change of key with an end of the old key and a state of the new in its place. -#}
+{#-
+  Condition: whether histories take a change of the log. One with a problem they leave alone, but for the end of the key that
+  its row had: each half acts alone, and that the new key isn't told holds the other.
+-#}
+{% macro is_for_histories() -%}
+    (problem is null or (problem = 'key_not_told' and op = 'u' and previous_key is not null))
+{%- endmacro %}
+
+
+{#- Expression: the key that finds a change of `log`, as JSON text: its own or, untold, the one that it left. -#}
+{% macro key_met() -%}
+    coalesce(if(log.problem = 'key_not_told', log.previous_key, null), {{ key_text('log.key') }})
+{%- endmacro %}
+
+
+{#-
+  Query: changes, where one `u` told of a change of key with an end of the old key, a `u` without a state, and a state of the
+  new in its place, where that is told.
+-#}
 {% macro halves(changes, table) -%}
     select half.*
     from {{ changes }}
     lateral view explode(
         if(
             op = 'u' and previous_key is not null,
-            array({{ step(changes, key_left(table.columns, table.key, 'before', 'key'), {
-                'op': "'d'", 'is_state': 'false', 'state': 'null', 'previous_key': 'null', 'next_key': key_text('key')
-            }) }}, {{ step(changes, 'key', {'before': 'null'}) }}),
+            array_compact(array(
+                {{ step(changes, key_left(table.columns, table.key, 'before', 'key'), {
+                    'is_state': 'false', 'state': 'null', 'previous_key': 'null',
+                    'next_key': 'if(is_state, ' ~ key_text('key') ~ ', null)'
+                }) }},
+                if(is_state, {{ step(changes, 'key', {'before': 'null'}) }}, null)
+            )),
             array({{ step(changes, 'key') }})
         )
     ) exploded as half
@@ -92,7 +114,13 @@
 
 
 {% macro leaves_in() -%}
-    if(not is_state and next_key is not null, transaction_id, null)
+    if(not is_state and {{ leaves() }}, transaction_id, null)
+{%- endmacro %}
+
+
+{#- Condition: whether what ends the state of a key has taken its row to another key, or to none. -#}
+{% macro leaves() -%}
+    (next_key is not null or op = 'u')
 {%- endmacro %}
 
 

@@ -255,10 +255,15 @@
 {%- endmacro %}
 
 
-{#- Condition: whether a key has a new change, or shares a row with one that has. -#}
-{% macro is_touched(key, scope) -%}
+{#-
+  Condition: whether a key has a new change, or shares a row with one that has.
+
+  Args:
+      text: the key as JSON text, where a change is met at another (`key_met`)
+-#}
+{% macro is_touched(key, scope, text=none) -%}
     {%- if scope.touched -%}
-        exists (select 1 from {{ scope.touched[-1] }} as touched where touched.key = {{ key_text(key) }})
+        exists (select 1 from {{ scope.touched[-1] }} as touched where touched.key = {{ text or key_text(key) }})
     {%- else -%}
         exists (select 1 from {{ scope.fresh }} as news where ({{ scope.news }}) and news.key <=> {{ key }})
     {%- endif -%}
@@ -266,8 +271,8 @@
 
 
 {#- Condition: whether a key with news is folded from its whole log. -#}
-{% macro is_folded_whole(key, scope) -%}
-    {{ is_refolded(key, scope.carried) if scope.carried else is_touched(key, scope) }}
+{% macro is_folded_whole(key, scope, text=none) -%}
+    {{ is_refolded(key, scope.carried) if scope.carried else is_touched(key, scope, text) }}
 {%- endmacro %}
 
 
@@ -277,13 +282,13 @@
   it in it, and the last all keys, `key` as JSON text.
 -#}
 {% macro touched_with_linked(scope) -%}
-    {%- set moves = ' from ' ~ scope.log ~ ' as log where previous_key is not null' -%}
+    {%- set moves = ' from ' ~ scope.log ~ ' as log where previous_key is not null and problem is null' -%}
     {%- set links = (
         '(select ' ~ key_text('key') ~ ' as one_key, previous_key as other_key' ~ moves
         ~ ' union select previous_key, ' ~ key_text('key') ~ moves ~ ')'
     ) -%}
     {%- set relations = [stage(
-        'select distinct ' ~ key_text('key') ~ ' as key from ' ~ scope.log ~ ' as log where ' ~ scope.news, 'touched_0'
+        'select distinct ' ~ key_met() ~ ' as key from ' ~ scope.log ~ ' as log where ' ~ scope.news, 'touched_0'
     )] -%}
     {%- set walk = namespace(grows=true) -%}
     {%- for step in range(1, 10000) if walk.grows -%}

@@ -16,7 +16,7 @@ own_changes as (
         transaction_id,
         changed_at,
         is_read,
-        {{ is_state_op() }} as is_state,
+        {{ is_state_op() }}{{ ' and problem is null' if hazards.problems }} as is_state,
         {{ document_state('after') if table.documents else 'after' }} as state,
         {%- if hazards.whole_before or hazards.moves %}
         {%- if table.documents %}
@@ -47,9 +47,9 @@ own_changes as (
         {%- elif carried %}
         and ({{ scope.news }}{{ ' or ' ~ is_refolded('log.key', carried) if carried.refolded }})
         {%- elif scope.case == 'keys' %}
-        and {{ is_touched('log.key', scope) }}
+        and {{ is_touched('log.key', scope, key_met()) }}
         {%- elif scope.case == 'before' %}
-        and {{ is_folded_whole('log.key', scope.now) }}
+        and {{ is_folded_whole('log.key', scope.now, key_met()) }}
         {%- elif scope.alone %}
         and {{ is_among_others('log.key', scope.alone) }}
         {%- endif %}
@@ -121,7 +121,7 @@ stays as (
     op != 't'
         and not ({{ is_other_half() }})
         {%- if hazards.problems %}
-        and problem is null
+        and {{ is_for_histories() }}
         {%- endif %}
 {%- endmacro %}
 

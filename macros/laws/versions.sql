@@ -132,8 +132,8 @@ from (
                 else true
             end
             else is_end
-                and version.closed_by = if(next_key is null, 'delete', 'key_change')
-                and (next_key is null or next_key = version.next_key)
+                and version.closed_by = if({{ leaves() }}, 'key_change', 'delete')
+                and next_key <=> version.next_key
                 and {{ ends_at('changed_at') }}
         end as tells,
         -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed
@@ -153,6 +153,7 @@ from (
             select
                 {{ key_text('key') }} as key_as_text,
                 place,
+                cast(null as string) as op,
                 true as is_version,
                 false as is_end,
                 false as is_state,
@@ -169,9 +170,10 @@ from (
             select
                 {{ key_text('key') }},
                 {{ place('changes') }},
+                op,
                 false,
                 op = 'd',
-                {{ is_state_op() }},
+                {{ is_state_op() }} and problem is null,
                 {{ came_from() }},
                 next_key,
                 transaction_id,
@@ -184,11 +186,12 @@ from (
             select
                 {{ key_text(key_left(columns, table.key, 'before', 'key')) }},
                 {{ place('changes') }},
+                op,
                 false,
                 true,
                 false,
                 null,
-                {{ key_text('key') }},
+                if(problem is null, {{ key_text('key') }}, null),
                 transaction_id,
                 changed_at,
                 {{ is_shown }},

@@ -539,6 +539,42 @@ def test_a_row_that_had_no_key_comes_to_one_from_none(orders: Orders) -> Story:
     assert (orders.outcomes(), orders.untold()) == ({"opened": 2, "quarantined": 1}, [])
 
 
+@beside_others("accounting", "current")
+def test_a_row_that_has_no_key_any_more_leaves_the_one_that_it_had(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['email'], before_is_whole=true")
+    rows = {name: {"id": number, "email": name} for number, name in enumerate("abcd")}
+    orders.send(*(("c", row, {}) for name, row in rows.items() if name != "c"))
+    yield
+    # One leaves a key that no event has told of, and one where another has taken its key in the same transaction.
+    left = [orders.updated(rows[name], rows[name] | {"email": None}) for name in "ac"]
+    taken = orders.updated(rows["b"], rows["b"] | {"email": "d"}, place=100)
+    given = orders.updated(rows["d"], rows["d"] | {"email": None}, place=100)
+    orders.land(*left, taken, given)
+    yield
+    orders.send(("c", {"id": 9, "email": "a"}, {}))
+    yield
+
+    def told() -> tuple[Any, ...]:
+        columns = ("id", "email", "opened_by", "closed_by", "next_key")
+        return sorted(orders.versions(*columns)), sorted(orders.now("id", "email")), orders.outcomes(), orders.untold()
+
+    ended = told()
+    assert ended == (
+        [
+            (0, "a", "insert", "key_change", None), (1, "b", "insert", "key_change", '{"email":"d"}'),
+            (1, "d", "key_change", None, None), (2, "c", "before", "key_change", None),
+            (3, "d", "insert", "update", None), (9, "a", "insert", None, None),
+        ],
+        [(1, "d"), (9, "a")],
+        {"opened": 6, "closed_only": 1, "collapsed": 1},
+        [],
+    )  # fmt: skip
+    problems = [row["problem"] for row in rows_of(orders.at("changes")) if row["problem"]]
+    assert problems == ["key_not_told"] * 3
+    orders.build("--full-refresh")
+    assert told() == ended
+
+
 @beside_others("accounting")
 def test_a_column_of_the_key_that_rows_leave_out_is_the_key_s_where_the_rest_of_it_changes(orders: Orders) -> Story:
     orders.declare("key=['tenant', 'id']", "key=['tenant', 'email'], before_is_whole=true")
