@@ -241,7 +241,8 @@ resolved as (
         select
             {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, ' ~ exact ~ 'answer)') }} as links
         from filled_alone
-        inner join answers on change_id = asker
+        -- of a move that is one change, what leaves the old key asks for nothing
+        inner join answers on change_id = asker and previous_key is not null
     ) as in_order
 
 ),

@@ -590,6 +590,21 @@ def test_a_column_of_the_key_that_rows_leave_out_is_the_key_s_where_the_rest_of_
     assert orders.untold() == []
 
 
+@beside_others()
+def test_a_row_that_comes_to_another_key_by_one_update_keeps_what_that_leaves_out(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['k'], before_is_whole=true")
+    orders.declare("'x': 'string'", "'x': {'type': 'string', 'null_is_unchanged': true}")
+    rows = [{"id": number, "k": f"A{number}", "x": str(number)} for number in range(8)]
+    moved = [row | {"k": f"B{row['id']}", "x": None} for row in rows]
+    orders.send(*(("c", row, {}) for row in rows))
+    yield
+    orders.land(*(orders.updated(*of_row) for of_row in zip(rows, moved, strict=True)))
+    yield
+
+    found = [(row["k"], row["x"], row["unresolved_columns"]) for row in rows_of(orders.at("history"))]
+    assert sorted(found) == sorted((f"{key}{number}", str(number), []) for key in "AB" for number in range(8))
+
+
 def key_named(orders: Orders, name: str) -> Story:
     """Tell of changes whose key column has a name."""
     changes = [("c", 1, {}), ("c", 2, {}), ("d", 1, {}), ("d", 2, {"newkey": 3}), ("c", 3, {"oldkey": 2})]
