@@ -38,10 +38,16 @@
 {% macro long_numbers(columns) -%}
     {%- set names = [] -%}
     {%- for spec in columns if has_long_numbers(spec) -%}
-        {%- set spelled = [spec.field | replace('\\', '\\\\') | replace('"', '\\"'), tojson(spec.field)[1:-1]] -%}
-        {%- for one in spelled | unique(case_sensitive=true) -%}{%- do names.append(modules.re.escape(one)) -%}{%- endfor -%}
+        {%- for one in spellings(spec.field) -%}{%- do names.append(modules.re.escape(one)) -%}{%- endfor -%}
     {%- endfor -%}
     {{ return(names) }}
+{%- endmacro %}
+
+
+{#- A field's name as JSON spells it, with letters beyond ASCII as they are or by their numbers. -#}
+{% macro spellings(field) -%}
+    {%- set spelled = [field | replace('\\', '\\\\') | replace('"', '\\"'), tojson(field)[1:-1]] -%}
+    {{ return(spelled | unique(case_sensitive=true) | list) }}
 {%- endmacro %}
 
 

@@ -176,21 +176,30 @@
 
 {#-
   Whether deletes without a schema, of which the log has some, are read otherwise for what has landed since: by the one
-  encoding that schemas tell of a column, as long as it is one (G1).
+  encoding that schemas tell of a column, as long as it is one, and with the columns that only they had (G1).
 -#}
 {% macro are_read_otherwise(captured, scope) -%}
+    {%- set shapeless -%}
+        select 1 from {{ captured.records }} as record
+        left anti join {{ lakehouse_table('bronze', 'shapes') }} as shape
+            on record.feed = shape.feed and record.shape_id = shape.shape_id
+        where record.feed = {{ text_literal(captured.feed) }} and op = 'd' and record.batch_id <= {{ scope.after }}
+    {%- endset -%}
     {%- for spec in captured.columns if spec.since -%}
         {%- set before = [] -%}
         {%- for one, since in spec.since.items() if since <= scope.after -%}{%- do before.append(one) -%}{%- endfor -%}
         {%- if shapeless_encoding(spec, before) != shapeless_encoding(spec, spec.encodings) -%}
-            {{ return(run_query(
-                'select 1 from ' ~ captured.records ~ ' as record left anti join ' ~ lakehouse_table('bronze', 'shapes')
-                ~ ' as shape on record.feed = shape.feed and record.shape_id = shape.shape_id where record.feed = '
-                ~ text_literal(captured.feed) ~ " and op = 'd' and record.batch_id <= " ~ scope.after ~ ' limit 1'
-            ) | length > 0) }}
+            {{ return(run_query(shapeless ~ ' limit 1') | length > 0) }}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(false) }}
+    {%- set added = scope.added | map('first') | list -%}
+    {%- set named = [] -%}
+    {%- for spec in captured.columns if spec.name in added -%}
+        {%- for one in spellings(spec.field) -%}
+            {%- do named.append('contains(' ~ record_text('value') ~ ', ' ~ text_literal('"' ~ one ~ '"') ~ ')') -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(named and run_query(shapeless ~ ' and (' ~ named | join(' or ') ~ ') limit 1') | length > 0) }}
 {%- endmacro %}
 
 

@@ -354,6 +354,24 @@ def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(order
     assert (orders.versions("id", "closed_by"), rebuilt()) == (versions, versions)
 
 
+@beside_others()
+def test_deletes_without_a_schema_are_read_with_columns_that_came_behind_them(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['id'], before_is_whole=true")
+    orders.send(("c", {"id": 1, "a": "1"}, {}))
+    yield
+    delete = orders.record("d", {"id": 9})
+    value = json.loads(delete["value"]) | {"before": {"id": 9, "a": "1", "b": "5"}}
+    orders.land(delete | {"value": json.dumps(value)})
+    yield
+    orders.send(("c", {"id": 10, "a": "1", "b": "7"}, {}))
+    yield
+
+    found = orders.versions("id", "b", "opened_by", "version_id")
+    assert [row[:3] for row in found] == [(1, None, "insert"), (9, "5", "before"), (10, "7", "insert")]
+    orders.build("--full-refresh")
+    assert orders.versions("id", "b", "opened_by", "version_id") == found
+
+
 @beside_others("current")
 def test_news_without_effect_write_neither_history_nor_current_state(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
