@@ -20,7 +20,7 @@
         {%- set changes_log = relation_of(declared.changes) -%}
         {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
         {%- set scope = {
-            'case': 'full', 'log': changes_log | string, 'hazards': every_hazard(), 'scans': [],
+            'case': 'full', 'key': table.key, 'log': changes_log | string, 'hazards': every_hazard(), 'scans': [],
             'cut': none, 'batch_id': none, 'news': 'true', 'carried': none, 'alone': none
         } -%}
         {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
@@ -447,7 +447,7 @@ account as (
     {%- if scope.hazards.truncates or scope.hazards.reads -%}
         {%- set row = run_query(
             'select try_element_at(ends, -1).place.position, try_element_at(ends, -1).transaction_id from ('
-            ~ ends(scope.log, scope.hazards.truncates, scope.hazards.reads, scope.scans) ~ ') as ended'
+            ~ ends(scope, scope.hazards.truncates, scope.hazards.reads) ~ ') as ended'
         )[0] -%}
         {{ return({'last_end': row[0], 'last_transaction': row[1]}) }}
     {%- endif -%}

@@ -33,8 +33,8 @@
     {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
-        'case': 'keys', 'log': up_to(with_late_columns(changes_log, built.get('late')), last.cut), 'touched': [keys],
-        'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
+        'case': 'keys', 'key': table.key, 'log': up_to(with_late_columns(changes_log, built.get('late')), last.cut),
+        'touched': [keys], 'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
     {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}
     {%- set version -%}

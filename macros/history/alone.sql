@@ -50,7 +50,7 @@
 {%- if account and account.ends -%}
 ends_beside as (
 
-    {{ ends(scope.log, false, true, scope.scans) }}
+    {{ ends(scope, false, true) }}
 
 ),
 

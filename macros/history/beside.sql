@@ -22,7 +22,7 @@ halves as (
 {%- if hazards.truncates or closes %}
 ends as (
 
-    {{ ends(scope.log, hazards.truncates, closes, scope.scans) }}
+    {{ ends(scope, hazards.truncates, closes) }}
 
 ),
 {% endif -%}
@@ -113,11 +113,8 @@ every_change as (
   Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
   and complete snapshots at the place of their last read. A snapshot is complete where one of its reads is marked as the
   last, or where a notification says so, and where all of its reads could be understood.
-
-  Args:
-      scans: what `scans_of` gave
 -#}
-{% macro ends(changes_log, truncates, closes, scans) -%}
+{% macro ends(scope, truncates, closes) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
     from (
         {%- if truncates %}
@@ -127,26 +124,37 @@ every_change as (
             change_id,
             transaction_id,
             changed_at
-        from {{ changes_log }} as log
+        from {{ scope.log }} as log
         where op = 't' and problem is null
         {%- endif %}
         {{- ' union all ' if truncates and closes }}
         {%- if closes %}
         select last_read.*
         from (
-            select max(struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)) as last_read
-            from {{ changes_log }} as log
+            select max(
+                struct({{ place('log') }} as place, op, change_id, transaction_id, changed_at)
+            ) filter (where problem is null) as last_read
+            from {{ scope.log }} as log
             where {{ is_snapshot_read() }} and position is not null
             group by position
-            having bool_and(problem is null) and (
+            having bool_or(problem is null) and bool_and(problem is null or {{ is_of_no_key(scope.key) }}) and (
                 bool_or({{ marks_last() }})
-                {%- for scan in scans %}
+                {%- for scan in scope.scans %}
                 or (min(processed_at) >= timestamp_millis({{ scan[0] }}) and max(processed_at) <= timestamp_millis({{ scan[1] }}) and count(*) >= {{ scan[2] }})
                 {%- endfor %}
             )
         ) as complete_snapshots
         {%- endif %}
     ) as ending
+{%- endmacro %}
+
+
+{#- Condition: whether a row says of all columns of the key that they are NULL: it is no key's, and hides none. -#}
+{% macro is_of_no_key(key) -%}
+    (
+        problem = 'key_not_told' and after is not null
+        and not arrays_overlap(concat(absent_columns, unavailable_columns), {{ text_array(key) }})
+    )
 {%- endmacro %}
 
 

@@ -14,8 +14,8 @@
       history: the name of the history that a current model reads
       sorted_changes: up to how many changes a history folds in one and the same way
 
-  Returns: {case, after, batch_id, cut, log, fresh, news, hazards, scans, added, state, touched, carried, alone, account,
-  left_as, made_of, open}
+  Returns: {case, after, batch_id, cut, key, log, fresh, news, hazards, scans, added, state, touched, carried, alone,
+  account, left_as, made_of, open}
       log: up to the cut; `fresh`, a relation that has its news
       touched, carried, alone: what `touched_with_linked`, `keys_to_carry` and `keys_alone` hold, where they are asked
       account: how this run is accounted for, where it is
@@ -76,8 +76,8 @@
     {%- set cut = cut_of(declared.changes) -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
-        log=up_to(with_late_columns(changes_log, built.get('late')), cut), scans=[], touched=[], carried=none, alone=none,
-        account=none
+        key=table.key, log=up_to(with_late_columns(changes_log, built.get('late')), cut), scans=[], touched=[], carried=none,
+        alone=none, account=none
     ) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}

@@ -65,7 +65,7 @@ own_changes as (
 
 snapshot_ends as (
 
-    {{ ends(scope.log, false, true, scope.scans) }}
+    {{ ends(scope, false, true) }}
 
 ),
 {%- endif %}

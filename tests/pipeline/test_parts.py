@@ -799,6 +799,27 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orde
     assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
 
 
+@beside_others("accounting")
+def test_a_snapshot_is_complete_with_reads_of_rows_that_have_no_key(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['email']")
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    orders.send(*(("c", {"id": number, "email": email}, {}) for number, email in ((1, "a"), (2, "b"))))
+    yield
+    first, last = (orders.record("r", row, place=50) for row in ({"id": 1, "email": "a"}, {"id": 3, "email": None}))
+    last["value"] = last["value"].replace('"snapshot": "true"', '"snapshot": "last"')
+    orders.land(first, last)
+    yield
+    assert orders.versions("email", "closed_by") == [("a", None), ("b", "snapshot")]
+    assert (orders.outcomes(), orders.untold()) == ({"opened": 2, "closed_only": 1, "quarantined": 1}, [])
+
+    # What a later one lacks the column of can be any row.
+    later = [orders.record("r", row, place=90) for row in ({"id": 3}, {"id": 4, "email": "c"})]
+    later[1]["value"] = later[1]["value"].replace('"snapshot": "true"', '"snapshot": "last"')
+    orders.land(*later)
+    yield
+    assert orders.versions("email", "closed_by") == [("a", None), ("b", "snapshot"), ("c", None)]
+
+
 @beside_others(kinds=("changes",))
 def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Orders) -> Story:
     orders.send(("r", {"id": 1, "state": "new"}, {}))
