@@ -597,7 +597,7 @@ def test_a_row_that_has_no_key_any_more_leaves_the_one_that_it_had(orders: Order
 def test_a_column_of_the_key_that_rows_leave_out_is_the_key_s_where_the_rest_of_it_changes(orders: Orders) -> Story:
     orders.declare("key=['tenant', 'id']", "key=['tenant', 'email'], before_is_whole=true")
     rows = [{"tenant": 1, "id": 1, "email": email, "state": "new"} for email in "ab"]
-    orders.land(orders.record("c", rows[0]), orders.updated(*rows, left_out="tenant"))
+    orders.land(orders.record("c", rows[0]), orders.updated(rows[0], rows[1], "tenant"))
     yield
 
     columns = ("tenant", "email", "opened_by", "closed_by", "previous_key", "next_key")
