@@ -645,15 +645,18 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
 
 
 def _say_landed(landed: Any) -> None:
-    known = f", {landed.known} known already" if landed.known else ""
-    aside = f", {landed.quarantined} quarantined (`tidemark quarantine list`)" if landed.quarantined else ""
-    click.echo(f"{landed.read} records read: {landed.landed} landed{known}{aside}.")
+    in_bronze = landed.known - landed.held
+    known = f", {in_bronze} known already" if in_bronze else ""
+    held = f", {landed.held} still held" if landed.held else ""
+    new = f", {landed.quarantined} quarantined" if landed.quarantined else ""
+    where = " (`tidemark quarantine list`)" if held or new else ""
+    click.echo(f"{landed.read} records read: {landed.landed} landed{known}{held}{new}{where}.")
     for table in landed.rekeyed:
         click.echo(
             on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")
             + " The key that its model declares stays; to follow the source, declare the new one and rebuild (R8)."
         )
-    if not landed.landed and landed.known:
+    if not landed.landed and in_bronze:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
 
 

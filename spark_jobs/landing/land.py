@@ -44,11 +44,16 @@ class Landing:
 
 @dataclass(slots=True)
 class Landed:
-    """What became of the records of one landing; `rekeyed` has the tables whose key has another shape now (R8)."""
+    """What became of the records of one landing.
+
+    Of those that were `known`, so many were `held` already; `rekeyed` has the tables whose key has another shape now
+    (R8).
+    """
 
     read: int = 0
     landed: int = 0
     known: int = 0
+    held: int = 0
     quarantined: int = 0
     batch_id: int | None = None
     feeds: dict[str, int] = field(default_factory=dict)
@@ -63,6 +68,7 @@ class Landed:
         """Count another batch of the same landing."""
         for name, count in more.counts.items():
             setattr(self, name, getattr(self, name) + count)
+        self.held += more.held
         self.batch_id = self.batch_id if more.batch_id is None else more.batch_id
         for feed, count in more.feeds.items():
             self.feeds[feed] = self.feeds.get(feed, 0) + count
@@ -188,7 +194,7 @@ def _land(
     result = Landed(read=sum(part["lines"] for part in survey))
     if any(part["rejected"] for part in survey):
         # The quarantine first: were landing killed here, the next one finds these known and the others still to come.
-        result.quarantined = quarantine_rows(spark, places, rejected)
+        result.quarantined, result.held = quarantine_rows(spark, places, rejected)
     result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
     if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)

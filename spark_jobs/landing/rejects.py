@@ -15,21 +15,26 @@ from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
 
 
-def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> int:
-    """Append what can't be understood to the quarantine, in one commit if any is new (G3); the number of entries.
+def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tuple[int, int]:
+    """Append what can't be understood to the quarantine, in one commit if any is new (G3).
 
     What bronze holds as a record was understood by an earlier landing. A line that was settled and is there again is
     held again.
+
+    Returns:
+        The number of new entries, and of rows that were held already.
     """
     was_held = F.col("released_in").isNotNull().alias("was_held")
     known = bronze.read(spark, places, "quarantine").select("quarantine_id", was_held)
-    entries = _rejects(rows).join(known, on="quarantine_id", how="left").where("coalesce(was_held, true)")
-    entries = entries.persist(StorageLevel.MEMORY_AND_DISK)
+    found = _rejects(rows).join(known, on="quarantine_id", how="left").persist(StorageLevel.MEMORY_AND_DISK)
+    entries = found.where("coalesce(was_held, true)")
     try:
+        [told] = found.agg(F.sum(F.when(~F.col("was_held"), F.col("rows"))).alias("held")).collect()
+        held = int(told["held"] or 0)
         offsets = F.min("offset").alias("low"), F.max("offset").alias("high")
         parts = entries.groupBy("topic", "partition").agg(*offsets).collect()
         if not parts:
-            return 0
+            return 0, held
         stored = bronze.deliveries_within(spark, places, parts).alias("stored")
         # Not of a line: what could be read of it can be all of another record.
         is_stored = [F.col(f"entries.{name}") == F.col(f"stored.{name}") for name in bronze.DELIVERY]
@@ -41,9 +46,9 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> int
             _merge(spark, places, unknown.select(*bronze.read(spark, places, "quarantine").columns), both)
         elif counted["entries"]:
             bronze.append(spark, places, "quarantine", unknown)
-        return int(counted["entries"])
+        return int(counted["entries"]), held
     finally:
-        entries.unpersist()
+        found.unpersist()
 
 
 def settle(
@@ -103,6 +108,7 @@ def _rejects(rows: DataFrame) -> DataFrame:
         entries.groupBy("quarantine_id")
         .agg(
             *[F.first(name).alias(name) for name in copied],
+            F.count("*").alias("rows"),
             F.when(F.first("line").isNull(), 1).otherwise(F.count("*")).alias("occurrences"),
             F.first("reason").alias("code"),
             F.first("detail").alias("detail"),

@@ -159,6 +159,15 @@ def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: 
     ) == [0, 1, 2, 3]
 
 
+def test_what_is_still_held_is_told_apart_from_what_bronze_has(tidemark: CommandLine, landed: int) -> None:
+    said = tidemark("land", tidemark.write("mixed.jsonl", *GOOD, *BAD.values())).out
+    assert "13 records read: 0 landed, 4 known already, 9 still held (`tidemark quarantine list`).\n" in said
+    assert "Nothing was added: bronze holds these deliveries (R1)" in said
+
+    said = tidemark("land", tidemark.write("held.jsonl", *[BAD["value-not-json"]] * 2)).out
+    assert said == "2 records read: 0 landed, 2 still held (`tidemark quarantine list`).\n"
+
+
 def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, landed: int) -> None:
     name = "grows ü%20?.jsonl"
     whole = [line(offset, {"id": offset}, None, topic="bad.public.grows") for offset in (0, 1, 2)]
@@ -193,7 +202,9 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     said, written = land(whole[0], cut, "{}")
     assert ("2 quarantined" in said, written) == (True, 1)
     assert "released_in: None" in tidemark("quarantine", "show", entries["line-not-json"]).out, "one entry, held again"
-    assert "4 records read: 0 landed, 3 known already, 1 quarantined" in land(whole[0], cut, "{}", "[]")[0]
+    assert (
+        "4 records read: 0 landed, 1 known already, 2 still held, 1 quarantined" in land(whole[0], cut, "{}", "[]")[0]
+    )
     assert land()[1] == 1, "all of it was taken out"
     assert held() == {}
 
@@ -212,12 +223,15 @@ def test_a_line_of_which_a_part_can_not_be_read_is_none_of_those_whose_other_par
     assert "2 records read: 0 landed, 2 quarantined" in tidemark("land", tidemark.write("parts.jsonl", *bad)).out
     ids = held()
     assert len(ids) == 2
-    assert "2 records read: 0 landed, 2 known" in tidemark("land", tidemark.write("copied.jsonl", *bad)).out
+    assert "2 records read: 0 landed, 2 still held" in tidemark("land", tidemark.write("copied.jsonl", *bad)).out
 
     # Those that an earlier version has held by another name.
     table = f"delta.`{tidemark.lakehouse}/bronze/quarantine`"
     spark.sql(f"update {table} set quarantine_id = 'of before' where quarantine_id = '{ids[0]}'")
-    assert "1 known already, 1 quarantined" in tidemark("land", str(tidemark.home / "parts.jsonl")).out
+    assert (
+        "2 records read: 0 landed, 1 still held, 1 quarantined"
+        in tidemark("land", str(tidemark.home / "parts.jsonl")).out
+    )
     assert held() == ids
     assert tidemark("land", tidemark.write("parts.jsonl", tombstone)).status == 0
     assert held() == []
