@@ -340,7 +340,9 @@ def fill_catalog(run: Run) -> int:
     with run.stage("catalog"):
         require_thrift_server(run.places)
         arguments = json.dumps({"tables": tables})
-        result = run_dbt(run.places, ["--quiet", "run-operation", "tidemark_catalog", "--args", arguments])
+        # What dbt said of the last build stays.
+        quietly = ["--quiet", "--no-write-json"]
+        result = run_dbt(run.places, [*quietly, "run-operation", "tidemark_catalog", "--args", arguments])
     if not result.success:
         message = result.exception or next((one.message for one in result.result or []), "")
         raise Fault(f"The catalog of target {run.places.target} could not be filled: {beginning_of(message)}")

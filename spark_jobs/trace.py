@@ -167,10 +167,9 @@ def _with_linked(keys: DataFrame, log: DataFrame) -> DataFrame:
 def _query(places: Places, history: Model, log: Model, keys: str) -> str:
     """The query of the macro `traced`, as dbt writes it."""
     given = ", ".join(map(literal, (history.name, table_at(log.location), keys)))
+    quietly = ["--quiet", "--no-populate-cache", "--no-write-json"]  # what dbt said of the last build stays
     with redirect_stdout(io.StringIO()) as said, reading(places) as options:
-        result = run_dbt(
-            places, ["--quiet", "--no-populate-cache", "compile", *options, "--inline", f"{{{{ traced({given}) }}}}"]
-        )
+        result = run_dbt(places, [*quietly, "compile", *options, "--inline", f"{{{{ traced({given}) }}}}"])
     if not result.success:
         raise Fault(
             f"trace {history.name}: dbt can't write the query: {beginning_of(result.exception or said.getvalue())}"

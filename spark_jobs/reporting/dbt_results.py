@@ -16,6 +16,8 @@ _GOOD = ("success", "pass", "no-op", "reused")
 _SKIPPED = ("skipped",)
 _WARNED = ("warn",)
 _TESTS = ("test", "unit_test")
+# The commands that build or test: what others leave (`dbt docs generate`) tells nothing of the tables.
+_COMMANDS = ("build", "run", "test", "retry", "seed", "snapshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class DbtRun:
 
 
 def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
-    """The project's last run of dbt; None where there is none that can be read, or it was another environment's.
+    """The project's last run of dbt; None where there is none that can be read.
+
+    So it is where that was another environment's, or a command that builds and tests nothing.
 
     Args:
         places: The project and its target.
@@ -59,7 +63,7 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
     except (OSError, ValueError, KeyError):
         return None
     # Where none was typed, as dbt by hand takes it, none is told.
-    if arguments.get("target") not in (None, places.target):
+    if arguments.get("target") not in (None, places.target) or arguments.get("which") not in _COMMANDS:
         return None
     nodes = [one for said_of in results if (one := _result(said_of, redact=redact)).kind != "operation"]
     statuses = [one.status for one in nodes]

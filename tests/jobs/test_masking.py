@@ -63,7 +63,11 @@ def files_of(*folders: Path) -> Iterator[Path]:
 def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkSession, landed: int) -> None:
     said = [tidemark("scaffold")]
     declare(tidemark.project)
-    said += [tidemark(*command) for command in (["build"], ["check"], ["status"], ["tables"], ["tables", "--json"])]
+    commands = (
+        ["build"], ["check"], ["status"], ["tables"], ["tables", "--json"], ["trace", "bad__public__people", "id=1"],
+        ["catalog"],
+    )  # fmt: skip
+    said += [tidemark(*command) for command in commands]
     listed = tidemark("quarantine", "list", "--json")
     entries = [
         entry["quarantine_id"]
@@ -83,6 +87,8 @@ def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkS
     # It was there to be shown.
     assert {"run_results.json", "dbt.log", "report.json", "report.html"} <= {path.name for path in files}
     assert len([one for one in shown if "Values are hashes" in one.out]) == len([*BAD, OUTBOX])
+    # And who only asks dbt left what it had said of the build.
+    assert json.loads((tidemark.project / "target/run_results.json").read_text())["args"]["which"] == "build"
     report = json.loads((tidemark.lakehouse / "reports/latest/report.json").read_text())
     assert [one["unexpected_count"] for one in report["expectations"] if "match_regex" in one["expectation"]] == [2]
     assert PLANTED in tidemark("sql", "select email from bad__public__people_current").out

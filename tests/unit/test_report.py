@@ -492,6 +492,9 @@ def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path, monkeypat
         by_target = said | {"args": {"which": "build", "target": typed}}
         (target / "run_results.json").write_text(json.dumps(by_target))
         assert (dbt_run(places, AT, redact=False) is not None) == is_ours
+    for which, is_kept in (("retry", True), ("generate", False), ("compile", False)):
+        (target / "run_results.json").write_text(json.dumps(said | {"args": {"which": which}}))
+        assert (dbt_run(places, AT, redact=False) is not None) == is_kept
     (target / "run_results.json").write_text("half a fi")
     assert dbt_run(places, AT, redact=False) is None
 
