@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -446,14 +447,20 @@ def run(
 
     notify.require_command(on_failure)
     notify.require_files(summary, metrics)
-    wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=None)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
-        Places.of(project_dir), files, wanted, skip_unchanged or every is not None, source_label, sample_rows, wait,
-        log_format, summary, metrics, on_failure, out, upkeep_every,
+        Places(Path(project_dir), "", ""), files, None, skip_unchanged or every is not None, source_label, sample_rows,
+        wait, log_format, summary, metrics, on_failure, out, upkeep_every,
     )  # fmt: skip
     # Where standard output is the summary's, words for people, dbt's too, go beside it.
     with contextlib.redirect_stdout(sys.stderr) if summary == "-" else contextlib.nullcontext():
+        try:
+            task = dataclasses.replace(task, places=Places.of(project_dir))
+            told = {"starting": starting, "most": max_records, "patience": patience, "every": None}
+            task = dataclasses.replace(task, topics=_topics_of(files, kafka, topics, **told))
+        except TidemarkError as error:
+            schedule.tell_of_refusal(task, error)
+            raise
         if every is None:
             outcome = schedule.run_once(task)
             _say_run(outcome)

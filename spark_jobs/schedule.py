@@ -47,7 +47,7 @@ class Task:
     """What a run is to do, and whom to tell.
 
     Attributes:
-        places: The project and its lakehouse.
+        places: The project and its lakehouse; of one that can't be read its folder alone.
         files: Record files, folders and patterns.
         topics: Topics to land instead.
         skips: Whether files, and builds and checks, are left out that have no news.
@@ -167,16 +167,33 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)
         if not is_counted and not isinstance(error, Busy):
-            memory.failed_runs += 1
-            with suppress(Fault, OSError):  # of the store, which may be why the run failed
-                if Files.of(task.places).read(memory_file(task.places)) is not None:
-                    memory.store(task.places, outcome)
+            _count_failed(task, outcome, memory)
     except BaseException as error:
         outcome.status, outcome.error = Fault.status, unforeseen(error)
         raise
     finally:
         tell_machines(task, outcome, memory)
     return outcome
+
+
+def tell_of_refusal(task: Task, error: TidemarkError) -> None:
+    """Tell machines of a run that doesn't begin, since its project or its topics are not what it takes."""
+    run = steps.Run(task.places, "run")
+    outcome = Outcome(run.run_id, run.started_at, error.status, str(error))
+    memory = Memory()
+    if task.places.lakehouse:
+        memory = Memory.of(task.places)
+        outcome.lag, outcome.gaps = memory.lag, memory.gaps
+        _count_failed(task, outcome, memory)
+    tell_machines(task, outcome, memory)
+
+
+def _count_failed(task: Task, outcome: Outcome, memory: Memory) -> None:
+    """Count a run that failed before it had the lock."""
+    memory.failed_runs += 1
+    with suppress(Fault, OSError):  # of the store, which may be why the run failed
+        if Files.of(task.places).read(memory_file(task.places)) is not None:
+            memory.store(task.places, outcome)
 
 
 def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:

@@ -29,6 +29,7 @@ from spark_jobs.files import write_named
 from spark_jobs.fingerprint import fingerprint_of, project_hash
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
+from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import require_free_catalog
 from tests.projects import PROJECT
@@ -172,6 +173,26 @@ def test_what_can_not_be_written_keeps_nothing_else_from_being_told(
     assert "--summary" in said
     assert "--metrics" in said
     assert heard.exists()
+
+
+def test_a_run_whose_project_or_topics_are_wrong_is_told_to_machines(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKEHOUSE", places.lakehouse)
+    monkeypatch.setenv("TIDEMARK_KAFKA_FILE", str(places.project / "nowhere.properties"))
+    Memory(failed_runs=1).store(places)
+    machines = [places.project / name for name in ("summary", "metrics.prom", "heard")]
+    summary, metrics, heard = map(str, machines)
+    whom = ["--summary", summary, "--metrics", metrics, "--on-failure", f"cp /dev/stdin {heard}"]
+    topics = ["--kafka", "broker:9092", "--topics", "all"]
+    for project, failed_runs, error in ((places.project, 2, "TIDEMARK_KAFKA_FILE"), (places.project / "no", 0, "no ")):
+        assert main(["run", *topics, *whom, "--project-dir", str(project)]) == 2
+        said = [json.loads(Path(one).read_text()) for one in (summary, heard)]
+        assert [(one["status"], one["failed_runs"]) for one in said] == [(2, failed_runs)] * 2
+        assert error in said[0]["error"]
+        assert "tidemark_run_status 2.0" in Path(metrics).read_text()
+        for one in machines:
+            one.unlink()
 
 
 def test_links_and_fifos_stay_what_they_are(tmp_path: Path) -> None:
