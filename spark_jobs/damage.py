@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -20,6 +20,7 @@ from spark_jobs.names import table_at
 from spark_jobs.places import LAYERS, Places
 
 _SHOWN = 300
+_NO_LOG = "it has files and no log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     if not any(map(is_of_log, files.names("_delta_log"))):
         if next(files.below("", ".parquet"), None) is None:
             return None
-        return Damage(layer, name, location, "it has files and no log", has_log=False)
+        return Damage(layer, name, location, _NO_LOG, has_log=False)
     try:
         listed = spark.table(table_at(location)).inputFiles()
         commit = empty_commit(spark, location)
@@ -132,17 +133,26 @@ def explained(spark: SparkSession | None, places: Places, *errors: str) -> Fault
     except UsageError:
         models = {}
     try:
-        found = damages(spark, places, *errors) or _gone(spark, places, [model for _, model in models.values()])
+        found = damages(spark, places, *errors) or _gone(spark, places, models)
     except ENGINE_ERRORS:
         return None
-    if not found:
-        return None
+    return _fault_of(found, models) if found else None
+
+
+def require_built(spark: SparkSession, places: Places, declared: Declared) -> None:
+    """Raise a Fault where a table that was built is gone, or its log is: it would count as one that never was."""
+    models = models_by_place(declared)
+    if found := _gone(spark, places, models):
+        raise _fault_of(found, models)
+
+
+def _fault_of(found: Sequence[Damage], models: Mapping[str, tuple[str, Model]]) -> Fault:
     subjects = {at: subject for at, (subject, _) in models.items()}
     return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).line for one in found))
 
 
-def _gone(spark: SparkSession, places: Places, models: Sequence[Model]) -> list[Damage]:
-    """The tables of models that were built, and of which nothing is there."""
+def _gone(spark: SparkSession, places: Places, models: Mapping[str, tuple[str, Model]]) -> list[Damage]:
+    """The tables of models that were built, and of which nothing is there, or no log."""
     if (recorded := progress(spark, places)) is None:
         return []
     # A model that has another alias since is not built where it will be.
@@ -151,11 +161,11 @@ def _gone(spark: SparkSession, places: Places, models: Sequence[Model]) -> list[
         for row in recorded.selectExpr("name", "get_json_object(state, '$.identifier') as identifier").collect()
     }
     found = []
-    for model in models:
-        schema, name = model.location.removeprefix(f"{places.lakehouse}/").split("/")
-        if (model.name, name) in built and not (is_table(spark, model.location) or has_files(spark, model.location)):
-            layer = schema.removeprefix(places.prefix)
-            found.append(Damage(layer, name, model.location, "it is gone", has_log=False))
+    for location, (_, model) in models.items():
+        schema, name = location.removeprefix(f"{places.lakehouse}/").split("/")
+        if (model.name, name) in built and not is_table(spark, location):
+            what = _NO_LOG if has_files(spark, location) else "it is gone"
+            found.append(Damage(schema.removeprefix(places.prefix), name, location, what, has_log=False))
     return found
 
 

@@ -23,7 +23,16 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.bronze import UNMODELLED
-from spark_jobs.damage import damages, delta_tables, explained, forget_progress, models_by_place, models_of, move_aside
+from spark_jobs.damage import (
+    damages,
+    delta_tables,
+    explained,
+    forget_progress,
+    models_by_place,
+    models_of,
+    move_aside,
+    require_built,
+)
 from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, Stopped, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
@@ -401,6 +410,7 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
         declared = declared_tables(run.places)
         with _told_as_fault(spark, run.places, "check the tables", "Nothing in them was changed."):
             bronze.is_ready(spark, run.places)  # what is gone would count as empty
+            require_built(spark, run.places, declared)
             return check(spark, run.places, declared.tables, summary, beside=declared.beside, sample_rows=sample_rows)
 
 

@@ -172,6 +172,16 @@ def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Ha
     assert all(len(rows) >= len(right[table]) for table, rows in harmed.rows_of_models().items())
 
 
+def test_tables_that_are_gone_are_named_by_the_check_that_would_miss_them(harmed: Harmed) -> None:
+    log_lost(harmed.folder(MODELS[1]))
+    shutil.rmtree(harmed.folder(MODELS[2]))
+
+    lost = rf"gold.{ALIAS} is damaged: it has files and no log\. .*`tidemark rebuild {NAME}`"
+    gone = rf"silver.{NAME}_current is damaged: it is gone\. .*`tidemark rebuild {NAME}`"
+    with pytest.raises(Fault, match=f"{lost}.* {gone}"):
+        steps.check_and_report(harmed.run, harmed.spark)
+
+
 def test_an_emptied_commit_is_found_where_damage_is_looked_for(harmed: Harmed) -> None:
     commit_emptied(harmed.folder(MODELS[1]))
 
