@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,10 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files, write_named
 from spark_jobs.places import LATEST
+from spark_jobs.reporting.kafka import ASKED_NO_MORE
 
 # A store that is away is why a run failed, and was waited for.
 _PATIENCE = 2.0
-# A landing asks for all of its topics in one look: what it asked for so much earlier it asks for no more. Runs that
-# take turns at the topics of one label may lie between.
-_ASKED_NO_MORE = timedelta(hours=1)
 _OUTCOME = {
     "status": ("run_status", "Exit status of the last run: 0 right, 1 data failed, 2 usage, 3 fault, 4 busy"),
     "failed_runs": ("run_failed_runs", "Runs that failed since the last good one"),
@@ -82,7 +80,7 @@ def _asked_for(lags: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any
     return [
         (one, looked_at)
         for one, looked_at in looks
-        if not one["is_gone"] and newest[one["source_label"]] - looked_at <= _ASKED_NO_MORE
+        if not one["is_gone"] and newest[one["source_label"]] - looked_at <= ASKED_NO_MORE
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -12,6 +12,9 @@ from spark_jobs.delta import table_if_made
 from spark_jobs.landing.kafka_offsets import gap_in_words, loses_states
 from spark_jobs.places import Places
 
+# A landing asks for all of its topics in one look: what it asked for so much earlier it asks for no more. Runs that
+# take turns at the topics of one label may lie between.
+ASKED_NO_MORE = timedelta(hours=1)
 # Records that someone chose to pass over were not lost.
 _CHOSEN = "skipped"
 

@@ -15,7 +15,7 @@ from spark_jobs.landing.kafka_offsets import HEARTBEATS
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, moment
-from spark_jobs.reporting.kafka import TopicLag
+from spark_jobs.reporting.kafka import ASKED_NO_MORE, TopicLag
 from spark_jobs.reporting.measures import Measures
 
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
@@ -27,7 +27,7 @@ class Pulse:
 
     What is ahead of the landing's clock counts as of when it was landed. `seen_at` is when records were last looked
     for, `limit` after how long a silence the source is declared to be dead. `waiting` counts its records that a broker
-    has and that are not landed: what they tell is not known.
+    has and that are not landed, of topics that are still asked for: what they tell is not known.
     """
 
     source: str
@@ -127,10 +127,9 @@ def pulses(
         for source in with_signs:
             if is_of(source, topic):
                 changes[source] = max(last, changes.get(source, last))
-    waiting = {
-        source: sum(one.records for one in lags if not one.is_gone and is_of(source, one.topic))
-        for source in with_signs
-    }
+    # What nobody has asked of a topic since tells nothing of the records that it has now.
+    asked = [one for one in lags if not one.is_gone and looked_at - one.asked_at <= ASKED_NO_MORE]
+    waiting = {source: sum(one.records for one in asked if is_of(source, one.topic)) for source in with_signs}
     return [
         Pulse(source, beats.get(source), changes.get(source), looked_at, limits.get(source), waiting[source])
         for source in with_signs

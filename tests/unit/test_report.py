@@ -26,7 +26,7 @@ from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
-from spark_jobs.reporting.liveness import Pulse
+from spark_jobs.reporting.liveness import Pulse, pulses
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
@@ -198,6 +198,20 @@ def test_a_quiet_source_is_not_a_dead_connector(
     waits = replace(one, waiting=1200)
     assert waits.state == (state if state != "dead" else "nothing_new" if heartbeat else "changing")
     assert waits.line.endswith(" 1,200 of its records are not landed yet, and tell more.") == (state == "dead")
+
+
+def test_records_of_topics_that_nobody_asks_for_any_more_speak_for_no_connector() -> None:
+    table, nowhere = captured(silent_after_minutes=30), Places(Path(), "", "")
+    landed = [Content("src__t", "src.t", "change", "postgresql", "src", 1, 0, AT)]
+    measured = {"src__t": Measures(1, last_processed_at=AT - 40 * MINUTE)}
+    no_session: Any = None
+
+    def state(minutes: int) -> str:
+        lag = TopicLag("default", "src.t", 5, None, f"{AT - minutes * MINUTE:%Y-%m-%d %H:%M:%S}", is_gone=False)
+        [one] = pulses(no_session, nowhere, [table], landed, measured, AT, [lag])
+        return one.state
+
+    assert [state(minutes) for minutes in (0, 59, 61)] == ["changing", "changing", "dead"]
 
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
