@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -29,6 +30,7 @@ from spark_jobs.notify import tell_machines, warn
 from spark_jobs.places import Places
 from spark_jobs.run_memory import Memory, memory_file
 from spark_jobs.session import lacks_catalog
+from spark_jobs.texts import on_one_line
 from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 _OFFSETS = "ops/kafka_offsets"
 # A process whose runs fail so often in a row may be what is wrong: whoever started it can start another.
 _FAULTS = 3
+_ENOUGH = (
+    f"{_FAULTS} runs in a row failed; this process ends with status {Fault.status}, so that another can be started."
+    " Lines of theirs, and the runs' logs, say what to mend."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,21 +331,31 @@ def _stamp(file: str) -> list[int] | None:
 def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[[Outcome], None]) -> int:
     """Run again and again, until stopped; the exit status.
 
-    A run that fails on data, or meets another writer, is followed by the next. After three faults in a row the process
-    ends, so that whoever started it can start another; so it does at once where the first run finds the command itself
-    wrong. Of a later one a file is wrong, or something else that comes and goes.
+    A run that fails on data, or meets another writer, is followed by the next. After three faults in a row, errors that
+    no one foresaw among them, the process ends, so that whoever started it can start another; so it does at once where
+    the first run finds the command itself wrong. Of a later one a file is wrong, or something else that comes and goes.
 
     Args:
         task: What each run is to do.
         seconds: From the beginning of one to the beginning of the next; a longer run is followed at once.
         stop: Set to end behind the step that a run is at.
-        tell: Called with what each run came to.
+        tell: Called with what each run came to, unless no one foresaw what ended it.
     """
     faults, has_begun = 0, False
     while not stop.is_set():
         began = time.monotonic()
-        outcome = run_once(task, stop)
-        tell(outcome)
+        try:
+            outcome = run_once(task, stop)
+        except Exception as error:
+            if faults + 1 == _FAULTS:
+                warn(_ENOUGH)
+                raise
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.critical("%s", frames)
+            warn(f"unforeseen: {on_one_line(unforeseen(error))} The next run follows.")
+            outcome = Outcome("", datetime.now(UTC), Fault.status)
+        else:
+            tell(outcome)
         if task.topics is not None and outcome.streamed is not None:
             # Offsets are asked for once: they would move every later run back to them.
             task = replace(task, topics=replace(task.topics, starting="earliest"))
@@ -348,10 +364,7 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
         if is_wrong and not has_begun:
             return outcome.status
         if faults == _FAULTS:
-            warn(
-                f"{_FAULTS} runs in a row failed; this process ends with status {Fault.status}, so that another can be"
-                " started. The lines above, and the runs' logs, say what to mend."
-            )
+            warn(_ENOUGH)
             return Fault.status
         has_begun = True
         stop.wait(max(seconds - (time.monotonic() - began), 0))

@@ -232,7 +232,8 @@ def build(run: Run, arguments: Sequence[str]) -> None:
     with run.stage("build"):
         require_thrift_server(run.places)
         if (spark := SparkSession.getActiveSession()) is not None:
-            bronze.ensure(spark, run.places)
+            with _told_as_fault(spark, run.places, "see that bronze is there", "Nothing was built."):
+                bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
     if isinstance(result.exception, PermissionError):

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from expectations.validate import validate
 from spark_jobs.declarations import Beside, CapturedTable
-from spark_jobs.errors import DataError
+from spark_jobs.errors import DataError, Fault
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
@@ -69,7 +69,7 @@ def check(
 
     Raises:
         UsageError: A suite can't be loaded.
-        Fault: The report can't be written.
+        Fault: The report can't be prepared or written.
     """
     stages = dict(run.stages)
     with _timed(stages, "accounting"):
@@ -92,9 +92,7 @@ def check(
             counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, contents, quarantined, measured, counted)
         accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
-    with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:
-        folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
-        folder.mkdir()
+    with _folder_aside() as folder:
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(contents)
             expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
@@ -133,6 +131,24 @@ def check(
             spark, places, replace(run, stages=stages), evidence, folder, finished_at=datetime.now(UTC)
         )
     return CheckOutcome(tuple(evidence.failures), tuple(evidence.warnings), report, evidence)
+
+
+@contextmanager
+def _folder_aside() -> Iterator[Path]:
+    """A temporary folder for the report; raises Fault where it can't be made or written."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:
+            folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
+            folder.mkdir()
+            yield folder
+    except OSError as error:
+        if not str(error.filename or tempfile.tempdir).startswith(str(tempfile.tempdir)):
+            raise
+        raise Fault(
+            f"The report can't be prepared in {tempfile.tempdir or 'a temporary folder'}"
+            f" ({error.strerror or error}): make room there, or set TMPDIR to a folder that this user may write."
+            " Nothing in the tables was changed."
+        ) from error
 
 
 @contextmanager

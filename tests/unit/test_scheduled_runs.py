@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from spark_jobs import logs, notify, schedule, steps
@@ -29,6 +31,7 @@ from spark_jobs.files import write_named
 from spark_jobs.fingerprint import fingerprint_of, project_hash
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
+from spark_jobs.reporting.check import _folder_aside
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import require_free_catalog
@@ -269,6 +272,46 @@ def test_a_process_that_ends_behind_three_faults_says_so(
     monkeypatch.setattr(schedule, "run_once", lambda *_: Outcome("run", datetime.now(UTC), status=3))
     assert run_every(Task(places), 0.01, threading.Event(), lambda _: None) == 3
     assert "3 runs in a row failed; this process ends with status 3" in capsys.readouterr().err
+
+
+def test_a_process_goes_on_behind_two_errors_that_no_one_foresaw(
+    places: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, stop, ran = Outcome("run", datetime.now(UTC)), threading.Event(), list[int]()
+
+    def run(*_: Any) -> Outcome:
+        ran.append(len(ran))
+        if len(ran) in (2, 3, 5, 6, 7):
+            raise ValueError("no such thing: 'ada'")
+        return good
+
+    monkeypatch.setattr(schedule, "run_once", run)
+    with pytest.raises(ValueError, match="ada"):
+        run_every(Task(places), 0.01, stop, lambda _: None)
+    assert len(ran) == 7
+    said = capsys.readouterr().err
+    assert said.count("tidemark: unforeseen: ValueError: no such thing: … The next run follows.") == 4
+    assert said.count("3 runs in a row failed") == 1
+
+
+def test_a_temporary_folder_without_room_is_a_fault_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/full")
+    with pytest.raises(Fault, match=r"prepared in /dev/full \(Not a directory\): make room there, or set TMPDIR"):
+        with _folder_aside():
+            pass
+
+
+def test_an_engine_that_fails_before_a_build_is_told_as_a_fault(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(*_: Any) -> None:
+        raise Py4JError("java.io.IOException: No space left on device")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: object())
+    monkeypatch.setattr(steps.bronze, "ensure", ensure)
+    monkeypatch.setattr(steps, "explained", lambda *_: None)
+    with pytest.raises(Fault, match=r"Spark could not see that bronze is there: .*No space left on device\. Nothing"):
+        steps.build(steps.Run(places, "build"), [])
 
 
 def test_upkeep_is_due_where_the_clock_was_set_back() -> None:
