@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -642,7 +643,7 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
     with run.as_writer(log_format, wait):
         spark = run.session()
         bronze.ensure(spark, run.places)
-        found = release_entries(spark, run.places, quarantine_ids, run.run_id, run.started_at)
+        found = release_entries(spark, run.places, quarantine_ids, run.run_id, datetime.now(UTC))
     click.echo(f"{found.tried} entries tried, {found.released} released, {found.tried - found.released} still held.")
     if found.lines:
         click.echo(

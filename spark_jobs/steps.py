@@ -140,7 +140,9 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
     """Land record files."""
     run.places.require_bronze(run.command)
     with run.stage("land"):
-        run.landed = land_files(spark, run.places, files, Landing(run.run_id, run.started_at, source_label))
+        # Not when the run began: what a source did while it waited for another writer would look as if it were to come.
+        landing = Landing(run.run_id, datetime.now(UTC), source_label)
+        run.landed = land_files(spark, run.places, files, landing)
     log.info("landed %s", run.landed)
     return run.landed
 

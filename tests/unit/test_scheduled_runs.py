@@ -29,6 +29,7 @@ from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
 from spark_jobs.fingerprint import fingerprint_of, project_hash
+from spark_jobs.landing.land import Landed, Landing
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
 from spark_jobs.reporting.check import _folder_aside
@@ -312,6 +313,20 @@ def test_an_engine_that_fails_before_a_build_is_told_as_a_fault(
     monkeypatch.setattr(steps, "explained", lambda *_: None)
     with pytest.raises(Fault, match=r"Spark could not see that bronze is there: .*No space left on device\. Nothing"):
         steps.build(steps.Run(places, "build"), [])
+
+
+def test_files_are_landed_at_the_time_at_which_they_are_read(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def land(_: Any, __: Places, ___: Any, landing: Landing) -> Landed:
+        landed.append(landing.at)
+        return Landed()
+
+    landed = list[datetime]()
+    monkeypatch.setattr(steps, "land_files", land)
+    began = datetime.now(UTC)
+    # It was started, and waited for another writer.
+    run = steps.Run(places, "land", began - timedelta(minutes=30))
+    steps.land(run, SparkSession.__new__(SparkSession), [], "default")
+    assert began <= landed[0] <= datetime.now(UTC)
 
 
 def test_upkeep_is_due_where_the_clock_was_set_back() -> None:
