@@ -100,8 +100,8 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
         spark: A session; it needs no catalog.
         places: Where the project's tables are.
         name: A captured table, or a model of it.
-        pairs: `COLUMN=VALUE` for columns of its key, values as Spark casts them from text, bytes in hexadecimal; of
-            all keys without any.
+        pairs: `COLUMN=VALUE` for columns of its key, values as Spark casts them from text, bytes in base64 as
+            keys are shown; of all keys without any.
 
     Raises:
         UsageError: There is no such table, history, column, value or key.
@@ -144,7 +144,7 @@ def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs
             raise UsageError(f"trace {pair}: it takes COLUMN=VALUE, of the key's columns: {', '.join(table.key)}.")
         text = F.lit(pair.removeprefix(f"{column}="))
         kind = types[column]
-        value = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(kind)
+        value = F.try_to_binary(text, F.lit("base64")) if kind == "binary" else text.try_cast(kind)
         if spark.range(1).where(value.isNull()).count():
             raise UsageError(f"trace {pair}: {column} is {kind}, and that is none.")
         condition = condition & F.col(f"key.{quoted(column)}").eqNullSafe(value)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.delta import id_of, table_if_made
+from spark_jobs.names import exact_json
 from spark_jobs.places import Places
 
 _DIGITS = 10
@@ -51,9 +52,11 @@ class Mask:
         return cls(id_of(spark, places.table("bronze", "records")) or "")
 
     def column(self, value: Column) -> Column:
-        """A column's values as short hashes of their text; NULL stays NULL."""
-        salted = F.concat(F.lit(self.salt), value.cast("string"))
-        return F.concat(F.lit("#"), F.substring(F.sha2(salted, 256), 1, _DIGITS))
+        """A column's values as short hashes of what JSON says of them, without its quotation marks; NULL stays NULL."""
+        # Casts would say moments, bytes and some numbers otherwise than the keys that are kept as JSON.
+        said = F.regexp_extract(exact_json(F.struct(value.alias("v"))), '^[{]"v":"?(.*?)"?[}]$', 1)
+        said = F.when(F.typeof(value) == "string", value.cast("string")).when(value.isNotNull(), said)
+        return F.concat(F.lit("#"), F.substring(F.sha2(F.concat(F.lit(self.salt), said), 256), 1, _DIGITS))
 
     def text(self, value: str | bytes) -> str:
         """A value as a short hash."""
@@ -62,4 +65,6 @@ class Mask:
 
     def value(self, table: CapturedTable, name: str, value: Any) -> Any:
         """A value of a table's column as people may see it: as it is, or a short hash where that is sensitive."""
-        return self.text(str(value)) if name in table.sensitive and value is not None else value
+        if name not in table.sensitive or value is None:
+            return value
+        return self.text(str(value).lower() if isinstance(value, bool) else str(value))

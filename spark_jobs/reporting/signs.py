@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Row
 
@@ -95,6 +96,20 @@ def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
 
 
 def shown_key(table: CapturedTable, key: str, mask: Mask) -> str:
-    """A key as JSON, sensitive values as short hashes."""
-    shown = {name: mask.value(table, name, value) for name, value in json.loads(key).items()}
-    return json.dumps(shown, ensure_ascii=False)
+    """A key as JSON, numbers with all their digits, sensitive values as short hashes."""
+    said = json.loads(key, parse_float=_Number, parse_int=_Number)
+    return _as_json({name: mask.value(table, name, value) for name, value in said.items()})
+
+
+class _Number(str):
+    """A number as it is written: Python's own types round what a decimal holds."""
+
+
+def _as_json(value: Any) -> str:
+    if isinstance(value, _Number):
+        return value
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_as_json(name)}: {_as_json(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_json, value))}]"
+    return json.dumps(value, ensure_ascii=False)

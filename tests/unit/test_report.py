@@ -1,4 +1,4 @@
-"""The report without Spark: what it says, that it is one page, and that nothing from an event gets out of its place."""
+"""The report, all but without Spark: what it says, that it is one page, and that nothing from an event gets out of its place."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import Any
 
 import jsonschema
 import pytest
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 import spark_jobs.reporting
 from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.engine import first_cause, redacted
 from spark_jobs.errors import Fault
+from spark_jobs.names import exact_json
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
 from spark_jobs.reporting.bronze_contents import Content, Held
@@ -34,8 +36,9 @@ from spark_jobs.reporting.report import _publish
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
-from spark_jobs.reporting.signs import Sign, signs
+from spark_jobs.reporting.signs import Sign, shown_key, signs
 from spark_jobs.texts import visible
+from spark_jobs.trace import _has_values
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\u202e{{ 7 * 7 }}\"><img src=x>"
@@ -553,6 +556,45 @@ def test_values_are_masked_alike_wherever_they_stand() -> None:
         == "java.io.IOException: No space left on device"
     )
     assert first_cause(f"The value 'one\ntwo' and '{'x' * 600}'\n at x") == "The value … and …"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        '{"id": 9007199254740993.000000000000000000, "v": 0E-18}',
+        '{"id": -1, "v": {"a": [true, null, 12345678901234567890, "ü"]}}',
+    ],
+)
+def test_keys_are_shown_with_all_their_digits(key: str) -> None:
+    table = captured(key=("id", "v"))
+    compact = key.replace(", ", ",").replace(": ", ":")
+    assert [shown_key(table, one, Mask("")) for one in (key, compact)] == [key, key]
+
+
+def test_trace_finds_a_key_as_it_is_shown(spark: SparkSession) -> None:
+    log = spark.sql("select struct(X'ff00' as id, cast('9007199254740993' as decimal(38, 18)) as v) as key")
+    table = captured(key=("id", "v"))
+    [[key]] = log.select(exact_json(F.col("key"))).collect()
+    shown = json.loads(shown_key(table, key, Mask("")), parse_float=str)
+    pairs = [f"{name}={value}" for name, value in shown.items()]
+    assert pairs == ["id=/wA=", "v=9007199254740993.000000000000000000"]
+    assert log.where(_has_values(spark, log, table, pairs)).count() == 1
+
+
+def test_a_sensitive_value_has_one_hash_wherever_it_stands(spark: SparkSession) -> None:
+    values = {
+        "text": """'say "ü"'""", "number": "9007199254740993", "flag": "true", "nothing": "cast(null as int)",
+        "exact": "cast(0 as decimal(38, 18))", "precise": "cast('9007199254740993.1' as decimal(38, 18))",
+        "day": "date'2024-05-01'", "moment": "timestamp'2024-05-01 12:00:00.5'", "bytes": "X'ff00'", "real": "1e10D",
+    }  # fmt: skip
+    columns = tuple({"name": one, "type": "string", "field": one, "sensitive": True} for one in values)
+    table, mask = captured(key=tuple(values), columns=columns), Mask("salt")
+    row = spark.range(1).select(*[F.expr(value).alias(name) for name, value in values.items()])
+    [hashed] = row.select(*[mask.column(F.col(name)).alias(name) for name in values]).collect()
+    [key] = row.select(exact_json(F.struct(*values))).collect()
+    assert json.loads(shown_key(table, key[0], mask)) == hashed.asDict()
+    assert (hashed["text"], hashed["nothing"]) == (mask.text('say "ü"'), None)
+    assert [mask.value(table, "flag", one) for one in (True, None)] == [hashed["flag"], None]
 
 
 def test_hidden_letters_and_lengths_of_time_are_spelled() -> None:
