@@ -156,10 +156,16 @@
 {#- Expression: the exact text of a value in a form that can be compared: of a number without needless zeros. -#}
 {% macro comparable_text(text, type) -%}
     {%- if kind_of(type) == 'number' -%}
-        regexp_replace({{ text }}, '^[+]?(-?)(?=[.]?[0-9])0*([0-9]*)(?:[.]0*|([.][0-9]*[1-9])0*|)$', '$1$2$3')
+        {{ comparable_number(text) }}
     {%- else -%}
         {{ text }}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: the text of a number without needless zeros, and any other text as it is. -#}
+{% macro comparable_number(text) -%}
+    regexp_replace({{ text }}, '^[+]?(-?)(?=[.]?[0-9])0*([0-9]*)(?:[.]0*|([.][0-9]*[1-9])0*|)$', '$1$2$3')
 {%- endmacro %}
 
 

@@ -4,7 +4,8 @@
 
   A version begins with its change, or at the key's boundary before it; what a read began can have moved back (R10). What a
   first change found (R19) was another change's state, and is told with the last of the transaction (R11): a truncate too,
-  or a change of key that was written as one (R14). Values are those of the change where it tells them (R7).
+  or a change of key that was written as one (R14). Values are those of the change where it tells them (R7); of documents
+  inserts and reads alone are whole.
 
   Args:
       columns: [{name, type}], those of the history that the changes have too
@@ -57,19 +58,36 @@ left anti join {{ changes }} as changes
             changes.op = 'r' or changes.previous_key is null or changes.previous_key = {{ key_text('changes.key') }}
             or versions.previous_key <=> changes.previous_key
         )
-        {%- if not table.documents %}
-        and size(array_except(
-            array_except(versions.unresolved_columns, changes.unavailable_columns),
-            {{ text_array(ignored | map(attribute='name') | list + (declared.get('reselected') or []) | list) }}
-        )) = 0
-        {%- for column in compared %}
-        and (
-            {{ comparable('versions.row.' ~ quoted(column.name), column.type) }}
-            <=> {{ comparable('changes.after.' ~ quoted(column.name), column.type) }}
-            or array_contains(changes.unavailable_columns, {{ text_literal(column.name) }})
-        )
-        {%- endfor %}
-        {%- endif %}
+        and ({{ "changes.op not in ('c', 'r') or " if table.documents }}(
+            size(array_except(
+                array_except(versions.unresolved_columns, changes.unavailable_columns),
+                {{ text_array(ignored | map(attribute='name') | list + (declared.get('reselected') or []) | list) }}
+            )) = 0
+            {%- for column in compared %}
+            {%- set name = text_literal(column.name) %}
+            and (
+                {{ comparable('versions.row.' ~ quoted(column.name), column.type) }}
+                <=> {{ comparable('changes.after.' ~ quoted(column.name), column.type) }}
+                or array_contains(changes.unavailable_columns, {{ name }})
+            )
+            {%- endfor %}
+            {%- if compared %}
+            and (
+                -- few rows have any
+                coalesce(size(versions.exact_values), 0) + coalesce(size(changes.exact_values), 0) = 0
+                or (
+                    {%- for column in compared %}
+                    {%- set name = text_literal(column.name) %}
+                    {{ 'and ' if not loop.first }}(
+                        {{ comparable_number('versions.exact_values[' ~ name ~ ']') }}
+                        <=> {{ comparable_number('changes.exact_values[' ~ name ~ ']') }}
+                        or array_contains(changes.unavailable_columns, {{ name }})
+                    )
+                    {%- endfor %}
+                )
+            )
+            {%- endif %}
+        ))
     )
 {%- endmacro %}
 

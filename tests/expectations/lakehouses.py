@@ -26,7 +26,7 @@ OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN_COLU
 CHANGE = (
     "change_id string, op string, key {key}, previous_key string, next_key string, position string,"
     " transaction_id string, changed_at timestamp, processed_at timestamp, is_read boolean, after {row}, before {row},"
-    " is_before_whole boolean, unavailable_columns array<string>, log_number int,"
+    " is_before_whole boolean, unavailable_columns array<string>, exact_values map<string,string>, log_number int,"
     " absent_columns array<string>, source_label string, topic string, `partition` int, `offset` bigint,"
     " batch_id bigint, landed_at timestamp, problem string"
 )
@@ -109,6 +109,7 @@ class Story:
             "is_read": False,
             "after": row,
             "unavailable_columns": [],
+            "exact_values": {},
             "absent_columns": [],
             "log_number": 0,
             "source_label": "default",
@@ -162,6 +163,7 @@ class Story:
                 "key": self._key_of(after),
                 "after": after,
                 "unavailable_columns": row["unresolved_columns"],
+                "exact_values": row["exact_values"],
                 **same,
             }
             self.change(key)

@@ -87,6 +87,7 @@ def bad_story() -> Story:
     story.version("position of another", 0, change={"position": "another"})
     story.version("transaction of another", 0, change={"transaction_id": "another"})
     story.version("value of another", 0, 5, change={"after": {"id": "value of another", "v": None}})
+    story.version("exact value of another", 0, change={"exact_values": {"v": "1"}})
     story.version("previous key of another", 0, opened_by="key_change", previous_key="1", change={"previous_key": "2"})
     story.version("id of another", 0, 5, version_id="another")
     story.version("opened by no read", 0, opened_by="snapshot")

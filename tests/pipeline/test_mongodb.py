@@ -17,7 +17,10 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from expectations.rules.history import _arguments
+from expectations.rules.shared import query
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, as_declared
@@ -546,6 +549,20 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
 
 def test_a_rebuild_comes_to_what_grew_in_any_order(built: Built) -> None:
     assert built.grown == built.rebuilt
+
+
+def test_every_version_says_what_a_change_told_that_is_whole(built: Built, spark: SparkSession) -> None:
+    def untold(table: CapturedTable, history: str) -> int:
+        assert table.history is not None
+        stored, log = (spark.table(table_at(model.location)) for model in (table.history, table.changes))
+        _, *arguments = _arguments(table, table.history, stored, log)
+        return spark.sql(query("untold_versions", history, *arguments)).count()
+
+    places = {name: table_at(table.history.location) for name, table in built.tables.items() if table.history}
+    assert {name: untold(built.tables[name], place) for name, place in places.items()} == dict.fromkeys(places, 0)
+    other = f"(select * except (document), 'another' as document from {places['mg_lives']})"
+    told = [row for row in built.versions("mg_lives") if row["opened_by"] in ("insert", "snapshot")]
+    assert untold(built.tables["mg_lives"], other) == len(told) > 0
 
 
 def test_gold_holds_what_every_document_was_in_every_mode(built: Built) -> None:

@@ -34,6 +34,17 @@ def test_versions_are_compared_in_what_their_history_tracks(
     assert [one for one in says_not if one in text] == []
 
 
+def test_exact_values_are_compared_and_of_documents_what_is_told_whole() -> None:
+    columns = [*COLUMNS, {"name": "n", "type": "decimal(9,2)"}]
+    rows, documents = (
+        query("untold_versions", "h", "c", columns, NAMES, TABLE | {"documents": has_any}, {})
+        for has_any in (False, True)
+    )
+    assert "regexp_replace(versions.exact_values['n']" in rows
+    is_whole = "changes.op not in ('c', 'r') or ("
+    assert (is_whole in documents, documents.replace(is_whole, "(")) == (True, rows)
+
+
 @pytest.mark.parametrize(("declared", "closes"), [({}, False), (DECLARED, True)])
 @pytest.mark.parametrize(
     ("shown", "is_shown"),
