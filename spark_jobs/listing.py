@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -80,15 +80,21 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
         if changes is None:
             lines.append(f"{table.name}  not built yet: run `tidemark build`")
             continue
-        newest = changes.agg(
-            F.count("*").alias("changes"),
-            F.max("changed_at").alias("changed_at"),
-            F.max_by(F.expr("processed_at - changed_at"), "landed_at").alias("lag"),
-        ).head()
-        lines.append(
-            f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC, lag {newest['lag']}"
-        )
+        newest = _newest(changes)
+        lag = "" if newest["lag"] is None else f", lag {newest['lag']}"
+        lines.append(f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC{lag}")
     return lines
+
+
+def _newest(changes: DataFrame) -> Row:
+    """How many changes a log has, when the newest was, and the lag of the last streamed one: a read's tells nothing."""
+    last = F.when(F.col("op") != "r", F.struct("landed_at", "changed_at", "offset"))
+    [found] = changes.agg(
+        F.count("*").alias("changes"),
+        F.max("changed_at").alias("changed_at"),
+        F.max_by(F.expr("processed_at - changed_at"), last).alias("lag"),
+    ).collect()
+    return found
 
 
 def _last_run(places: Places) -> str:

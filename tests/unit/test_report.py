@@ -20,6 +20,7 @@ from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.engine import first_cause, redacted
 from spark_jobs.errors import Fault
+from spark_jobs.listing import _newest
 from spark_jobs.names import exact_json
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
@@ -348,6 +349,21 @@ def test_what_keeps_a_report_from_being_written_is_said_once(tmp_path: Path) -> 
 
     with pytest.raises(Fault, match=r"can't be written to .*/latest: `.*` is a named pipe\. The check itself ran"):
         _publish(None, Places(tmp_path, str(tmp_path), ""), folder, f"{tmp_path}/reports/latest")
+
+
+def test_the_lag_of_a_table_is_that_of_its_last_streamed_change(spark: SparkSession) -> None:
+    log = "op string, landed_at timestamp, changed_at timestamp, offset bigint, processed_at timestamp"
+    stored = "timestamp'2024-05-01 12:00:00'"
+    rows = [("c", 0, 0, 5), ("u", 9, 2, 7), ("r", 0, 3, 600), ("u", 1, 1, 90)]
+    values = [
+        f"('{op}', {stored}, {stored} + interval {changed} second, {offset},"
+        f" {stored} + interval {changed + lag} second)"
+        for op, offset, changed, lag in rows
+    ]
+    names = ", ".join(part.split()[0] for part in log.split(", "))
+    changes = spark.sql(f"select * from values {', '.join(values)} as changes ({names})")
+    found = [_newest(changes.where(where))["lag"] for where in ("true", "offset < 9", "op = 'r'")]
+    assert found == [timedelta(seconds=7), timedelta(seconds=90), None]
 
 
 def test_the_page_needs_no_network() -> None:
