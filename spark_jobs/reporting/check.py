@@ -125,7 +125,7 @@ def check(
             schema_changes=changed,
             target=places.option,
             bronze_target=places.bronze_option,
-            dbt=dbt_run(places, run.started_at, redact=bool(hides)),
+            dbt=dbt_run(places, run.started_at, redact=bool(hides) or not sample_rows),
         )
         report = write_report(
             spark, places, replace(run, stages=stages), evidence, folder, finished_at=datetime.now(UTC)

@@ -54,7 +54,8 @@ def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
     Args:
         places: The project and its target.
         since: When our run began, with its zone: a later dbt run is of this run.
-        redact: Whether to leave out what messages quote, because something is hidden (`masking.hidden`).
+        redact: Whether to leave out what messages quote, because something is hidden (`masking.hidden`), or no sample
+            rows are shown.
     """
     try:
         run_results = json.loads((_target_folder(places.project) / "run_results.json").read_text())

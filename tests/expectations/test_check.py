@@ -73,6 +73,8 @@ class Checked:
     good: CheckOutcome
     lost: CheckOutcome
     reports: Path
+    places: Places
+    tables: list[CapturedTable]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,8 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     good = lakehouse.check("run-1")
     outcomes = [{"kind": "disposition", "name": "opened", "records": 2, "sample_keys": []}]
     write_account(spark, lakehouse.places, lakehouse.tables[0], outcomes)
-    return Checked(good, lakehouse.check("run-2"), home / "lakehouse" / "reports")
+    lost = lakehouse.check("run-2")
+    return Checked(good, lost, home / "lakehouse" / "reports", lakehouse.places, lakehouse.tables)
 
 
 def _account(outcome: CheckOutcome, name: str) -> Account:
@@ -161,6 +164,24 @@ def test_quarantined_values_of_sensitive_tables_are_hashed(checked: Checked) -> 
     assert not any(
         PRIVATE in page.read_text() for page in checked.reports.rglob("*") if page.suffix in (".html", ".json")
     )
+
+
+def test_messages_of_dbt_quote_values_where_sample_rows_are_shown(
+    spark: SparkSession, checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.reporting.check.write_report", lambda *_, **__: "nowhere")
+    failed = {"unique_id": "test.tidemark.t", "status": "fail", "failures": 1, "message": "got 'a value'"}
+    said = {"metadata": {"generated_at": datetime.now(UTC).isoformat()}, "args": {"which": "build"}}
+    results = checked.places.project / "target/run_results.json"
+    results.parent.mkdir()
+    results.write_text(json.dumps({**said, "results": [failed]}))
+    run = RunSummary("run-3", "tidemark check", datetime.now(UTC))
+    messages = []
+    for sample_rows in (True, False):
+        found = check(spark, checked.places, checked.tables[:1], run, sample_rows=sample_rows).evidence.dbt
+        assert found is not None
+        messages += [one.message for one in found.results]
+    assert messages == ["got 'a value'", "got …"]
 
 
 def test_each_reason_has_samples(spark: SparkSession, tmp_path: Path) -> None:
