@@ -97,9 +97,8 @@ class Evidence:
     def warnings(self) -> list[str]:
         """What a person should know and the run doesn't fail by."""
         lines = [_broken(one) for one in self.expectations if not one.passed and not one.stops]
-        if self.dbt and self.dbt.failed and not self.dbt.is_of_this_run:
-            at = f"{self.dbt.at:%Y-%m-%d %H:%M} UTC"
-            lines.append(f"dbt {self.dbt.command} at {at}, before this run: {self.dbt.failed} failed.")
+        if self.dbt:
+            lines += _of_dbt(self.dbt)
         lines += [one.line for one in self.cuts]
         lines += [one.line for one in self.gaps if one.is_loss]
         lines += _without_models(self.accounts, self.target)
@@ -113,6 +112,20 @@ class Evidence:
             if one.sign in LOST
         ]
         return lines
+
+
+def _of_dbt(run: DbtRun) -> list[str]:
+    """What failed in a run of dbt before this one, and what warned in any."""
+    said = f"dbt {run.command}"
+    lines = []
+    if not run.is_of_this_run:
+        said += f" at {run.at:%Y-%m-%d %H:%M} UTC, before this run"
+        lines += [f"{said}: {run.failed} failed."] if run.failed else []
+    warned = [one for one in run.results if one.status == "warn"]
+    if warned:
+        names = [one.name if one.failures is None else f"{one.name} ({one.failures})" for one in warned]
+        lines.append(f"{said}: {run.warned} warned: {', '.join(names)}.")
+    return lines
 
 
 def _without_models(accounts: Sequence[Account], target: str) -> list[str]:

@@ -239,6 +239,18 @@ def test_warnings_and_an_older_dbt_run_fail_nothing() -> None:
     assert len(said["warnings"]) == 5
 
 
+def test_what_warned_in_dbt_is_a_warning_of_the_run() -> None:
+    results = (DbtResult("test", "few", "warn", 3, ""), DbtResult("source", "late", "warn", None, ""))
+    run = DbtRun("build", AT, True, 1, 2, 0, 0, 3, results)
+    for one, said in (
+        (run, "dbt build: 2 warned: few (3), late."),
+        (replace(run, is_of_this_run=False), "dbt build at 2024-05-01 12:00 UTC, before this run: 2 warned: few (3), late."),
+    ):
+        found = report(evidence(dbt=one))
+        assert [words for words in found["warnings"] if "dbt" in words] == [said]
+        assert found["status"] == "passed"
+
+
 def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
     entries = [Held("line-not-json", "no object", "", 2), Held("connector_unknown", "declare it", "t", 3)]
     entries += [Held("registry-unknown", "no registry", topic, 4) for topic in ("t", "u", "v")]
