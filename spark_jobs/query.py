@@ -25,8 +25,6 @@ from spark_jobs.texts import on_one_line
 
 # Every row of a table is as wide as its widest: one value of 50 MB would make gigabytes of spaces.
 _WIDEST = 200
-# Tables of Tidemark's own that people look at.
-OPS = ("kafka_offsets", "kafka_gaps")
 # How Spark names the commands that only look.
 _LOOKING = ("Show", "Describe", "Explain")
 
@@ -37,11 +35,12 @@ def show_tables(
     """Make every table of the lakehouse a view under its own name, and that of its model, without its layer."""
     models = [model for one in tables for model in (one.changes, one.current, one.history) if model is not None]
     models += [one.model for one in beside]
+    models += dict.fromkeys(one.transactions for one in tables if one.transactions is not None)  # of a source's tables
     # dbt and other readers know one that has an alias by that, with its layer: without that two can have the same.
     aliases = Counter(_alias(model) for model in models)
     locations = {_alias(model): model.location for model in models if aliases[_alias(model)] == 1}
     locations |= {name: places.table("bronze", name) for name in bronze.TABLES}
-    locations |= {name: places.table("ops", name) for name in OPS}
+    locations |= {name: places.table("ops", name) for name in bronze.UNMODELLED}
     locations |= {model.name: model.location for model in models}
     for name, location in locations.items():
         if (there := table_if_made(spark, location)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.places import Places
+from spark_jobs.query import show_tables
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
@@ -182,6 +183,16 @@ def test_messages_of_dbt_quote_values_where_sample_rows_are_shown(
         assert found is not None
         messages += [one.message for one in found.results]
     assert messages == ["got 'a value'", "got …"]
+
+
+def test_sql_knows_the_tables_that_no_captured_table_is_alone_with(spark: SparkSession, checked: Checked) -> None:
+    location = checked.places.table("ops", "src_transactions")
+    spark.range(1).write.format("delta").save(location)
+    transactions = Model("src_transactions", "ops.src_transactions", location)
+    show_tables(spark, checked.places, [replace(one, transactions=transactions) for one in checked.tables])
+    for name in ("src_transactions", "progress", "accounting"):
+        assert not spark.table(name).isEmpty()
+        spark.catalog.dropTempView(name)
 
 
 def test_each_reason_has_samples(spark: SparkSession, tmp_path: Path) -> None:
