@@ -19,6 +19,7 @@ from spark_jobs.errors import Busy, UsageError
 from spark_jobs.files import write_named
 from spark_jobs.logs import log
 from spark_jobs.metrics import write_metrics
+from spark_jobs.texts import on_one_line
 
 if TYPE_CHECKING:
     from spark_jobs.run_memory import Memory
@@ -51,7 +52,7 @@ def require_files(summary: str | None, metrics: str | None) -> None:
 def tell_machines(task: Task, outcome: Outcome, memory: Memory) -> None:
     """Write the summary and the metrics, and call the hook; what fails of it is said, and changes no exit status."""
     content = outcome.summary(memory, datetime.now(UTC))
-    text = json.dumps(content, ensure_ascii=False)
+    text = on_one_line(json.dumps(content, ensure_ascii=False))  # a name that is no UTF-8 could not be written
     if (summary := task.summary) == "-":
         _attempt("--summary -", lambda: task.out(text))
     elif summary is not None:

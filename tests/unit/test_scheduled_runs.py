@@ -199,6 +199,14 @@ def test_a_run_whose_project_or_topics_are_wrong_is_told_to_machines(
             one.unlink()
 
 
+def test_a_name_that_is_no_text_keeps_nothing_from_being_told(places: Places) -> None:
+    summary, heard = (places.project / name for name in ("summary", "heard"))
+    task = Task(places, [os.fsdecode(b"\xff.jsonl")], summary=str(summary), hook=f"cp /dev/stdin {heard}")
+    assert run_once(task).status == 2
+    for file in (summary, heard):
+        assert "\udcff.jsonl" in json.loads(file.read_text())["error"]
+
+
 def test_links_and_fifos_stay_what_they_are(tmp_path: Path) -> None:
     real, link, fifo = tmp_path / "there/real", tmp_path / "link", tmp_path / "fifo"
     link.symlink_to("there/real")
