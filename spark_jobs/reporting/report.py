@@ -87,8 +87,13 @@ def _why(error: Exception) -> str:
 
 def _previous(places: Places) -> Mapping[str, Any] | None:
     """The last report's data; None where there is none that can be read: then the trend begins anew."""
+    files, reports = Files.of(places), places.schema("reports")
     try:
-        text = Files.of(places).read(f"{places.schema('reports')}/{LATEST}/report.json")
+        text = files.read(f"{reports}/{LATEST}/report.json")
+        if text is None:
+            # A kill can come between the two renames that put it there; the run's own was whole before.
+            runs = [name for name in files.folders(reports) if not name.startswith(".")]
+            text = files.read(f"{reports}/{runs[-1]}/report.json") if runs else None
         return None if text is None else dict(json.loads(text))
     except (OSError, ValueError):
         return None

@@ -15,6 +15,7 @@ from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.delta import is_table
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.reporting.bronze_contents import moment
 from spark_jobs.texts import on_one_line
 
 # A snapshot drops each table that it reads in words alone.
@@ -85,7 +86,10 @@ def schema_changes(
         of_tables = seen.where(F.col("source_name") == one.prefix).alias("seen")
         names = {"db": "db", "schema": "schema", "table": "of_table"}
         is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{column}")) for name, column in names.items()]
-        rows = of_tables.join(last.alias("last"), is_its).select("feed", "last.*").orderBy(F.desc("rank")).collect()
+        with_times = of_tables.join(last.alias("last"), is_its).select(
+            "feed", "last.*", F.unix_micros("changed_at").alias("at")
+        )
+        rows = with_times.orderBy(F.desc("rank")).collect()
         for row in rows:
             if (table := by_feed.get(row["feed"])) is not None:
                 shows = sample_rows and table.feed not in hidden
@@ -96,7 +100,7 @@ def schema_changes(
 def _change(table: str, row: Any, *, shows: bool) -> SchemaChange:
     return SchemaChange(
         table,
-        row["changed_at"],
+        moment(row["at"]),
         row["ddl"] if shows else None,
         (*_of_table(row), *[_difference(one) for one in row["changes"]]),
         tuple(one["name"] for one in row["changes"]),

@@ -33,7 +33,7 @@ from spark_jobs.reporting.liveness import Pulse, pulses
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
-from spark_jobs.reporting.report import _publish
+from spark_jobs.reporting.report import _previous, _publish
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
@@ -382,6 +382,22 @@ def test_the_page_needs_no_network() -> None:
     text = page(report(evidence()))
     assert "default-src 'none'" in text
     assert not any(word in text for word in ("http://", "https://", "@import", "url("))
+
+
+def test_times_on_the_page_have_their_zone() -> None:
+    changed = {"src__t": [SchemaChange("src__t", AT, "alter it", ("v: a → b",), ("v",), is_key_changed=False)]}
+    said = report(evidence(schema_changes=changed))
+    assert said["schema_changes"][0]["at"] == AT.isoformat()
+    assert page(said).count("<td>2024-05-01 12:00:00 UTC</td>") == 2, "of the statement, and of the run in the trend"
+
+
+def test_the_trend_goes_on_where_no_latest_report_was_left(tmp_path: Path) -> None:
+    places = Places(tmp_path, str(tmp_path), "")
+    assert _previous(places) is None
+    for name in ("20240501T120000-a", "20240502T120000-b", ".aside"):
+        (tmp_path / "reports" / name).mkdir(parents=True)
+        (tmp_path / "reports" / name / "report.json").write_text(json.dumps({"run_id": name}))
+    assert (_previous(places) or {})["run_id"] == "20240502T120000-b"
 
 
 def test_the_trend_goes_on_and_is_bounded() -> None:
