@@ -638,6 +638,8 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
     from spark_jobs import bronze, steps
     from spark_jobs.quarantine import release as release_entries
 
+    if "" in quarantine_ids:
+        raise UsageError("quarantine release '': an empty id, as of a variable that isn't set. Name none to try all.")
     run = steps.Run(Places.of(project_dir), "quarantine release")
     run.places.require_bronze("quarantine release")
     with run.as_writer(log_format, wait):

@@ -322,6 +322,7 @@ def test_a_folder_that_is_no_project(tidemark: CommandLine, capsys: pytest.Captu
         (["build", "--profile=other"], "build --profile=other: it isn't left to dbt where things are"),
         (["build", "--profiles-dir", "other"], "build --profiles-dir: it isn't left to dbt"),
         (["build", "--", "-xtlocal_dev"], "build -xtlocal_dev: it isn't left to dbt"),
+        (["quarantine", "release", ""], "quarantine release '': an empty id"),
         (["sql", " ;"], "tidemark sql takes one statement"),
         (["sql", "--file", os.devnull], "tidemark sql takes one statement"),
         (["sql", "select 1", "--file", os.devnull], "tidemark sql takes one statement"),
