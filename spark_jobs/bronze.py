@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_jobs.delta import clear, empty_commit, has_files, is_table
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.names import table_at
-from spark_jobs.places import Places
+from spark_jobs.places import LANDED, Places
 from spark_jobs.record import HEADERS, text_of
 
 PLACE = ("source_label", "topic", "partition", "offset")
@@ -96,14 +96,16 @@ UNMODELLED = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
 def ensure(spark: SparkSession, places: Places) -> None:
     """Make bronze's tables where they are missing, and clear the way for UNMODELLED ones; touches nothing else.
 
-    It is for who holds the lock. An environment that reads another's bronze makes none.
+    It is for who holds the lock. An environment that reads another's bronze makes none, and leaves what landing knows
+    of topics to who lands.
 
     Raises:
         UsageError: It is another's, and not there yet.
         Fault: A table has files and no log, or is gone from beside the records: made anew, it would hide that.
     """
     for name in UNMODELLED:
-        clear(spark, places.table("ops", name))
+        if not (places.reads_only and name in LANDED):
+            clear(spark, places.table("ops", name))
     made = _made(spark, places)
     if places.reads_only:
         return

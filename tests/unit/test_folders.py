@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import declarations, logs
+from spark_jobs import bronze, declarations, logs
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import land
@@ -154,6 +155,17 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
             files_named([str(argument)])
     link.unlink()
     assert files_named([f"{tmp_path}/in"]) == [f"{tmp_path}/in/a.jsonl"]
+
+
+def test_who_only_reads_bronze_leaves_alone_what_landing_knows_of_topics(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared = list[str]()
+    monkeypatch.setattr(bronze, "clear", lambda _, location: cleared.append(Path(location).name))
+    monkeypatch.setattr(bronze, "_made", lambda *_: [*bronze.TABLES])
+    for prefix in ("dev_", ""):
+        bronze.ensure(SparkSession.__new__(SparkSession), replace(places, prefix=prefix))
+    assert cleared == ["progress", "accounting", *bronze.UNMODELLED]
 
 
 @pytest.fixture
