@@ -44,8 +44,8 @@ def _place(offset: int | None, topic: str = "bad.topic") -> str:
 
 
 UNTOLD = (
-    "begins late", "exact value of another", "from nowhere", "id of another", "key of another", "opened by no read", "position of another",
-    "previous key of another", "start unknown", "transaction of another", "value of another",
+    "begins late", "exact value of another", "from nowhere", "id of another", "key of another", "opened by no read",
+    "position of another", "previous key of another", "start unknown", "transaction of another", "value of another",
 )  # fmt: skip
 UNENDED = (
     "ended and open", "ended at another time", "ended before", "ended by a change with a problem", "ended by a delete",

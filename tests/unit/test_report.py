@@ -1,4 +1,4 @@
-"""The report, all but without Spark: what it says, that it is one page, and that nothing from an event gets out of its place."""
+"""The report: what it says, that it is one page, and that nothing from an event gets out of its place."""
 
 from __future__ import annotations
 
@@ -244,7 +244,10 @@ def test_what_warned_in_dbt_is_a_warning_of_the_run() -> None:
     run = DbtRun("build", AT, True, 1, 2, 0, 0, 3, results)
     for one, said in (
         (run, "dbt build: 2 warned: few (3), late."),
-        (replace(run, is_of_this_run=False), "dbt build at 2024-05-01 12:00 UTC, before this run: 2 warned: few (3), late."),
+        (
+            replace(run, is_of_this_run=False),
+            "dbt build at 2024-05-01 12:00 UTC, before this run: 2 warned: few (3), late.",
+        ),
     ):
         found = report(evidence(dbt=one))
         assert [words for words in found["warnings"] if "dbt" in words] == [said]

@@ -305,9 +305,9 @@ def test_a_process_goes_on_behind_two_errors_that_no_one_foresaw(
 
 def test_a_temporary_folder_without_room_is_a_fault_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/dev/full")
-    with pytest.raises(Fault, match=r"prepared in /dev/full \(Not a directory\): make room there, or set TMPDIR"):
-        with _folder_aside():
-            pass
+    said = r"prepared in /dev/full \(Not a directory\): make room there, or set TMPDIR"
+    with pytest.raises(Fault, match=said), _folder_aside():
+        pass
 
 
 def test_an_engine_that_fails_before_a_build_is_told_as_a_fault(
