@@ -38,7 +38,7 @@ window by_place as (partition by identity order by place)
   its log declare is what the table is built by.
 -#}
 {% macro versions_of_model(history, key, column_names) -%}
-    {%- set changes = declared_by(node_of(history) or {'config': {}}).get('changes') -%}
+    {%- set changes = declared_by(node_of(history)).get('changes') -%}
     {%- set log = declared_by(model_node(changes)) if changes else {} -%}
     {{ versions_with_next(history, log.get('key') or key, names_of_model(history, column_names)) }}
 {%- endmacro %}
@@ -46,7 +46,7 @@ window by_place as (partition by identity order by place)
 
 {#- Own column → its name in a history: as that declares them, or else as a test of it says. -#}
 {% macro names_of_model(history, column_names) -%}
-    {{ return(declared_by(node_of(history) or {'config': {}}).get('column_names', column_names)) }}
+    {{ return(declared_by(node_of(history)).get('column_names', column_names)) }}
 {%- endmacro %}
 
 

@@ -137,9 +137,9 @@
 {%- endmacro %}
 
 
-{#- What a macro of Tidemark notes in its model's node; nothing where no macro has written the model. -#}
+{#- What a macro of Tidemark notes in its model's node; nothing where no macro has written the model, or there is no node. -#}
 {% macro declared_by(node) -%}
-    {{ return((node.config.meta or {}).get('tidemark') or {}) }}
+    {{ return(((node.config.meta if node else none) or {}).get('tidemark') or {}) }}
 {%- endmacro %}
 
 
