@@ -81,8 +81,8 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
             lines.append(f"{table.name}  not built yet: run `tidemark build`")
             continue
         newest = _newest(changes)
-        lag = "" if newest["lag"] is None else f", lag {newest['lag']}"
-        lines.append(f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC{lag}")
+        late = "" if newest["lag"] is None else f", lag {newest['lag']}"
+        lines.append(f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC{late}")
     return lines
 
 

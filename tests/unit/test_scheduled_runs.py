@@ -24,7 +24,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from spark_jobs import logs, notify, schedule, steps
+from spark_jobs import bronze, logs, notify, schedule, steps
 from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
@@ -317,7 +317,7 @@ def test_an_engine_that_fails_before_a_build_is_told_as_a_fault(
         raise Py4JError("java.io.IOException: No space left on device")
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: object())
-    monkeypatch.setattr(steps.bronze, "ensure", ensure)
+    monkeypatch.setattr(bronze, "ensure", ensure)
     monkeypatch.setattr(steps, "explained", lambda *_: None)
     with pytest.raises(Fault, match=r"Spark could not see that bronze is there: .*No space left on device\. Nothing"):
         steps.build(steps.Run(places, "build"), [])
