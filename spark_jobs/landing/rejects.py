@@ -27,15 +27,21 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tup
     was_held = F.col("released_in").isNotNull().alias("was_held")
     known = bronze.read(spark, places, "quarantine").select("quarantine_id", was_held)
     found = _rejects(rows).join(known, on="quarantine_id", how="left").persist(StorageLevel.MEMORY_AND_DISK)
-    entries = found.where("coalesce(was_held, true)")
+    is_entry = F.coalesce("was_held", F.lit(True))
+    entries = found.where(is_entry)
     try:
-        [told] = found.agg(F.sum(F.when(~F.col("was_held"), F.col("rows"))).alias("held")).collect()
-        held = int(told["held"] or 0)
-        offsets = F.min("offset").alias("low"), F.max("offset").alias("high")
-        parts = entries.groupBy("topic", "partition").agg(*offsets).collect()
-        if not parts:
+        offset = F.when(is_entry, F.col("offset"))
+        parts = found.groupBy("topic", "partition").agg(
+            F.sum(F.when(~is_entry, F.col("rows")).otherwise(0)).alias("held"),
+            F.bool_or(is_entry).alias("has_entries"),
+            F.min(offset).alias("low"),
+            F.max(offset).alias("high"),
+        ).collect()  # fmt: skip
+        held = sum(part["held"] for part in parts)
+        with_entries = [part for part in parts if part["has_entries"]]
+        if not with_entries:
             return 0, held
-        stored = bronze.deliveries_within(spark, places, parts).alias("stored")
+        stored = bronze.deliveries_within(spark, places, with_entries).alias("stored")
         # Not of a line: what could be read of it can be all of another record.
         is_stored = [F.col(f"entries.{name}") == F.col(f"stored.{name}") for name in bronze.DELIVERY]
         is_stored.append(F.col("entries.line").isNull())
