@@ -26,6 +26,8 @@ from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import schema_changes
 
 _GAPS = "expect_no_gap_in_offsets"
+# How the names of temporary folders begin.
+_ASIDE = "tidemark-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,13 @@ def check(
 def _folder_aside() -> Iterator[Path]:
     """A temporary folder for the report; raises Fault where it can't be made or written."""
     try:
-        with tempfile.TemporaryDirectory(prefix="tidemark-") as aside:
+        with tempfile.TemporaryDirectory(prefix=_ASIDE) as aside:
             folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
             folder.mkdir()
             yield folder
     except OSError as error:
-        if not str(error.filename or tempfile.tempdir).startswith(str(tempfile.tempdir)):
-            raise
+        if error.filename is not None and not str(error.filename).startswith(f"{tempfile.tempdir}/{_ASIDE}"):
+            raise  # it is of another folder
         raise Fault(
             f"The report can't be prepared in {tempfile.tempdir or 'a temporary folder'}"
             f" ({error.strerror or error}): make room there, or set TMPDIR to a folder that this user may write."

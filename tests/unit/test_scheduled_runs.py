@@ -308,6 +308,11 @@ def test_a_temporary_folder_without_room_is_a_fault_that_names_it(monkeypatch: p
     said = r"prepared in /dev/full \(Not a directory\): make room there, or set TMPDIR"
     with pytest.raises(Fault, match=said), _folder_aside():
         pass
+    monkeypatch.undo()
+    with pytest.raises(FileNotFoundError), _folder_aside():
+        Path("/of/another/folder").read_text()
+    with pytest.raises(Fault, match=r"\(No space left on device\): make room"), _folder_aside():
+        Path("/dev/full").write_text("a page")
 
 
 def test_an_engine_that_fails_before_a_build_is_told_as_a_fault(
