@@ -425,7 +425,7 @@ class Connector:
 
     `place` is the part of a position that a change's own event tells; `identity` names the fields of the source block
     that are equal in each delivery; `untying` those of which one tells changes of one number apart, where content
-    doesn't have to; `transaction` the one that names the transaction.
+    doesn't have to; `transaction` the one that names the transaction; `row` the one that numbers the rows of one place.
     """
 
     place: Callable[[Mapping[str, Any]], Position | None]
@@ -434,10 +434,11 @@ class Connector:
     is_tied: bool = False
     is_before_whole: bool = True
     untying: tuple[str, ...] = ()
+    row: str = ""
 
 
 _POSTGRESQL: Final = Connector(_wal_place, ("lsn",), "txId", is_before_whole=False)
-_MYSQL: Final = Connector(_binlog_place, ("server_id", "file", "pos", "row"), "gtid")
+_MYSQL: Final = Connector(_binlog_place, ("server_id", "file", "pos", "row"), "gtid", row="row")
 CONNECTORS: Final = {
     "postgresql": _POSTGRESQL,
     "mysql": _MYSQL,
@@ -493,7 +494,7 @@ def _occurrences(changes: Iterable[Change]) -> Iterator[tuple[Change, int]]:
                     met.clear()
                 previous = change
             equal = (_place_in_log(change), change.op, change.content)
-            met[equal] += change.op != "r"
+            met[equal] += change.op != "r" and change.source.get(change.connector.row) is None
             yield change, met[equal]
 
 
@@ -564,6 +565,14 @@ def _tells_commit(change: Change) -> bool:
     return change.connector is not _POSTGRESQL or change.op == "r" or change.source.get("sequence") is not None
 
 
+def _is_beginning(position: Position, of: Position) -> bool:
+    """R5: whether a position is another one but for parts at its end that are null, and so tells less of one place."""
+    told = len(position)
+    while told > 1 and position[told - 2] is False:
+        told -= 2
+    return told < len(position) and position[:told] == of[:told]
+
+
 @dataclass
 class Reach:
     """R5: how far some of a log's changes go: the highest, and the latest time."""
@@ -579,7 +588,9 @@ class Reach:
 
     def is_beyond(self, change: Change) -> bool:
         """Whether the change falls back behind these."""
-        return self.highest is not None and change.position < self.highest.position
+        if self.highest is None or _is_beginning(change.position, self.highest.position):
+            return False
+        return change.position < self.highest.position
 
 
 def _new_log(changes: list[Change]) -> Change | None:

@@ -5,11 +5,12 @@
   behind it has the next log number, and its position begins with that. A border is declared, or found where in one
   partition
 
-      the position falls back while the source's time goes on, or the server or its log is another: the new log begins
+      the position falls back, and the source's time goes on or the server or its log is another: the new log begins
       with the first change behind the highest position of the old one; deliveries that only repeat the old log don't
-      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`.
-      Where it is the time that tells, streamed changes are compared with, where there are any: a read can have a place
-      ahead of what is streamed behind it (a blocking snapshot's), and its clock is its own;
+      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`, nor
+      another server whose positions go on rising. Where it is the time that tells, streamed changes are compared with,
+      where there are any: a read can have a place ahead of what is streamed behind it (a blocking snapshot's), and its
+      clock is its own;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -314,10 +315,12 @@
 
 {#-
   Condition: whether a change stands behind a higher position than its own, in the partition of the topic, and this says
-  something: of positions with `unordered_end` every second one does where two transactions are side by side.
+  something: of positions with `unordered_end` every second one does where two transactions are side by side, and one that
+  is the beginning of the highest tells less of the same place (a read of SQL Server's or Db2's, which tells a commit alone).
 -#}
 {% macro falls_behind(position, highest) -%}
     {{ position }} < {{ highest }} and not endswith({{ position }}, {{ text_literal(unordered_end()) }})
+        and not startswith({{ highest }}, concat(rtrim({{ position }}), ' '))
 {%- endmacro %}
 
 

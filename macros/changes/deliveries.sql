@@ -20,7 +20,7 @@
   Query: the changes of a table without a key, with `ordinal`: which of the equal changes of one run of deliveries each
   is (R3). Equal changes at one position within a run are different changes, and only a later run repeats them. A run
   ends where the position falls back or, where it ties in one transaction, `total_order` does not rise; a change without
-  a place tells nothing of it. Equal reads are one change.
+  a place tells nothing of it. Equal reads are one change, and so are equal changes where a position is that of one row.
 
   Args:
       among: names of connectors, as `connectors` takes them
@@ -29,9 +29,13 @@
     {%- set by_offset = 'partition by source_label, topic, `partition`, log_number order by `offset` rows between unbounded preceding' -%}
     select
         *,
-        if(op = 'r', 0, row_number() over (
-            partition by source_label, topic, `partition`, log_number, run_no, {{ exact_json('identity') }} order by `offset`
-        )) as ordinal
+        case
+            when op = 'r' then 0
+            when {{ by_connector('is_of_one_row', among) }} then 1
+            else row_number() over (
+                partition by source_label, topic, `partition`, log_number, run_no, {{ exact_json('identity') }} order by `offset`
+            )
+        end as ordinal
     from (
         select
             *,

@@ -12,6 +12,8 @@
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
       is_tied          condition: whether several changes can have one position, so that content counts too (R3); none where
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
+      is_of_one_row    condition: whether a position is that of one row alone, so that equal changes there are one without a key,
+                       too (R3); false where not said, as rows of one statement can share it
       lowest           of a `position`, the lowest that another delivery of the change can have; none where they agree
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
@@ -71,7 +73,8 @@
     {%- for one in connectors(among) if one.get(part) is not none -%}
         {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one[part]) -%}
     {%- endfor -%}
-    {%- set type = {'identity': 'array<string>', 'is_tied': 'boolean'}.get(part, 'string') -%}
+    {%- set types = {'identity': 'array<string>', 'is_tied': 'boolean', 'is_of_one_row': 'boolean'} -%}
+    {%- set type = types.get(part, 'string') -%}
     {{ 'case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as ' ~ type ~ ')' }}
 {%- endmacro %}
 

@@ -57,12 +57,12 @@
 
 {#-
   Condition: whether a streamed change's event tells no last commit. Until the first commit after its start the connector
-  knows none (`[null,"…"]`); flattened rows can come without `sequence`.
+  knows none (`[null,"…"]`); flattened rows can come without `sequence`, and have a column of that name of their own.
 -#}
 {% macro knows_no_commit() -%}
     {%- set text = 'coalesce(cast(plain_value as binary), value)' -%}
     contains({{ text }}, cast('"[null,' as binary))
     or not (
-        contains({{ text }}, cast('"sequence":"' as binary)) or contains({{ text }}, cast('"sequence": "' as binary))
+        contains({{ text }}, cast('"sequence":"[' as binary)) or contains({{ text }}, cast('"sequence": "[' as binary))
     )
 {%- endmacro %}

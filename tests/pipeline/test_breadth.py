@@ -23,7 +23,7 @@ Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
 SOURCES = {
     "ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_cut", "ck_reshaped", "ck_plain",
-    "ck_text", "ck_own",
+    "ck_text", "ck_own", "ck_keyless",
 }  # fmt: skip
 
 
@@ -140,6 +140,21 @@ def own_keys() -> str:
     return source.lines()
 
 
+def sent_again() -> str:
+    """Two equal rows of a table without a key; a restart sends the last one again, and no transaction tells of it."""
+    source, table = Source("ck_keyless", connector="mariadb"), Table("notes", [Column("text")], ())
+    for _ in range(2):
+        with source.commit():
+            source.insert(table, {"text": "a"})
+    source.redeliver(1)
+    lines = []
+    for record in source.records:
+        value = json.loads(record["value"])
+        value["payload"]["transaction"] = None
+        lines.append(record | {"value": json.dumps(value)})
+    return source.lines(lines)
+
+
 def moved(source: Source, topic: str, more: Row | None = None) -> str:
     """A source's records on one topic, in the order in which they were written, their keys with more fields."""
     lines = []
@@ -169,7 +184,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     places = Places.of(project)
     of_keys = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb") + cut()
     plain = plain_keys("ck_plain", 1, 2, 3) + plain_keys("ck_text", "a b", "2", "c")
-    land(spark, places, "breadth", alike() + chosen() + parts() + of_keys + plain + own_keys() + reshaped(), SOURCES)
+    lines = alike() + chosen() + parts() + of_keys + plain + own_keys() + sent_again() + reshaped()
+    land(spark, places, "breadth", lines, SOURCES)
     for prefix, table, declared in (
         ("ck_plain", "public__people", "key=['id'], columns={'id': 'int', 'name': 'string'}"),
         ("ck_text", "public__people", "key=['id'], columns={'id': 'string', 'name': 'string'}"),
@@ -243,3 +259,9 @@ def test_a_key_that_the_source_does_not_have_is_the_row_s(built: Built) -> None:
         (1, "north", "A", "insert", "key_change"), (1, "north", None, "key_change", "delete"),
         (3, "south", "B", "insert", None),
     ]  # fmt: skip
+
+
+def test_what_is_sent_again_is_no_second_row_of_a_table_without_a_key(built: Built) -> None:
+    rows = rows_of(built.tables["ck_keyless__db__notes"].changes.location, "after", "offset")
+
+    assert sorted((row["after"]["text"], row["offset"]) for row in rows) == [("a", 0), ("a", 1)]

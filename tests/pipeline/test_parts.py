@@ -1003,6 +1003,23 @@ def test_a_change_rests_on_the_reads_before_it_that_count(orders: Orders) -> Sto
 
 
 @beside_others(kinds=("changes",))
+def test_a_change_that_tells_no_commit_is_looked_for_in_the_log_whatever_a_column_is_called(orders: Orders) -> Story:
+    row = {"id": 1, "state": "new", "sequence": "ACGT"}
+    record = orders.record("c", row, place=40)
+    value = json.loads(record["value"])
+    del value["source"]["sequence"]
+    record["value"] = json.dumps(value)
+    orders.land(record)
+    yield
+    orders.land(orders.record("r", row, place=50))
+    yield
+    orders.land(record | {"offset": 9})
+    yield
+
+    assert sorted(row["op"] for row in rows_of(orders.at("changes"), "op")) == ["c", "r"]
+
+
+@beside_others(kinds=("changes",))
 def test_a_log_of_an_older_form_is_made_anew(orders: Orders) -> Story:
     orders.send(("r", {"id": 1, "state": "new"}, {}))
     yield
