@@ -52,8 +52,8 @@ PLACES_ARE = (
 PLACES = {
     "TIDEMARK_LAKEHOUSE": (
         "`lakehouse` in the project",
-        "Folder of every table, report and log; or a place on an object store (`s3a://…`), which AWS's own variables"
-        " tell how to reach.",
+        "Folder of every table, report and log; or, with the targets of a cluster, a place on an object store"
+        " (`s3a://…`), which AWS's own variables tell how to reach.",
     ),
     "TIDEMARK_TARGET": (
         "`profiles.yml`'s",
@@ -71,7 +71,11 @@ PLACES = {
     "TIDEMARK_REGISTRY_USER": ("none", "The registry's user, with `TIDEMARK_REGISTRY_PASSWORD`."),
     "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),
     "TIDEMARK_REGISTRY_TOKEN": ("none", "A bearer token, in place of user and password."),
-    "TIDEMARK_REGISTRY_CA": ("the system's", "File of certificates that the registry's is checked by."),
+    "TIDEMARK_REGISTRY_CA": (
+        "those of Python's `certifi`",
+        "File of certificates that the registry's is checked by; the system's are in"
+        " `/etc/ssl/certs/ca-certificates.crt`.",
+    ),
     "TIDEMARK_REGISTRY_FILE": (
         "none",
         "A YAML file with `url`, `user`, `password`, `token` and `ca`, or with a list of such.",
@@ -80,7 +84,8 @@ PLACES = {
     "TIDEMARK_KAFKA_PASSWORD": ("none", "The password; in no log and no message."),
     "TIDEMARK_KAFKA_MECHANISM": ("`PLAIN`", "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."),
     "TIDEMARK_KAFKA_SECURITY": (
-        "`SASL_SSL` with a user, `SSL` with a certificate, else `PLAINTEXT`",
+        "`SASL_SSL` with a user, or a login in the file; `SSL` with certificates, or `ssl.…` in the file; else"
+        " `PLAINTEXT`",
         "Kafka's `security.protocol`.",
     ),
     "TIDEMARK_KAFKA_CA": ("Java's", "PEM file of certificates that the broker's is checked by."),

@@ -133,7 +133,7 @@ def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--topics", metavar="REGEX", help="Which topics: the whole name matches, by Java's rules."),
         click.option("--starting", default="earliest", metavar="WHERE", help="Where the first landing begins: earliest"
                      " (default), latest, a time, or offsets as JSON. Offsets also move a landing that has begun."),
-        click.option("--max-records", type=click.IntRange(1), default=500_000, help="Records in a batch at most."),
+        click.option("--max-records", type=click.IntRange(1), default=500_000, show_default=True, help="Records in a batch at most."),
         click.option("--patience", type=_Duration(), metavar="TIME", help="How long a broker that is away is asked"
                      " again: 1m by default, 10m with --continuous."),
     )):  # fmt: skip
@@ -257,7 +257,8 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     files = missing(run.places.project, fresh, tables)
     files |= not_there(run.places.project, beside | suites_of(declared))
     write(run.places.project, files)
-    write(run.places.project, outdated(run.places.project, tables), "w")
+    lists = outdated(run.places.project, tables)
+    write(run.places.project, lists, "w")
     for table in fresh:
         if not any(path.startswith("models/") for path in files_of(table).keys() & files.keys()):
             click.echo(
@@ -268,7 +269,7 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
         if not table.key:
             click.echo(f"  {table.name}: no key, so changes only; declare a business key for a history (R18)")
     click.echo(
-        f"{len(tables)} tables seen, {len(fresh)} new, {len(files)} files written. Read them, then `tidemark build`."
+        f"{len(tables)} tables seen, {len(fresh)} new, {len(files) + len(lists)} files written. Read them, then `tidemark build`."
     )
 
 
@@ -550,7 +551,7 @@ def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str) -> 
 @tidemark.command()
 @_reader
 def status(project_dir: str) -> None:
-    """Show the tables, their lag, the last run and who holds the lock."""
+    """Show the tables, their lag, the last check, runs that failed since, and who holds the lock."""
     from spark_jobs import steps
     from spark_jobs.listing import status_lines
 

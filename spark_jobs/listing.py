@@ -15,6 +15,7 @@ from spark_jobs.files import Files
 from spark_jobs.lock import holder_of
 from spark_jobs.places import LATEST, Places
 from spark_jobs.reporting.kafka import gaps, lags
+from spark_jobs.run_memory import Memory
 
 
 def listed(spark: SparkSession, places: Places) -> list[dict[str, Any]]:
@@ -59,15 +60,13 @@ def _model(spark: SparkSession, model: Model | None) -> dict[str, Any] | None:
 
 
 def status_lines(spark: SparkSession, places: Places) -> list[str]:
-    """The state of the lakehouse in a few lines: last run, lock, and each table's rows and newest change."""
-    holder = holder_of(places)
-    lines = [f"lakehouse  {places.lakehouse}"]
-    lines.append(
-        f"lock       process {holder.get('pid')} (tidemark {holder.get('command')}, since {holder.get('since')})"
-        if holder is not None
-        else "lock       free"
-    )
-    lines.append(f"last run   {_last_run(places)}")
+    """The state of the lakehouse in a few lines: lock, last check, and each table's rows and newest change."""
+    lines = [f"lakehouse  {places.lakehouse}", f"lock       {_lock(places)}", f"last check {_last_check(places)}"]
+    memory = Memory.of(places)
+    if memory.failed_runs:
+        ended = memory.last_success
+        good = f"the last good one ended {ended[:19]} UTC" if ended else "there was no good one"
+        lines.append(f"runs       {memory.failed_runs} failed; {good}")
     for lag in lags(spark, places):
         waits = "" if lag.seconds is None or not lag.records else f" for {lag.seconds:.0f} s at most"
         what = "gone" if lag.is_gone else f"{lag.records} records to land{waits}"
@@ -97,9 +96,21 @@ def _newest(changes: DataFrame) -> Row:
     return found
 
 
-def _last_run(places: Places) -> str:
+def _lock(places: Places) -> str:
+    holder = holder_of(places)
+    if holder is None:
+        return "free"
+    # A store keeps the last word of one that was killed.
+    may_be_dead = "" if places.is_folder else "; or it was killed, and the next writer waits a minute for it"
+    return (
+        f"process {holder.get('pid')} on {holder.get('host')} (tidemark {holder.get('command')}, since"
+        f" {holder.get('since')}{may_be_dead})"
+    )
+
+
+def _last_check(places: Places) -> str:
     report = Files.of(places).read(f"{places.schema('reports')}/{LATEST}/report.json")
     if report is None:
-        return "none was checked yet"
+        return "none yet"
     said = json.loads(report)
     return f"{said['run_id']}: {said['status']}"

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -271,6 +272,12 @@ def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: p
     assert "no such file" in said["error"]
     assert metrics["run_failed_runs"] == 1 == said["failed_runs"]
     assert metrics["run_success_timestamp_seconds"] > 1.7e9, "of the last good one"
+    capsys.readouterr()
+    with writing(Places.of(runs.home / "project"), "another", "land", 0):
+        assert main(["status", "--project-dir", str(runs.home / "project")]) == 0
+    status_lines = capsys.readouterr().out
+    assert "runs       1 failed; the last good one ended 2" in status_lines
+    assert f"process {os.getpid()} on {socket.gethostname()} (tidemark land" in status_lines
 
     heard.unlink()
     assert main(["run", "--on-failure", "no-such-command", "--project-dir", str(runs.home / "project")]) == 2
