@@ -29,7 +29,7 @@
 {% macro plain_array(json, encoding, type, declared='') -%}
     {%- set of_items = encoding[6:] if encoding.startswith('array:') else '' -%}
     {%- set item = 'cast(item as string)' -%}
-    {%- set is_left = not declared and (is_array(type) or is_integral(type) and not of_items) -%}
+    {%- set is_left = not declared and is_integral(type) and not of_items -%}
     {%- set plain = item if is_left
         else plain_of(item, "nullif(to_json(item), 'null')", of_items, {'type': type, 'encoding': declared}) -%}
     {%- if plain == item -%}
