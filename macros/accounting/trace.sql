@@ -171,7 +171,7 @@ from met
 {% macro as_shown(value, type) -%}
     {%- if type == 'binary' -%}
         hex({{ value }})
-    {%- elif is_array(type) or is_nested(type) or type.startswith('map') -%}
+    {%- elif is_array(type) or is_nested(type) -%}
         to_json({{ value }})
     {%- else -%}
         cast({{ value }} as string)

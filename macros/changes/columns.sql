@@ -36,12 +36,20 @@
 {%- endmacro %}
 
 
-{#- A Spark type in the one spelling that others compare with: small letters, but for the names of a struct's fields. -#}
+{#-
+  A Spark type in the one spelling that others compare with: small letters, but for the names of a struct's fields, no spaces
+  that mean nothing, and of several names of one type that which `decode` knows.
+-#}
 {% macro canonical_type(type) -%}
     {%- set parts = [] -%}
     {#- A name is in backquotes, or has a colon or a type behind it. -#}
     {%- for part in modules.re.split('(`(?:[^`]|``)*`|[^<>,:()` ]+(?= *:| +[^ <>,:()]))', type | trim) -%}
-        {%- do parts.append(part if loop.index is even else part | lower) -%}
+        {%- if loop.index is odd -%}
+            {%- set part = modules.re.sub('\\s*([<>,:()])\\s*', '\\1', modules.re.sub('\\s+', ' ', part | lower)) -%}
+            {%- set part = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', part) -%}
+            {%- set part = modules.re.sub('\\btimestamp_ltz\\b', 'timestamp', part) -%}
+        {%- endif -%}
+        {%- do parts.append(part) -%}
     {%- endfor -%}
     {{ return(parts | join) }}
 {%- endmacro %}

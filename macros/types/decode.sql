@@ -110,8 +110,6 @@
         {{ decode_array(text, item_type(type)) }}
     {%- elif is_nested(type) -%}
         {{ decode_nested(text, type) }}
-    {%- elif type.startswith('map') or type.startswith('struct') -%}
-        {{ read_json(text, type) }}
     {%- endif -%}
 {%- endmacro %}
 

@@ -58,30 +58,13 @@
 {%- endmacro %}
 
 
-{#- A struct or a map: types with parts that `decode` doesn't know are left to Spark's reader. -#}
 {% macro is_nested(type) -%}
-    {{ return(type.startswith(('struct<', 'map<string,')) and is_decodable(type)) }}
+    {{ return(type.startswith(('struct<', 'map<'))) }}
 {%- endmacro %}
 
 
-{#- Whether every part of a type is one that `decode` knows. -#}
-{% macro is_decodable(type) -%}
-    {%- if not type.startswith(('struct<', 'map<', 'array<')) -%}
-        {{ return(kind_of(type) is not none or type == 'boolean') }}
-    {%- endif -%}
-    {%- for field in fields_of_type(type) if not is_decodable(field.type) -%}
-        {{ return(false) }}
-    {%- endfor -%}
-    {{ return(true) }}
-{%- endmacro %}
-
-
-{#-
-  What is wrong with a declared type, in words that follow it; nothing where `decode` knows it, or Spark's reader does as a part
-  of a struct or a map.
--#}
+{#- What is wrong with a declared type, in words that follow it; nothing where `decode` knows it and all of its parts. -#}
 {% macro type_fault(type, is_part=false) -%}
-    {%- set of_spark = '(variant|void|interval [a-z ]+|timestamp_ltz|(var)?char[(] *[0-9]+ *[)])$' -%}
     {%- set rest = namespace(text=modules.re.sub('`(?:[^`]|``)*`', 'name', type)) -%}
     {%- for _ in range(type.count('<')) -%}
         {%- set rest.text = modules.re.sub('<[^<>]*>', '<>', modules.re.sub('<>(?!$)', '', rest.text)) -%}
@@ -98,7 +81,7 @@
             {{ return('has keys that no JSON has: declare a map<string,…>') }}
         {%- endif -%}
         {%- for field in fields -%}
-            {%- set fault = type_fault(field.type, is_part or not is_array(type)) -%}
+            {%- set fault = type_fault(field.type, is_part=true) -%}
             {%- if fault -%}{{ return(fault) }}{%- endif -%}
         {%- endfor -%}
         {{ return('') }}
@@ -108,11 +91,12 @@
             {{ return('') }}
         {%- endif -%}
         {{ return('is no decimal(p,s) of p digits, 38 at most, of which s, p at most, are behind the point') }}
-    {%- elif '<' not in type and is_decodable(type) or (is_part and modules.re.match(of_spark, type)) -%}
+    {%- elif kind_of(type) or type == 'boolean' -%}
         {{ return('') }}
     {%- endif -%}
     {{ return(
-        'is none that Tidemark decodes. Declare one of string, boolean, tinyint, smallint, int, bigint, float, double,'
+        ("has the part '" ~ type ~ "', which " if is_part else '')
+        ~ 'is none that Tidemark decodes. Declare one of string, boolean, tinyint, smallint, int, bigint, float, double,'
         ~ ' decimal(p,s), date, timestamp, timestamp_ntz, binary, array<…>, map<string,…> or struct<…>'
     ) }}
 {%- endmacro %}

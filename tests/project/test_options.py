@@ -78,7 +78,10 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
             (CHANGES.replace("'string'", f"'{kind}'"), "{}", f"columns: state: the declared type '{kind}' {fault}")
             for kind, fault in [
                 ("strng", "is none that Tidemark decodes. Declare one of string,"),
-                ("array<variant>", "is none that Tidemark decodes."),
+                ("variant", "is none that Tidemark decodes."),
+                ("array<variant>", "has the part 'variant', which is none that Tidemark decodes."),
+                ("struct<a:int,b:variant>", "has the part 'variant', which is none that Tidemark decodes."),
+                ("map<string,interval year>", "has the part 'interval year', which is none that Tidemark decodes."),
                 ("decimal(50,2)", "is no decimal(p,s) of p digits, 38 at most"),
                 ("map<string,decimal(5,9)>", "is no decimal(p,s) of p digits, 38 at most"),
                 ("decimal(5,2), x int", "is no decimal(p,s) of p digits, 38 at most"),
@@ -109,15 +112,24 @@ def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sou
     assert says in parsed(project, model, sources)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "DECIMAL( 38 , 38 )", "decimal", "decimal(7)", "array<array<decimal(3,1)>>", "map<string, bigint>",
-        "struct<`a,>b`: struct<c int, d:array<string>>, B: variant, e: interval year to month, f: map<string,char(3)>>",
-    ],
-)  # fmt: skip
-def test_types_that_spark_has_are_taken(project: Path, kind: str) -> None:
-    assert parsed(project, CHANGES.replace("'string'", f"'{kind}'"))["tidemark"]["columns"][1]["name"] == "state"
+# A type, and its one spelling: tests/types has values of such types.
+SPELLED = {
+    "DECIMAL( 38 , 38 )": "decimal(38,38)",
+    "decimal": "decimal",
+    "decimal(7)": "decimal(7)",
+    "array<array<decimal(3,1)>>": "array<array<decimal(3,1)>>",
+    "Map < STRING , varchar(9) >": "map<string,string>",
+    "struct<`a, >b`: struct<C  INT, char:array<string>>, B : TIMESTAMP_LTZ, f: map<string,char( 3 )>>": (
+        "struct<`a, >b`:struct<C int,char:array<string>>,B:timestamp,f:map<string,string>>"
+    ),
+}
+
+
+def test_types_that_spark_has_are_taken_in_one_spelling(project: Path) -> None:
+    columns = ", ".join(f"'c{number}': '{kind}'" for number, kind in enumerate(SPELLED))
+    taken = parsed(project, CHANGES.replace("'state': 'string'", columns))["tidemark"]["columns"][1:]
+
+    assert [column["type"] for column in taken] == [*SPELLED.values()]
 
 
 @pytest.mark.parametrize(
