@@ -443,6 +443,8 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
                 schema_of_variant(value) as kind,
                 long_numbers
             from {view}, lateral variant_explode(image)
+            -- the items of an array have no names
+            where key is not null
         ) as seen
         group by {owner}, field
         """

@@ -320,6 +320,8 @@ EVENTS = [
         "key": '{"schema": {"type": "string", "optional": false}, "payload": "10000"}',
         "headers": [{"key": "id", "value": "e-10"}], "value": '{"total (EUR)": 7}',
     },
+    {"key": "11", "headers": [{"key": "id", "value": "e-11"}], "value": '[{"sku": "a"}, {"sku": "b"}]'},
+    {"key": "12", "headers": [{"key": "id", "value": "e-12"}], "value": json.dumps('[{"sku": "c"}]')},
 ]  # fmt: skip
 
 
@@ -617,7 +619,8 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
         ("e-1", "Order", "1", "made"), ("e-2", "Order", "2", None), ("e-3", "Order", "3", None),
         ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
         ("e-7", "Order", "7", None), (None, "Order", "8", None), (None, "Order", "8", None),
-        ("e-1", "Order", "9", None), ("e-10", "Order", "10000", None),
+        ("e-1", "Order", "9", None), ("e-10", "Order", "10000", None), ("e-11", "Order", "11", None),
+        ("e-12", "Order", "12", None),
     ]  # fmt: skip
     assert [(one["id"], one["customerId"], one["total"]) for one in events[:2]] == [
         (1, 123, Decimal("39.98")),
@@ -630,6 +633,8 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert events[6]["payload"] is None
     assert events[9]["payload"] == '"Smith","John",42'
     assert events[10]["total (EUR)"] == 7
+    assert [one["payload"] for one in events[11:13]] == ['[{"sku": "a"}, {"sku": "b"}]', '[{"sku": "c"}]']
+    assert "sku" not in events[0]
 
 
 def waiting(
