@@ -117,7 +117,7 @@ from typed
 
 {#- Expression: the text that JSON of one string spells; other text stays as it is. -#}
 {% macro json_string(text) -%}
-    {%- set strings = "from_json(concat('[', " ~ text ~ ", ']'), 'array<string>')" -%}
+    {%- set strings = read_json("concat('[', " ~ text ~ ", ']')", 'array<string>') -%}
     if(startswith({{ text }}, '"'), coalesce(if(size({{ strings }}) = 1, {{ strings }}[0], null), {{ text }}), {{ text }})
 {%- endmacro %}
 

@@ -155,7 +155,7 @@ def seen_channels(spark: SparkSession, places: Places) -> list[SeenChannel]:
 def seen_events(spark: SparkSession, places: Places) -> list[SeenEvents]:
     """Every outbox topic of bronze, in the order of names; fields named as the table's own columns are left out."""
     text_of = bronze.record_text()
-    strings = F.from_json(F.concat(F.lit("["), text_of, F.lit("]")), "array<string>")
+    strings = F.from_json(F.concat(F.lit("["), text_of, F.lit("]")), "array<string>", JSON_LIMITS)
     plain = F.when(text_of.startswith('"') & (F.size(strings) == 1), strings[0])
     events = bronze.read(spark, places, "records").where("kind = 'outbox'")
     values = events.select("topic", F.try_parse_json(F.coalesce(plain, text_of)).alias("image"), _long_numbers())
