@@ -13,12 +13,27 @@
 {% macro outbox(topics, columns={}) -%}
     {%- do check_options('outbox', dict(kwargs, topics=topics, columns=columns)) -%}
     {%- set specs = column_specs(columns) -%}
+    {%- for spec in specs if folded(spec.name) in event_columns() -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": columns: '" ~ spec.name ~ "' is a column that every event has. Give this one another name, and say"
+            ~ " `field: '" ~ spec.field ~ "'`."
+        ) }}
+    {%- endfor -%}
     {%- do config(meta={'tidemark': {'outbox': topics, 'payload': specs}}) -%}
     {%- set scope = channel_scope(
         {'topics': topics, 'columns': specs}, is_outbox_event(topics), stands_alone=false, columns=specs
     ) -%}
 {{ decision(scope) }}
 {{ outbox_events(topics, specs) }}
+{%- endmacro %}
+
+
+{#- The columns that every event has beside the declared ones. -#}
+{% macro event_columns() -%}
+    {{ return([
+        'event_id', 'aggregate_type', 'aggregate_id', 'event_type', 'occurred_at', 'payload', 'exact_values', 'topic',
+        'partition', 'offset', 'source_label', 'batch_id', 'landed_at'
+    ]) }}
 {%- endmacro %}
 
 

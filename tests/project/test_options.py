@@ -93,6 +93,10 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
             ]
         ),
         (CHANGES.replace("'state'", "'ID'"), "{}", "columns: Spark takes 'id' and 'ID' for one. Give one of them"),
+        (
+            "{{ outbox(['outbox.event.Order'], {'Topic': {'type': 'string', 'field': 'topic'}}) }}", "{}",
+            "columns: 'Topic' is a column that every event has. Give this one another name, and say `field: 'topic'`.",
+        ),
         (CHECKED.replace("$", "column_names={'position': 5}"), "{}", '{"position": 5}; it takes a mapping of names'),
         (CHECKED.replace("'log'", "nothing").replace("$", ""), "{}", "history needs 'changes': a text."),
         (OPTIONS_OF_SOURCE, "[shop]", 'vars: tidemark: sources is ["shop"]; it takes a mapping, of the name of each'),

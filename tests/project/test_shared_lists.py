@@ -10,7 +10,7 @@ from docs.generate import PROJECT, returned, written
 from spark_jobs.landing.forms import _BLOCK, _PLACE_FIELDS
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.signs import MEANINGS
-from spark_jobs.scaffolding.tables import OWN_COLUMNS
+from spark_jobs.scaffolding.tables import EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.scaffolding.write import CURRENT_COLUMNS, DOCUMENT_TYPE
 
 SIGNS = PROJECT / "macros/accounting/signs.sql"
@@ -56,5 +56,6 @@ def test_forms_bring_the_fields_that_connectors_are_read_by() -> None:
 
 def test_scaffolding_knows_the_columns_that_models_get() -> None:
     assert [*OWN_COLUMNS] == returned("macros/history/version_rows.sql", "own_columns")
+    assert [*EVENT_COLUMNS] == returned("macros/outbox/outbox.sql", "event_columns")
     assert [*CURRENT_COLUMNS] == returned("macros/current/current.sql", "current_columns")
     assert f" edits: {written('macros/changes/documents.sql', 'edits_type')}>" in DOCUMENT_TYPE
