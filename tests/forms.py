@@ -297,7 +297,8 @@ def flattened(
     Args:
         record: The plain record.
         deletes: `rewrite`, `rewrite-with-tombstone`, to whose tombstones the transform adds `__op` where it adds
-            headers, or `tombstone`, with what history needs as headers too: its null value keeps its schema.
+            headers, or `tombstone`, with what history needs as headers too: its null value keeps its schema, and where
+            schemas are off JsonConverter writes the headers, too.
         with_schema: Whether JsonConverter embeds schemas.
         without: Fields that are not added.
         is_qualified: Whether names of added fields say that they are of the source.
@@ -311,7 +312,8 @@ def flattened(
     made = record | {"key": key}
     if deletes == "tombstone":
         made["headers"] = record["headers"] + [
-            {"key": name, "value": None if value is None else str(value)} for name, value in beside.items()
+            {"key": name, "value": None if value is None else str(value) if with_schema else json.dumps(value)}
+            for name, value in beside.items()
         ]
         if payload["op"] == "d":
             return made | {"value": json.dumps({"schema": schema, "payload": None} if with_schema else None)}

@@ -426,7 +426,12 @@ def _header_texts() -> Column:
 def _header_text(value: Column) -> Column:
     text = text_of(value)
     payload = F.get_json_object(text, "$.payload")
-    plain = F.when(text.startswith("{"), F.nullif(payload, F.lit("null"))).otherwise(F.btrim(text, F.lit('"')))
+    unquoted = F.get_json_object(F.concat(F.lit('{"v":'), text, F.lit("}")), "$.v")
+    plain = (
+        F.when(text.startswith("{"), F.nullif(payload, F.lit("null")))
+        .when(text.startswith('"'), F.coalesce(unquoted, text))
+        .otherwise(text)
+    )
     return F.nullif(plain, F.lit("null"))
 
 
