@@ -291,7 +291,6 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
     }  # fmt: skip
 
 
-LONG = "x" * 20_000_001  # a letter more than Spark's JSON reader has for a text by itself
 OUTBOX = {"id": 1, "customerId": 123, "total": 39.98, "topic": "the router's own name"}
 EVENTS = [
     {
@@ -323,7 +322,6 @@ EVENTS = [
     },
     {"key": "11", "headers": [{"key": "id", "value": "e-11"}], "value": '[{"sku": "a"}, {"sku": "b"}]'},
     {"key": "12", "headers": [{"key": "id", "value": "e-12"}], "value": json.dumps('[{"sku": "c"}]')},
-    {"key": "13", "headers": [{"key": "id", "value": "e-13"}], "value": json.dumps(LONG)},
 ]  # fmt: skip
 
 
@@ -622,7 +620,7 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
         ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
         ("e-7", "Order", "7", None), (None, "Order", "8", None), (None, "Order", "8", None),
         ("e-1", "Order", "9", None), ("e-10", "Order", "10000", None), ("e-11", "Order", "11", None),
-        ("e-12", "Order", "12", None), ("e-13", "Order", "13", None),
+        ("e-12", "Order", "12", None),
     ]  # fmt: skip
     assert [(one["id"], one["customerId"], one["total"]) for one in events[:2]] == [
         (1, 123, Decimal("39.98")),
@@ -636,7 +634,6 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert events[9]["payload"] == '"Smith","John",42'
     assert events[10]["total (EUR)"] == 7
     assert [one["payload"] for one in events[11:13]] == ['[{"sku": "a"}, {"sku": "b"}]', '[{"sku": "c"}]']
-    assert events[13]["payload"] == LONG
     assert "sku" not in events[0]
 
 
