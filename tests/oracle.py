@@ -568,8 +568,8 @@ def _tells_commit(change: Change) -> bool:
 def _is_beginning(position: Position, of: Position) -> bool:
     """R5: whether a position is another one but for parts at its end that are null, and so tells less of one place."""
     told = len(position)
-    while told > 1 and position[told - 2] is False:
-        told -= 2
+    while isinstance(part := position[told - 1], tuple) and not part[0]:
+        told -= 1
     return told < len(position) and position[:told] == of[:told]
 
 
