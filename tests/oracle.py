@@ -231,12 +231,13 @@ class Decoder:
     def __init__(self, options: TableOptions) -> None:
         placeholder = options.placeholder
         blob = bytes.fromhex(placeholder[4:]) if placeholder.startswith("hex:") else placeholder.encode()
+        signed = [byte - 256 if byte > 127 else byte for byte in blob]  # as Java has bytes
         text = blob.decode(errors="replace")
         encoded = base64.b64encode(blob).decode()
         texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
         hstore = {text: text}
         named = str(uuid.UUID(bytes=hashlib.md5(blob).digest(), version=3))  # noqa: S324 - as Java names it
-        self._placeholders = [*texts, *([one] for one in (*texts, named)), list(blob), hstore, json.dumps(hstore)]
+        self._placeholders = [*texts, *([one] for one in (*texts, named)), signed, hstore, json.dumps(hstore)]
         self._placeholders.append(json.dumps(hstore, separators=(",", ":")))
         self._types = {column: _declared(name) for column, name in options.types.items()}
 

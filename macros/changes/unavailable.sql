@@ -3,24 +3,25 @@
 
 {#-
   The placeholder as each type writes it, as a list of expressions: text, base64, hexadecimal, a list of one of these or of
-  a UUID, character codes, a map of itself (R7). Behind `hex:` stand the digits of its bytes, and the connector makes its text
-  of them.
+  a UUID, its bytes as numbers, a map of itself (R7). Behind `hex:` stand the digits of its bytes, and the connector makes its
+  text of them.
 -#}
 {% macro placeholder_texts(placeholder) -%}
-    {%- set codes = [] -%}
+    {%- set numbers = [] -%}
     {%- if placeholder.startswith('hex:') -%}
         {%- set bytes = 'unhex(' ~ text_literal(placeholder[4:]) ~ ')' -%}
         {%- set text = 'make_valid_utf8(cast(' ~ bytes ~ ' as string))' -%}
         {%- for start in range(4, placeholder | length, 2) -%}
-            {%- set code = placeholder[start:start + 2] | int(base=16) -%}
-            {#- Java's bytes have a sign. -#}
-            {%- do codes.append(code - 256 if code > 127 else code) -%}
+            {%- do numbers.append(placeholder[start:start + 2] | int(base=16)) -%}
         {%- endfor -%}
     {%- else -%}
         {%- set text = text_literal(placeholder) -%}
         {%- set bytes = 'encode(' ~ text ~ ", 'utf-8')" -%}
-        {%- for letter in placeholder -%}{%- do codes.append(ascii(letter)) -%}{%- endfor -%}
+        {%- do numbers.extend(placeholder.encode('utf-8')) -%}
     {%- endif -%}
+    {%- set codes = [] -%}
+    {#- Java's bytes have a sign. -#}
+    {%- for number in numbers -%}{%- do codes.append(number - 256 if number > 127 else number) -%}{%- endfor -%}
     {%- set base64 = 'base64(' ~ bytes ~ ')' -%}
     {%- set digits = 'lower(hex(' ~ bytes ~ '))' -%}
     {%- set pair = 'to_json(map(' ~ text ~ ', ' ~ text ~ '))' -%}
@@ -39,13 +40,6 @@
         substring({{ digits }}, 1, 8), '-', substring({{ digits }}, 9, 4), '-3', substring({{ digits }}, 14, 3), '-',
         {{ variant }}, substring({{ digits }}, 18, 3), '-', substring({{ digits }}, 21, 12)
     )
-{%- endmacro %}
-
-
-{#- The code of a printable ASCII letter; Jinja has no ord. -#}
-{% macro ascii(letter) -%}
-    {%- set printable = ' !"#$%&\'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~' -%}
-    {{ return(printable.index(letter) + 32 if letter in printable else 63) }}
 {%- endmacro %}
 
 

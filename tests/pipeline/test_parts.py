@@ -386,12 +386,13 @@ def test_news_without_effect_write_neither_history_nor_current_state(orders: Ord
 
 @beside_others("current")
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> Story:
-    text = '<"n\\a">'
-    spelled = [[text], {text: text}, text]
+    text = '<"n\\ä">'
+    codes = [byte - 256 if byte > 127 else byte for byte in text.encode()]
+    spelled = [[text], {text: text}, codes, text]
     orders.send(("c", {"id": 1, "state": "new"}, {}), *[("u", {"id": 1, "state": one}, {}) for one in spelled])
     yield
     assert orders.versions("state")[1:] == [
-        *[(json.dumps(one, separators=(",", ":")),) for one in spelled[:2]], (text,)
+        *[(json.dumps(one, separators=(",", ":"), ensure_ascii=False),) for one in spelled[:3]], (text,)
     ]  # fmt: skip
 
     orders.declare("sources: {}", f"sources: {{{orders.source}: {{placeholder: '{text}'}}}}", "dbt_project.yml")
