@@ -13,6 +13,8 @@
   - its own `before`, with which the image is whole;
   - what was looked up for it, or what the image before it has; in both the `known_fields` stay as they were told.
 
+  Behind a change whose document can't be read (R2) no image is known: what it did was never told.
+
   It adds to `known_fields` the fields that it sets or removes; a nested edit of a field that nobody knows tells too little
   of it.
   A column is named as unresolved where its image is not whole and `known_fields` lack its field, looked up or not.
@@ -23,7 +25,7 @@ runs as (
 
     select
         *,
-        sum(if(is_state and state.edits is null, 1, 0)) over (
+        sum(if(is_state and (state.edits is null or state.follows_unread), 1, 0)) over (
             partition by key, source_no order by place rows between unbounded preceding and current row
         ) as run_no
     from stays
@@ -105,12 +107,30 @@ filled as (
 {#- Expression: in a log of documents, what the fold takes for a change's state, or for the one that it found. -#}
 {% macro document_state(part) -%}
     {%- if part == 'after' -%}
-    if(op = 'd', null, document)
+    if(op = 'd', null, named_struct(
+        'after', document.after, 'before', document.before, 'edits', document.edits, 'follows_unread', follows_unread
+    ))
     {%- else -%}
     if(document.before is null, null, named_struct(
-        'after', document.before, 'before', document.before, 'edits', cast(null as {{ edits_type() }})
+        'after', document.before, 'before', document.before, 'edits', cast(null as {{ edits_type() }}),
+        'follows_unread', false
     ))
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Relation: a log of documents, with whether the change before one of its key could not be read, `follows_unread`. -#}
+{% macro with_unread(changes_log, hazards) -%}
+    (
+        select
+            *,
+            {% if hazards.problems -%}
+            coalesce(lag(problem) over (partition by key order by {{ place('log') }}) = 'document_not_read', false)
+            {%- else -%}
+            false
+            {%- endif %} as follows_unread
+        from {{ changes_log }} as log
+    )
 {%- endmacro %}
 
 

@@ -40,7 +40,8 @@ own_changes as (
         topic,
         `partition`,
         `offset`
-    from {{ scope.fresh if carried and not carried.refolded else scope.log }} as log
+    {%- set changes_log = scope.fresh if carried and not carried.refolded else scope.log %}
+    from {{ with_unread(changes_log, hazards) if table.documents else changes_log }} as log
     where {{ is_change_of_key(hazards) }}
         {%- if scope.case == 'nothing' %}
         and false
