@@ -2,7 +2,8 @@
   MongoDB, by change streams. The operation log has a second (`ts_ms`) and the ordinal in it (`ord`), which all operations of
   a transaction share: they tie, and their offsets order them. Each replica set has a log of its own, and a sharded
   collection's topic has several; a document is in one of them at a time, and a cluster's times agree on its way.
-  A read has no time (0), and so no position.
+  A read has no position: it tells no time (0), or that of the last event in whole seconds, which from 3.4 on is another
+  clock than the changes' (the primary's).
 
   A session (`lsid`) numbers its transactions and its retryable writes. Transaction metadata names a transaction by both,
   joined by a colon: the session as `lsid` spells it, or as the UUID whose bytes that has in base64. END calls a collection
@@ -15,7 +16,7 @@
     {{ return({
         'names': ['mongodb'],
         'fields': ['rs', 'ord', 'h', 'lsid', 'txnNumber', 'tord'],
-        'position': "if(source.ts_ms = '0', null, concat(" ~ position_of(place)
+        'position': "if(op = 'r' or source.ts_ms = '0', null, concat(" ~ position_of(place)
             ~ ", coalesce(concat(' ', " ~ sortable_number('source.tord') ~ "), '')))",
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
         'is_tied': 'true',

@@ -339,6 +339,11 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("dots", 92, "c", {"after": {"_id": "dots", "status": {"v1.0": 5, "v1": {"1": 1}}, "a.b": {"c": [{"x.y": 1}]}}}),
     ("dots", 93, "u", {"updateDescription": described({"status.v1.0": 6, "status.v1.1": 2, "a.b.c.0.x.y": 2})}),
     ("dots", 94, "u", {"updateDescription": described({"a.b.c.0.z": 3}, ["status.v1.0", "a.b.c.0.x.y"])}),
+    # A read tells another clock than changes do: it follows those before it by offset, of its own replica set.
+    ("clock", 95, "c", {"after": {"_id": "clock", "status": "a"}, "source": {"ts_ms": (STARTED + 95) * 1000 + 400}}),
+    ("clock", 95, "u", {"updateDescription": described({"status": "b"}),
+                        "source": {"ts_ms": (STARTED + 95) * 1000 + 700}}),
+    ("clock", 95, "r", {"after": {"_id": "clock", "status": "b"}, "source": {"snapshot": "incremental", "ord": 9}}),
 ]  # fmt: skip
 DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
@@ -370,6 +375,8 @@ BY_HAND_VERSIONS = f"""
     rent   | 73 | insert | update | "a"  | 1    | []            |                          |
     rent   | 75 | update | update | "b"  | 5    | ["x"]         |                          |
     rent   | 76 | update |        | "c"  | 5    | ["x"]         |                          |
+    clock  | 95 | insert | update | "a"  | null | null          |                          |
+    clock  | 96 | update |        | "b"  | null | null          |                          |
     deep   | 80 | insert | update | "a"  | 1    | []            |                          |
     deep   | 81 | update | update | "a"  | null | []            |                          | qty={DEEP}
     deep   | 82 | update |        | "a"  | 2    | []            |                          |
