@@ -342,6 +342,6 @@
     select
         source_label, topic, `partition`, `offset`, op, server, unix_millis(processed_at) as processed_at_ms, topic_life,
         log_number, changed_at,
-        {{ followed_position(scope.borders) if scope.has_placeless else 'told_position' }} as position
+        {{ followed_position(scope.borders, scope.connectors) if scope.has_placeless else 'told_position' }} as position
     from placed
 {%- endmacro %}

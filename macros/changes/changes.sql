@@ -133,7 +133,7 @@ select
     change_id,
     op,
     key,
-    {{ followed_position(scope.borders) if scope.has_placeless else 'told_position' }} as position,
+    {{ followed_position(scope.borders, scope.connectors) if scope.has_placeless else 'told_position' }} as position,
     * except (
         change_id, op, key, topic_life, connector, source, content_hash, snapshot_lsn, told_position
     )

@@ -9,6 +9,7 @@
       fields           the fields of the source block that its expressions read
       position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none.
                        With `unordered_end` behind it, it can stand behind a higher one in the order of the log
+      log              which of several logs side by side has the position, where a topic can have changes of several
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
       is_tied          condition: whether several changes can have one position, so that content counts too (R3); none where
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
@@ -167,9 +168,9 @@
 
 
 {#- Expression: a read without a position follows the greatest before it by offset in its partition and its log (R4). -#}
-{% macro followed_position(borders) -%}
+{% macro followed_position(borders, among) -%}
     coalesce(told_position, if(op = 'r' and problem is null, coalesce(max(told_position) over (
-        partition by source_label, topic, `partition`, log_number
+        partition by source_label, topic, `partition`, log_number, {{ by_connector('log', among) }}
         order by `offset`
         rows between unbounded preceding and 1 preceding
     ), {{ position_across_logs("''", borders) }}), null))

@@ -19,6 +19,7 @@
         'position': "if(op = 'r' or source.ts_ms = '0', null, concat(" ~ position_of(place)
             ~ ", coalesce(concat(' ', " ~ sortable_number('source.tord') ~ "), '')))",
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
+        'log': 'source.rs',
         'is_tied': 'true',
         'server': none,
         'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), "

@@ -344,6 +344,9 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("clock", 95, "u", {"updateDescription": described({"status": "b"}),
                         "source": {"ts_ms": (STARTED + 95) * 1000 + 700}}),
     ("clock", 95, "r", {"after": {"_id": "clock", "status": "b"}, "source": {"snapshot": "incremental", "ord": 9}}),
+    ("shard", 96, "r", {"after": {"_id": "shard", "status": "a"},
+                        "source": {"snapshot": "true", "rs": "rs1", "ts_ms": 0}, "ts_ms": (STARTED + 4) * 1000}),
+    ("shard", 5, "u", {"after": {"_id": "shard", "status": "b"}, "source": {"rs": "rs1"}}),
 ]  # fmt: skip
 DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
@@ -377,6 +380,8 @@ BY_HAND_VERSIONS = f"""
     rent   | 76 | update |        | "c"  | 5    | ["x"]         |                          |
     clock  | 95 | insert | update | "a"  | null | null          |                          |
     clock  | 96 | update |        | "b"  | null | null          |                          |
+    shard  | 4  | snapshot | update | "a" | null | null         |                          |
+    shard  | 5  | update |        | "b"  | null | null          |                          |
     deep   | 80 | insert | update | "a"  | 1    | []            |                          |
     deep   | 81 | update | update | "a"  | null | []            |                          | qty={DEEP}
     deep   | 82 | update |        | "a"  | 2    | []            |                          |
