@@ -92,12 +92,12 @@
             'date',
             'coalesce(' ~ date_of_document() ~ ', ' ~ text ~ ')',
             'case when ' ~ date_of_document() ~ " rlike '^-?[0-9]+$' then " ~ date_of_milliseconds('date')
+            ~ ' when ' ~ date_of_document() ~ ' is not null then ' ~ date_of_iso('date')
             ~ ' when ' ~ is_whole('date') ~ ' then ' ~ held_back('date') ~ ' else ' ~ date_at_midnight('date') ~ ' end'
         ) }}
     {%- elif kind == 'binary' -%}
         coalesce(
-            try_variant_get(value, '$["$binary"].base64', 'string'),
-            {{ wrapped(['binary']) }},
+            {{ binary_of_document() }},
             base64(try_to_binary(replace(coalesce({{ wrapped(['uuid', 'oid']) }}), '-', ''), 'hex')),
             {{ held_back(text) }}
         )
@@ -106,6 +106,7 @@
             {{ wrapped(['oid', 'uuid', 'symbol']) }},
             {{ number }},
             {{ iso_of_document() }},
+            {{ binary_of_document() }},
             {{ text }}
         )
     {%- elif is_array(type) -%}
@@ -132,6 +133,12 @@
 {%- endmacro %}
 
 
+{#- Expression: what `$binary` holds in `value`, base64. -#}
+{% macro binary_of_document() -%}
+    coalesce(try_variant_get(value, '$["$binary"].base64', 'string'), {{ wrapped(['binary']) }})
+{%- endmacro %}
+
+
 {#- Expression: what `$date` holds in `value`: milliseconds since 1970, or ISO 8601. -#}
 {% macro date_of_document() -%}
     coalesce(try_variant_get(value, '$["$date"]["$numberLong"]', 'string'), {{ wrapped(['date']) }})
@@ -142,6 +149,7 @@
     {{ bound(
         'date',
         date_of_document(),
-        "if(date rlike '^-?[0-9]+$', concat(" ~ iso_of_milliseconds('date') ~ ", 'Z'), date)"
+        "case when date rlike '^-?[0-9]+$' then concat(" ~ iso_of_milliseconds('date') ~ ", 'Z')"
+        ~ " when date like '%Z' then concat(" ~ time_of_iso('date') ~ ", 'Z') else date end"
     ) }}
 {%- endmacro %}

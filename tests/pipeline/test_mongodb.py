@@ -347,6 +347,9 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("shard", 96, "r", {"after": {"_id": "shard", "status": "a"},
                         "source": {"snapshot": "true", "rs": "rs1", "ts_ms": 0}, "ts_ms": (STARTED + 4) * 1000}),
     ("shard", 5, "u", {"after": {"_id": "shard", "status": "b"}, "source": {"rs": "rs1"}}),
+    # A value of another type has one text in both spellings, which the whole document keeps.
+    ("plain", 97, "c", {"after": {"_id": "plain", "status": {"$date": 1709287200120}}}),
+    ("plain", 98, "u", {"updateDescription": described({"status": {"$date": "2024-03-01T10:00:00.12Z"}})}),
 ]  # fmt: skip
 DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
@@ -382,6 +385,8 @@ BY_HAND_VERSIONS = f"""
     clock  | 96 | update |        | "b"  | null | null          |                          |
     shard  | 4  | snapshot | update | "a" | null | null         |                          |
     shard  | 5  | update |        | "b"  | null | null          |                          |
+    plain  | 97 | insert | update | "2024-03-01T10:00:00.120000Z" | null | null | |
+    plain  | 98 | update |        | "2024-03-01T10:00:00.120000Z" | null | null | |
     deep   | 80 | insert | update | "a"  | 1    | []            |                          |
     deep   | 81 | update | update | "a"  | null | []            |                          | qty={DEEP}
     deep   | 82 | update |        | "a"  | 2    | []            |                          |
