@@ -31,7 +31,9 @@
         'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
         'tableChanges': 'array<struct<`type`: string, id: string, `table`: ' ~ modules.re.sub('\\s+', ' ', table) ~ '>>'
     }) -%}
-    {%- set in_order = 'partition by db, `schema`, `table` order by position asc nulls first, topic, `partition`, `offset`, number' -%}
+    {%- set before -%}
+        partition by db, `schema`, name order by place_in_log rows between unbounded preceding and 1 preceding
+    {%- endset -%}
 with
 
 events as (
@@ -65,7 +67,7 @@ of_tables as (
 
     select
         *,
-        -- "db"."table"; of a renamed table the name before stands in front of it
+        -- "db"."table"; of a renamed table the name before can stand in front of it
         transform(
             regexp_extract_all(table_change.id, '"([^"]*(?:""[^"]*)*)"', 1), part -> replace(part, '""', '"')
         ) as parts
@@ -82,10 +84,6 @@ described as (
         coalesce(nullif(source.db, ''), `databaseName`) as db,
         coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
         coalesce(try_element_at(parts, -1), source.`table`) as `table`,
-        if(
-            size(parts) > 2 and contains(table_change.id, '","'),
-            try_element_at(parts, cast(size(parts) div 2 as int)), null
-        ) as previous_table,
         transform(table_change.`table`.columns, field -> named_struct(
             'name', field.name,
             'type', {{ spelled_type('field') }},
@@ -104,6 +102,19 @@ described as (
 
 ),
 
+renamed as (
+
+    select
+        *,
+        case
+            when size(parts) > 2 and contains(table_change.id, '","')
+                then try_element_at(parts, cast(size(parts) div 2 as int))
+            when table_change.`type` = 'ALTER' then {{ by_connector('previous_table', none) }}
+        end as previous_table
+    from described
+
+),
+
 named as (
 
     select
@@ -112,7 +123,7 @@ named as (
         {{ told_once(
             "'number', number, 'told', to_json(table_change), 'ddl', ddl, 'db', db, 'schema', `schema`"
         ) }} as schema_version_id
-    from described
+    from renamed
 
 ),
 
@@ -122,16 +133,27 @@ ranked as (
 
 ),
 
+of_each_name as (
+
+    select
+        *,
+        struct(position, topic, `partition`, `offset`, number) as place_in_log,
+        -- what a renamed table was before, its old name knows
+        if(name <=> `table`, columns, null) as own_columns,
+        if(name <=> `table`, table_change.`table`.`primaryKeyColumnNames`, null) as own_key
+    from ranked
+    lateral view explode(array_distinct(array(`table`, previous_table))) exploded as name
+    where delivery = 1
+
+),
+
 followed as (
 
     select
         *,
-        last_value(columns, true) over ({{ in_order }} rows between unbounded preceding and 1 preceding) as columns_before,
-        last_value(table_change.`table`.`primaryKeyColumnNames`, true) over (
-            {{ in_order }} rows between unbounded preceding and 1 preceding
-        ) as key_before
-    from ranked
-    where delivery = 1
+        last_value(own_columns, true) over ({{ before }}) as columns_before,
+        last_value(own_key, true) over ({{ before }}) as key_before
+    from of_each_name
 
 )
 
@@ -173,6 +195,7 @@ select
     batch_id,
     landed_at
 from followed
+where name <=> coalesce(previous_table, `table`)
 {%- endmacro %}
 
 

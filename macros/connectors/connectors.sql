@@ -21,6 +21,8 @@
       boundary         the transaction that a BEGIN or an END names, `boundary.id`, as `transaction` spells it (G7)
       collections      the names that END can give a table (G7): lists of the parts that a dot joins, of db, schema, table and
                        replica_set, which can be any
+      previous_table   the name that `table` had before the statement `ddl`, where its schema-change event names the new one
+                       alone (R8); none where not said
       is_before_whole  whether it always writes the whole row where it writes `before` (R19)
       has_documents    whether its rows are documents; false where not said
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said

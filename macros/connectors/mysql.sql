@@ -22,6 +22,25 @@
         'transaction': 'coalesce(source.gtid, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['db', 'table']],
+        'previous_table': renamed_by_statement(),
         'is_before_whole': true
     }) }}
+{%- endmacro %}
+
+
+{#- Expression: the name that a statement takes from `table`, which it renames; of several clauses each has an event. -#}
+{% macro renamed_by_statement() -%}
+    {%- set part = '(?:`(?:[^`]|``)+`|"[^"]+"|[^\\s`".,;]+)' -%}
+    {%- set name = '(?:' ~ part ~ '\\s*[.]\\s*)?(' ~ part ~ ')' -%}
+    {%- set statement = (
+        '(?is)^\\s*(?:rename|alter(?:\\s+(?:online|offline|ignore))*)\\s+tables?\\s+(?:if\\s+exists\\s+)?' ~ name
+        ~ '\\s+(?:(?:wait\\s+[0-9]+\\s+|nowait\\s+)?to|(?:.*?[\\s,])?rename(?:\\s+(?:to|as))?)\\s+' ~ name
+        ~ '\\s*(?:[,;].*)?$'
+    ) -%}
+    {{ bound(
+        'names',
+        "transform(array(1, 2), number -> replace(regexp_replace(regexp_extract(ddl, " ~ text_literal(statement)
+            ~ ", number), '^[`\"]|[`\"]$', ''), '``', '`'))",
+        "if(lower(names[1]) = lower(`table`) and names[0] != `table`, names[0], null)"
+    ) }}
 {%- endmacro %}

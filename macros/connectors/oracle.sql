@@ -6,6 +6,8 @@
   `lcr_position` for that, and no `commit_scn` before 3.3; by LogMiner from 3.2 on a `txSeq`. OpenLogReplicator tells nothing of the kind: its changes tie,
   and their content counts. A snapshot read has the snapshot's `scn` and no transaction.
 
+  A statement that renames a table bears both names as `table`, with a comma between them.
+
   `before` is the whole row with supplemental logging of all columns alone; a LOB that changed is a placeholder even then.
 -#}
 {% macro oracle() -%}
@@ -29,6 +31,8 @@
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['db', 'schema', 'table']],
+        'previous_table': "if(size(split(source.`table`, ',')) = 2, "
+            ~ "try_element_at(array_remove(split(source.`table`, ','), `table`), 1), null)",
         'is_before_whole': false
     }) }}
 {%- endmacro %}

@@ -186,6 +186,35 @@ def statements(prefix: str) -> list[Record]:
     ]  # fmt: skip
 
 
+def renames(prefix: str, connector: str) -> list[Record]:
+    """What real connectors tell of tables that are renamed: the new name alone, and the old one elsewhere."""
+    is_oracle = connector == "oracle"
+    first = [column("id", "int"), column("price", "int"), column("old", "int")]
+    steps: list[tuple[str, str, str, list[Row]]] = [
+        ("CREATE", "create table orders (...)", "orders", first),
+        ("ALTER", "RENAME TABLE orders TO `orders of 2025`", "orders of 2025", first),
+        ("ALTER", "ALTER TABLE shop.`orders of 2025` DROP COLUMN `old`, RENAME archive", "archive", first[:2]),
+        ("ALTER", "ALTER TABLE archive RENAME COLUMN price TO cost", "archive", [first[0], column("cost", "int")]),
+    ]  # fmt: skip
+    found, before = [], None
+    for offset, (kind, ddl, name, columns) in enumerate(steps):
+        tables = f"{before},{name}" if is_oracle and before not in (None, name) else name
+        source = {
+            "connector": connector, "name": prefix, "ts_ms": STARTED + offset, "snapshot": "false", "db": "shop",
+            "schema": "S" if is_oracle else None, "table": tables, "server_id": 1, "file": "bin.000001", "pos": offset,
+            "row": 0, "scn": str(100 + offset), "commit_scn": str(100 + offset),
+        }  # fmt: skip
+        of_table = {"primaryKeyColumnNames": ["id"], "columns": columns}
+        identity = f'"shop"."S"."{name}"' if is_oracle else f'"shop"."{name}"'
+        value = {
+            "source": source, "ts_ms": STARTED + offset, "databaseName": "shop", "schemaName": source["schema"],
+            "ddl": "" if is_oracle else ddl, "tableChanges": [{"type": kind, "id": identity, "table": of_table}],
+        }  # fmt: skip
+        found.append(record(f"{prefix}.ddl", offset, {"databaseName": "shop"}, value))
+        before = name
+    return found
+
+
 def rows_under(prefix: str, *names: str) -> list[Record]:
     """A row under each name that the table had."""
     source = {
@@ -449,14 +478,15 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     ]
     land(spark, places, "first", [
         *life("ch_a"), *rows_under("ch_a", "t", "u"), *halves[: len(halves) // 2], *again[: len(again) // 2], *maria,
-        *avro_channels(registry, "ch_v"), *printed(), *odd(), *wild(), *reads("ch_r"),
-        notice("ch_r", 0, "Initial", "STARTED"), *reads("ch_s"), *scans("ch_s"),
+        *renames("ch_n", "mysql"), *renames("ch_o", "oracle"), *avro_channels(registry, "ch_v"), *printed(),
+        *odd(), *wild(), *reads("ch_r"), notice("ch_r", 0, "Initial", "STARTED"), *reads("ch_s"), *scans("ch_s"),
         notice("ch_s", 0, "Initial", "STARTED"),
     ])  # fmt: skip
     scaffolded(spark, places)
     run(places)
     land(spark, places, "second", again[len(again) // 2 :] + halves[len(halves) // 2 :] + scans("ch_r"))
-    run(places, "run", "--exclude", "config.materialized:current", "ch_a_*", "ch_s_*", "ch_v_*", "ch_my_*")
+    without_news = [f"ch_{name}_*" for name in ("a", "s", "v", "my", "n", "o")]
+    run(places, "run", "--exclude", "config.materialized:current", *without_news)
     idle = run(places, "run", "--select", *BESIDE, "ch_b_messages", "ch_r_snapshots", "ch_r__public__t_history")
     before = {name: rows_of(places.table("silver", name)) for name in BESIDE}
     run(places, "build", "--full-refresh", "--select", *BESIDE)
@@ -534,6 +564,21 @@ def test_versions_of_a_table_tell_what_each_statement_changed(built: Built) -> N
     ]  # fmt: skip
     assert [one["changes"] for one in (versions[0], *versions[2:])] == [[]] * 4
     assert versions[4]["columns"] is None
+
+
+@pytest.mark.parametrize("source", ["ch_n", "ch_o"])
+def test_a_renamed_table_is_known_where_its_id_has_the_new_name_alone(built: Built, source: str) -> None:
+    versions = sorted(built.rows(f"{source}_schema_versions"), key=lambda one: one["position"])
+
+    assert [
+        (one["table"], one["previous_table"], [tuple(changed.values()) for changed in one["changes"]])
+        for one in versions
+    ] == [
+        ("orders", None, []), ("orders of 2025", "orders", []),
+        ("archive", "orders of 2025", [("old", "int", None)]),
+        ("archive", None, [("cost", None, "int"), ("price", "int", None)]),
+    ]  # fmt: skip
+    assert not any(one["is_key_changed"] for one in versions)
 
 
 def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None:
