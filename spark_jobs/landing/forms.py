@@ -49,7 +49,8 @@ _TIME_FIELDS = ("ts_ms", "ts_us", "ts_ns")
 _LACKS = "a flattened row that lacks "
 _REMEDY = (
     ": have ExtractNewRecordState add them (add.fields=op,source.ts_ms and so on, or add.headers where deletes stay"
-    " tombstones; delete.tombstone.handling.mode=rewrite gives __deleted)"
+    " tombstones; delete.tombstone.handling.mode=rewrite gives __deleted); if it is a document, take"
+    " ExtractNewDocumentState out of the connector"
 )
 # What ExtractNewRecordState adds to a row under its own prefix: fields of the envelope, its source and transaction.
 _BESIDE = ("op", "deleted", "transaction_id", "transaction_total_order", "id", "total_order",
@@ -262,7 +263,15 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
             F.when(no_deletes, "__deleted"),
         )
     )
-    is_document = F.coalesce(connector == "mongodb", is_told("collection", "source_collection", "rs", "source_rs"))
+    # Few ask for one of these; without them a document is known by its `_id`, and the lone `id` of its record's key.
+    key = F.coalesce("key_json", text_of(F.col("key")))
+    of_key = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
+    has_keys_of_document = F.array_contains("names", "_id") & (of_key == _texts(["id"]))
+    is_document = F.coalesce(
+        connector == "mongodb",
+        is_told("collection", "source_collection", "rs", "source_rs")
+        | (~is_told(*of_source("connector")) & has_keys_of_document),
+    )
     source = F.to_json(F.struct(*[value(*of_source(name)).alias(name) for name in _BLOCK]))
     transaction = F.struct(value("transaction_id").alias("id"), value("transaction_total_order").alias("total_order"))
     # The row with what was added to it: no column is declared or seen under those names.

@@ -249,6 +249,7 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
     no_attributes = json.loads(cloud_event(plain)["value"])
     no_attributes = {name: value for name, value in no_attributes.items() if not name.startswith("iodebezium")}
     document = {"_id": 1, "a": None, "__op": "u", "__rs": "rs0", "__collection": "c"}
+    lone_document = {"_id": 1, "a": None, "__op": "u", "__deleted": "false"}
     return {
         "fm_bad.unknown": (topic("fm_bad.unknown", packed(wire(4711, b"\2"))), "schema-unknown", "knows no schema"),
         "fm_bad.huge_id": (topic("fm_bad.huge_id", packed(b"\0\0\0\0\0" + b"\xff" * 8)), "schema-unknown", "knows no"),
@@ -274,6 +275,10 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         ),
         "fm_bad.document": (
             topic("fm_bad.document", {"value": json.dumps(document)}), "flattened-document", "ExtractNewDocumentState",
+        ),
+        "fm_bad.lone_document": (
+            topic("fm_bad.lone_document", {"key": '{"id": "1"}', "value": json.dumps(lone_document)}),
+            "flattened-document", "ExtractNewDocumentState",
         ),
         "fm_bad.lacking": (
             topic("fm_bad.lacking", without("__source_lsn", "__source_ts_ms", "__source_ts_us", "__source_ts_ns")),
