@@ -133,7 +133,13 @@ def _from_kafka(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--topics", metavar="REGEX", help="Which topics: the whole name matches, by Java's rules."),
         click.option("--starting", default="earliest", metavar="WHERE", help="Where the first landing begins: earliest"
                      " (default), latest, a time, or offsets as JSON. Offsets also move a landing that has begun."),
-        click.option("--max-records", type=click.IntRange(1), default=500_000, show_default=True, help="Records in a batch at most."),
+        click.option(
+            "--max-records",
+            type=click.IntRange(1),
+            default=500_000,
+            show_default=True,
+            help="Records in a batch at most.",
+        ),
         click.option("--patience", type=_Duration(), metavar="TIME", help="How long a broker that is away is asked"
                      " again: 1m by default, 10m with --continuous."),
     )):  # fmt: skip
@@ -268,8 +274,9 @@ def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
             click.echo(f"  {table.name}: {on_one_line(note)}")
         if not table.key:
             click.echo(f"  {table.name}: no key, so changes only; declare a business key for a history (R18)")
+    written = len(files) + len(lists)
     click.echo(
-        f"{len(tables)} tables seen, {len(fresh)} new, {len(files) + len(lists)} files written. Read them, then `tidemark build`."
+        f"{len(tables)} tables seen, {len(fresh)} new, {written} files written. Read them, then `tidemark build`."
     )
 
 

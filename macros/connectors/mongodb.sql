@@ -2,8 +2,8 @@
   MongoDB, by change streams. The operation log has a second (`ts_ms`) and the ordinal in it (`ord`), which all operations of
   a transaction share: they tie, and their offsets order them. Each replica set has a log of its own, and a sharded
   collection's topic has several; a document is in one of them at a time, and a cluster's times agree on its way.
-  A read has no position: it tells no time (0), or that of the last event in whole seconds, which from 3.4 on is another
-  clock than the changes' (the primary's).
+  A read has no position where it tells no time (0), and from 3.4 on: it tells the last event's time in whole seconds of
+  the cluster's clock, and changes then tell the primary's.
 
   A session (`lsid`) numbers its transactions and its retryable writes. Transaction metadata names a transaction by both,
   joined by a colon: the session as `lsid` spells it, or as the UUID whose bytes that has in base64. END calls a collection
@@ -12,11 +12,15 @@
   What a row is here, is in macros/changes/documents.sql.
 -#}
 {% macro mongodb() -%}
+    {%- set release = "split(regexp_extract(source.version, '^[0-9]+[.][0-9]+', 0), '[.]')" -%}
+    {%- set is_of_other_clock = (
+        "op = 'r' and coalesce(transform(" ~ release ~ ", part -> try_cast(part as int)) >= array(3, 4), false)"
+    ) -%}
     {%- set place = [sortable_number('source.ts_ms'), sortable_number("coalesce(source.ord, '0')")] -%}
     {{ return({
         'names': ['mongodb'],
-        'fields': ['rs', 'ord', 'h', 'lsid', 'txnNumber', 'tord'],
-        'position': "if(op = 'r' or source.ts_ms = '0', null, concat(" ~ position_of(place)
+        'fields': ['version', 'rs', 'ord', 'h', 'lsid', 'txnNumber', 'tord'],
+        'position': "if(source.ts_ms = '0' or " ~ is_of_other_clock ~ ", null, concat(" ~ position_of(place)
             ~ ", coalesce(concat(' ', " ~ sortable_number('source.tord') ~ "), '')))",
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
         'log': 'source.rs',

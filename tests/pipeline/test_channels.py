@@ -683,7 +683,8 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
         return {one.source: one.state for one in pulses(spark, built.places, tables, landed, measured, at, **own)}
 
     def lagging(topic: str, *, is_gone: bool = False) -> str:
-        return state(60, lags=[TopicLag("default", topic, 5, None, "", is_gone)])["ch_r"]
+        an_hour_in = str(datetime.fromtimestamp(STARTED / 1000, UTC).replace(tzinfo=None) + timedelta(hours=1))
+        return state(60, lags=[TopicLag("default", topic, 5, None, an_hour_in, is_gone)])["ch_r"]
 
     assert {name: state(2)[name] for name in ("ch_r", "ch_v", "ch_my")} == {
         "ch_r": NOTHING_NEW, "ch_v": NOTHING_NEW, "ch_my": CHANGING,

@@ -339,11 +339,12 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     ("dots", 92, "c", {"after": {"_id": "dots", "status": {"v1.0": 5, "v1": {"1": 1}}, "a.b": {"c": [{"x.y": 1}]}}}),
     ("dots", 93, "u", {"updateDescription": described({"status.v1.0": 6, "status.v1.1": 2, "a.b.c.0.x.y": 2})}),
     ("dots", 94, "u", {"updateDescription": described({"a.b.c.0.z": 3}, ["status.v1.0", "a.b.c.0.x.y"])}),
-    # A read tells another clock than changes do: it follows those before it by offset, of its own replica set.
+    # From 3.4 on a read tells another clock than changes do: it follows those before it by offset, of its replica set.
     ("clock", 95, "c", {"after": {"_id": "clock", "status": "a"}, "source": {"ts_ms": (STARTED + 95) * 1000 + 400}}),
     ("clock", 95, "u", {"updateDescription": described({"status": "b"}),
                         "source": {"ts_ms": (STARTED + 95) * 1000 + 700}}),
-    ("clock", 95, "r", {"after": {"_id": "clock", "status": "b"}, "source": {"snapshot": "incremental", "ord": 9}}),
+    ("clock", 95, "r", {"after": {"_id": "clock", "status": "b"},
+                        "source": {"version": "3.10.0.Final", "snapshot": "incremental", "ord": 9}}),
     ("shard", 96, "r", {"after": {"_id": "shard", "status": "a"},
                         "source": {"snapshot": "true", "rs": "rs1", "ts_ms": 0}, "ts_ms": (STARTED + 4) * 1000}),
     ("shard", 5, "u", {"after": {"_id": "shard", "status": "b"}, "source": {"rs": "rs1"}}),
