@@ -299,6 +299,7 @@ def test_what_a_first_writing_left_that_was_killed_is_no_table_yet(
     harmed: Harmed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first_writing_killed(harmed.folder(MODELS[2]))
+    harmed.spark.sql(f"delete from delta.`{harmed.folder('ops/progress')}` where model like '%.{NAME}_current'")
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
     directory = ["--project-dir", str(harmed.places.project)]
 
