@@ -11,7 +11,6 @@ import re
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ import click
 from spark_jobs import __version__
 from spark_jobs.ending import end_at_once
 from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
-from spark_jobs.logs import log, log_file
+from spark_jobs.logs import log
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line, visible
 
@@ -714,20 +713,6 @@ def _say_report(outcome: Any) -> None:
     click.echo(f"report: {outcome.report}")
 
 
-def _unforeseen(error: Exception) -> int:
-    """Say in one line what no one foresaw; the frames go to the log, without the values that a message may quote."""
-    from spark_jobs.engine import unforeseen
-
-    said = unforeseen(error)
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    log.critical("%s\n%s", said, frames)
-    where = log_file()
-    click.echo(
-        f"tidemark: unforeseen: {on_one_line(said)} {f'The log has more: {where}' if where else frames}", err=True
-    )
-    return Fault.status
-
-
 # The signals that end a command: what people call them, and its exit status.
 _ENDING = {
     int(signal.SIGTERM): ("SIGTERM", TERMINATED),
@@ -778,7 +763,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"tidemark: {visible(error)}", err=True)
         return error.status
     except Exception as error:
-        return _unforeseen(error)
+        from spark_jobs.notify import say_unforeseen
+
+        say_unforeseen(error)
+        return Fault.status
     finally:
         os.environ["TIDEMARK_TARGET"] = target  # a process may run several commands
 

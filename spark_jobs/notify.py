@@ -9,15 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.engine import unforeseen
 from spark_jobs.errors import Busy, UsageError
 from spark_jobs.files import write_named
-from spark_jobs.logs import log
+from spark_jobs.logs import log, log_file
 from spark_jobs.metrics import write_metrics
 from spark_jobs.texts import on_one_line
 
@@ -93,3 +95,18 @@ def warn(words: str) -> None:
     """Say something to people, and to the run's log."""
     log.warning("%s", words)
     print(f"tidemark: {words}", file=sys.stderr, flush=True)
+
+
+def say_unforeseen(error: Exception, then: str = "") -> None:
+    """Say in one line what no one foresaw; the frames go to the log, without the values that a message may quote.
+
+    Args:
+        error: What it was.
+        then: A sentence on what follows.
+    """
+    said = unforeseen(error)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    log.critical("%s\n%s", said, frames)
+    where = log_file()
+    words = (on_one_line(said), then, f"The log has more: {where}" if where else frames)
+    print(f"tidemark: unforeseen: {' '.join(filter(None, words))}", file=sys.stderr, flush=True)

@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -26,11 +25,10 @@ from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, 
 from spark_jobs.landing.input_files import files_named
 from spark_jobs.landing.land import Landed
 from spark_jobs.logs import log
-from spark_jobs.notify import tell_machines, warn
+from spark_jobs.notify import say_unforeseen, tell_machines, warn
 from spark_jobs.places import Places
 from spark_jobs.run_memory import Memory, memory_file
 from spark_jobs.session import lacks_catalog
-from spark_jobs.texts import on_one_line
 from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:
@@ -350,9 +348,7 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
             if faults + 1 == _FAULTS:
                 warn(_ENOUGH)
                 raise
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.critical("%s", frames)
-            warn(f"unforeseen: {on_one_line(unforeseen(error))} The next run follows.")
+            say_unforeseen(error, "The next run follows.")
             outcome = Outcome("", datetime.now(UTC), Fault.status)
         else:
             tell(outcome)
