@@ -46,9 +46,8 @@
       records: how many there are to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
-    {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
-    {%- set last = progress.get(model.unique_id, {}) -%}
-    {%- set scope = log_scope_as_declared(captured, last, progress) -%}
+    {%- set last = graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {} -%}
+    {%- set scope = log_scope_as_declared(captured, last) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
@@ -118,9 +117,9 @@
   Args:
       last: the model's own progress
 -#}
-{% macro log_scope_as_declared(captured, last, progress) -%}
+{% macro log_scope_as_declared(captured, last) -%}
     {%- set scope = dict(
-        build_scope('silver', log_declaration(captured), captured.columns, progress, captured.feed), batch_id=none,
+        build_scope('silver', log_declaration(captured), captured.columns, last, captured.feed), batch_id=none,
         hazards=last.get('hazards', {}), borders=last.get('borders', []), watermarks=last.get('watermarks', []),
         has_placeless=last.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}

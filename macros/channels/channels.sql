@@ -21,7 +21,7 @@
       columns: [{name, type, …}], the columns of a payload, where they are declared
 -#}
 {% macro channel_scope(declared, records, stands_alone, columns=[]) -%}
-    {%- set progress = progress_of([model.unique_id]) if is_building() else {} -%}
+    {%- set progress = graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {} -%}
     {%- set scope = dict(build_scope('silver', declared, columns, progress), batch_id=none) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}

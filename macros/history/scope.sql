@@ -24,7 +24,7 @@
 -#}
 {% macro history_scope(layer, changes_log, table, declared, history=none, sorted_changes=none) -%}
     {%- set history = model_node(history).unique_id if history and is_building() else none -%}
-    {%- set progress = progress_of([model.unique_id, table.unique_id, history or '']) if is_building() else {} -%}
+    {%- set progress = graph.tidemark.progress if is_building() else {} -%}
     {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
     {%- set scope = scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
     {%- if not is_building() -%}
@@ -74,15 +74,15 @@
 {#- The scope by declaration and progress, before the log is asked; where dbt builds no tables, by declaration alone. -#}
 {% macro scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
     {%- set cut = cut_of(declared.changes) -%}
+    {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, progress, table.name),
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, last, table.name),
         key=table.key, log=up_to(with_late_columns(changes_log, built.get('late')), cut), scans=[], touched=[], carried=none,
         alone=none, account=none
     ) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
-    {%- set last = progress.get(model.unique_id, {}) -%}
     {%- set state = dict(scope.state) -%}
     {%- if history -%}
         {%- set built_as = last_build(history).get('declared') -%}

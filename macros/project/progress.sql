@@ -32,7 +32,7 @@
 {#-
   What `graph.tidemark` has at the beginning of a run. What a table's models leave there, those behind them need not ask again:
 
-      progress       model → what `progress_of` gives of it
+      progress       model → what its last build wrote down (`progress_so_far`)
       landed         the last landing that this run reads (`ask_bronze`)
       fields         feed → the fields that its records have (`fields_seen`)
       news           [feed, landing, connector] → what has come of it since (`landed_news`)
@@ -83,16 +83,6 @@
         ~ (' where model = ' ~ text_literal(model_id) if model_id is not none else '')
     ) -%}
         {%- do progress.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
-    {%- endfor -%}
-    {{ return(progress) }}
-{%- endmacro %}
-
-
-{#- The progress of models: unique id → {batch_id, declared, columns, …}; nothing for a model that was never built. -#}
-{% macro progress_of(model_ids) -%}
-    {%- set progress = {} -%}
-    {%- for id in model_ids if id in graph.tidemark.progress -%}
-        {%- do progress.update({id: graph.tidemark.progress[id]}) -%}
     {%- endfor -%}
     {{ return(progress) }}
 {%- endmacro %}

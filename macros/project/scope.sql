@@ -9,19 +9,18 @@
       layer: where its table is
       declared: the options that its rows depend on
       columns: [{name, type, …}], the columns of the captured table, those that no model declares last
-      progress: what `progress_of` gave
+      last: what its last build wrote down; empty where it was never built
       subject: what it is a table of, where its name can change without its declaration
 
   Returns: {case, after, added, layer, state}; `state` is what the next run compares with.
 -#}
-{% macro build_scope(layer, declared, columns, progress, subject=none) -%}
+{% macro build_scope(layer, declared, columns, last, subject=none) -%}
     {%- do only_in_layer(layer) -%}
     {%- set shape = [] -%}
     {%- for spec in columns -%}{%- do shape.append([spec.name, spec.type, spec.field]) -%}{%- endfor -%}
     {%- set state = {
         'declared': local_md5(tojson(declared)), 'columns': shape, 'subject': subject, 'identifier': model.alias
     } -%}
-    {%- set last = progress.get(model.unique_id) -%}
     {%- set kept = last.columns | length if last else 0 -%}
     {%- set anew = {'case': 'full', 'after': -1, 'added': [], 'layer': layer, 'state': state} -%}
     {%- if is_empty() -%}

@@ -195,7 +195,7 @@
   table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
 -#}
 {% macro leave_as_is(target_relation, decision, partitioned_by=none, columns=decision.state.columns) -%}
-    {%- if flags.EMPTY and not is_registered(decision.layer) and progress_of([model.unique_id]) -%}
+    {%- if flags.EMPTY and not is_registered(decision.layer) and model.unique_id in graph.tidemark.progress -%}
         {%- do register(decision.layer) -%}
     {%- elif flags.EMPTY and not is_registered(decision.layer) -%}
         {%- do create_as(target_relation, compiled_code, decision.layer, partitioned_by, columns) -%}

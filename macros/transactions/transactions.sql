@@ -74,7 +74,7 @@
 -#}
 {% macro transactions_scope(source_name, feeds) -%}
     {%- do only_in_layer('ops') -%}
-    {%- set last = progress_of([model.unique_id]).get(model.unique_id, {}) if is_building() else {} -%}
+    {%- set last = graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {} -%}
     {%- set scope = {
         'case': 'nothing', 'seen': last.get('batch_id', -1), 'batch_id': none, 'layer': 'ops', 'state': {'columns': []}
     } -%}
