@@ -13,33 +13,7 @@
     {%- do check_options('accounting', dict(kwargs, history=history)) -%}
     {%- do config(materialized='accounting', meta={'tidemark': {'accounts': history}}) -%}
     {%- do read(history) -%}
-    {%- if execute and model.resource_type == 'unit_test' -%}
-        {%- set declared = history_declaration(history) -%}
-        {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
-        {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
-        {%- set changes_log = relation_of(declared.changes) -%}
-        {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
-        {%- set scope = {
-            'case': 'full', 'key': table.key, 'log': changes_log | string, 'hazards': every_hazard(), 'scans': [],
-            'cut': none, 'batch_id': none, 'news': 'true', 'carried': none, 'alone': none
-        } -%}
-        {%- set scope = dict(scope, account=whole_account(scope, declared)) -%}
-with
-
-{{ fold_steps(table, scope, declared, tracked) }},
-
-noted as (
-
-    {{ told_of_versions(table, scope, tracked) }}
-
-),
-
-{{ account_steps('noted', scope, changes_log) }}
-
-select * from account
-    {%- elif execute -%}
-{{ stored_account(history) }}
-    {%- endif -%}
+    {%- if execute -%}{{ stored_account(history) }}{%- endif -%}
 {%- endmacro %}
 
 
@@ -495,7 +469,7 @@ account as (
 {% materialization accounting, adapter='spark' %}
     {%- set target_relation = this.incorporate(type='view') -%}
     {%- set existing = load_relation(this) -%}
-    {%- set query = stored_account(config.get('meta').tidemark.accounts) | trim -%}
+    {%- set query = compiled_code | trim -%}
     {{ run_hooks(pre_hooks) }}
     {%- if existing is not none and existing.type != 'view' -%}
         {#- In a lakehouse of an older layout it was a table. -#}

@@ -86,7 +86,7 @@ def test_laws_and_unit_tests_hold(demo: Demo) -> None:
     units = demo.dbt("test", "--selector", "unit_tests")
 
     assert len(laws) == len(names)
-    assert len(units) == 7
+    assert len(units) == 6
     assert set((laws | units).values()) == {"pass"}
 
 
