@@ -16,6 +16,7 @@ from expectations.template import Described, suite_source
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import Fault
 from spark_jobs.names import quoted
+from spark_jobs.scaffolding.channels import TABLES as CHANNEL_TABLES
 from spark_jobs.scaffolding.tables import (
     EVENT_COLUMNS,
     OWN_COLUMNS,
@@ -118,9 +119,9 @@ def files_of_channels(channels: Iterable[SeenChannel]) -> dict[str, str]:
     """Path in the project → text, of what scaffolding writes for records beside changes."""
     environment = _environment()
     return {
-        f"models/silver/{one.kind}/{one.name}.{kind}": environment.get_template(
-            "channel.sql.j2" if kind == "sql" else f"{one.kind}.yml.j2"
-        ).render(channel=one)
+        f"models/silver/{one.kind}/{one.name}.{kind}": environment.get_template(f"channel.{kind}.j2").render(
+            channel=one, table=CHANNEL_TABLES[one.kind]
+        )
         for one in channels
         for kind in ("sql", "yml")
     }
