@@ -22,7 +22,7 @@ def quoted(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
-def text(value: str) -> str:
+def text_literal(value: str) -> str:
     """A text as a Spark SQL literal, whatever is in it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 

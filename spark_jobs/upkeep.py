@@ -20,7 +20,7 @@ from spark_jobs.damage import delta_tables
 from spark_jobs.delta import remove, snapshot
 from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
-from spark_jobs.names import quoted, table_at, text
+from spark_jobs.names import quoted, table_at, text_literal
 from spark_jobs.places import BRONZE, LATEST, Places
 from spark_jobs.session import with_settings
 
@@ -219,7 +219,7 @@ def _where(partitioned_by: Sequence[str], values: Sequence[Sequence[str | None]]
     if len(partitioned_by) != 1:
         return ""
     column = quoted(partitioned_by[0])
-    named = ", ".join(text(value) for [value] in values if value is not None)
+    named = ", ".join(text_literal(value) for [value] in values if value is not None)
     conditions = [f"cast({column} as string) in ({named})"] if named else []
     return "where " + " or ".join(conditions + [f"{column} is null"] * ([None] in values))
 

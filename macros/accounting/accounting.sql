@@ -88,7 +88,7 @@
   one was kept before.
 
   Returns: {is_base, after, watermarks, last_end, last_transaction}, or none
-      watermarks: those of the log before the news, as `account_of_log` has them; none where they are not known
+      watermarks: those of the log before the news, as `log_summary` has them; none where they are not known
       last_end, last_transaction: of the last change that ended versions of other keys than its own (a truncate, the end
           of a snapshot) the position and the transaction: what is older may change what that did
 -#}

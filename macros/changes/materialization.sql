@@ -14,12 +14,12 @@
             target_relation, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
         ) -%}
         {%- do release_delivered(decision) -%}
-        {%- set kept = settle(target_relation, decision, account_of_log(target_relation, [])) -%}
+        {%- set kept = settle(target_relation, decision, log_summary(target_relation, [])) -%}
         {%- do say('built', decision, kept) -%}
     {%- else -%}
         {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
-        {%- set account = account_of_log(staged, decision.watermarks if decision.case == 'some' else []) -%}
+        {%- set account = log_summary(staged, decision.watermarks if decision.case == 'some' else []) -%}
         {%- set counts = write_new(staged, target_relation, decision, bounds=account.bounds) -%}
         {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
@@ -89,7 +89,7 @@
   more (R5), on positions in reads that have none, or on reads that stand behind them (R4).
 
   Args:
-      account: what `account_of_log` found in the new part of the log
+      account: what `log_summary` found in the new part of the log
 
   Returns: what the next run has to know: {hazards, watermarks, borders, has_placeless}
 -#}
@@ -99,7 +99,7 @@
     {%- set is_doubtful = account.is_doubtful or (decision.borders and (not is_part or account.begins)) -%}
     {%- if is_doubtful and is_part and not decision.borders -%}
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
-        {%- set is_doubtful = account_of_log(target_relation, []).is_doubtful -%}
+        {%- set is_doubtful = log_summary(target_relation, []).is_doubtful -%}
     {%- endif -%}
     {%- set follows_later_reads = is_part and stand_before_reads(target_relation, account.late, decision) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
@@ -119,7 +119,7 @@
         {%- endif -%}
         {%- do unstage(filled) -%}
         {%- if is_anew -%}
-            {%- set whole = account_of_log(target_relation, []) -%}
+            {%- set whole = log_summary(target_relation, []) -%}
             {{ return({
                 'borders': scope.borders, 'has_placeless': has_placeless, 'watermarks': whole.watermarks,
                 'hazards': whole.hazards

@@ -6,7 +6,7 @@
   Plain text is by kind of type: of a number its digits, of a moment its microseconds since 1970 or ISO 8601, of a date
   its days since 1970 or ISO 8601, of binary base64, of an array JSON with texts. One value has one plain text in every
   mode of a connector, so a mode that changes in the middle of a topic makes no version (R12). What no type may take,
-  though a cast would, is `held_back`.
+  though a cast would, is `marked`.
 -#}
 
 {#-
@@ -42,7 +42,7 @@
     {%- if plain == text -%}
         {{ text }}
     {%- else -%}
-        coalesce({{ plain }}, {{ text if kind_of(spec.type) == 'text' else held_back(text) }})
+        coalesce({{ plain }}, {{ text if kind_of(spec.type) == 'text' else marked(text) }})
     {%- endif -%}
 {%- endmacro %}
 
@@ -128,7 +128,7 @@
     transform_values({{ plain_texts }}, (name, text) -> case
         when {{ moments }} and {{ is_whole('text') }} then {{ iso_of_microseconds('text') }}
         when {{ days }} and {{ is_whole('text') }} then {{ iso_of_days('text') }}
-        else {{ released('text') }}
+        else {{ unmarked('text') }}
     end)
 {%- endmacro %}
 
@@ -137,12 +137,12 @@
   Expression: text that no type takes, behind a mark; and the text that it was. Of an array, a map or a struct, which is
   JSON then, each value can be marked. Elsewhere in a text the letter is the source's own.
 -#}
-{% macro held_back(text) -%}
+{% macro marked(text) -%}
     concat('\uFFFF', {{ text }})
 {%- endmacro %}
 
 
-{% macro released(text) -%}
+{% macro unmarked(text) -%}
     regexp_replace({{ text }}, '^\uFFFF|(?<=")\uFFFF', '')
 {%- endmacro %}
 

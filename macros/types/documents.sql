@@ -93,13 +93,13 @@
             'coalesce(' ~ date_of_document() ~ ', ' ~ text ~ ')',
             'case when ' ~ date_of_document() ~ " rlike '^-?[0-9]+$' then " ~ date_of_milliseconds('date')
             ~ ' when ' ~ date_of_document() ~ ' is not null then ' ~ date_of_iso('date')
-            ~ ' when ' ~ is_whole('date') ~ ' then ' ~ held_back('date') ~ ' else ' ~ date_at_midnight('date') ~ ' end'
+            ~ ' when ' ~ is_whole('date') ~ ' then ' ~ marked('date') ~ ' else ' ~ date_at_midnight('date') ~ ' end'
         ) }}
     {%- elif kind == 'binary' -%}
         coalesce(
             {{ binary_of_document() }},
             base64(try_to_binary(replace(coalesce({{ wrapped(['uuid', 'oid']) }}), '-', ''), 'hex')),
-            {{ held_back(text) }}
+            {{ marked(text) }}
         )
     {%- elif kind == 'text' -%}
         coalesce(
@@ -115,7 +115,7 @@
                 try_variant_get(value, '$', 'array<variant>'),
                 value -> {{ plain_variant(item_type(type)) }}
             )),
-            {{ held_back(text) }}
+            {{ marked(text) }}
         )
     {%- elif is_nested(type) -%}
         {{ plain_members(type, plain_variant) }}

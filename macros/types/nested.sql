@@ -149,7 +149,7 @@
             end
             {%- endif %}
         )),
-        {{ held_back('cast(value as string)') }}
+        {{ marked('cast(value as string)') }}
     )
 {%- endmacro %}
 

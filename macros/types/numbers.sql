@@ -52,7 +52,7 @@
 {#- A whole number that a floating type would round is held back. -#}
 {% macro whole_digits(text, encoding=none, type=none) -%}
     {%- if is_floating(type or '') -%}
-        if(try_cast(try_cast({{ text }} as {{ type }}) as decimal(38, 0)) = try_cast({{ text }} as decimal(38, 0)), {{ text }}, {{ held_back(text) }})
+        if(try_cast(try_cast({{ text }} as {{ type }}) as decimal(38, 0)) = try_cast({{ text }} as decimal(38, 0)), {{ text }}, {{ marked(text) }})
     {%- else -%}
         {{ text }}
     {%- endif -%}
@@ -113,14 +113,14 @@
 
 {#- Digits that a floating type would round are held back. -#}
 {% macro digits_for(digits, type) -%}
-    {%- set unrounded = 'if(' ~ is_rounded('digits', type) ~ ', ' ~ held_back('digits') ~ ', digits)' -%}
+    {%- set unrounded = 'if(' ~ is_rounded('digits', type) ~ ', ' ~ marked('digits') ~ ', digits)' -%}
     {{ bound('digits', digits, unrounded) if is_floating(type) else digits }}
 {%- endmacro %}
 
 
 {#- The same of digits that can be the type's own, which are `most` then. -#}
 {% macro own_digits(text, type, most) -%}
-    if({{ is_rounded(text, type, most) }}, {{ held_back(text) }}, {{ named_number(text) }})
+    if({{ is_rounded(text, type, most) }}, {{ marked(text) }}, {{ named_number(text) }})
 {%- endmacro %}
 
 

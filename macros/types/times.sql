@@ -86,13 +86,13 @@
 
 {#- Digits in a text count no days. -#}
 {% macro date_of_text(text, encoding=none, type=none) -%}
-    if({{ is_whole(text) }}, {{ held_back(text) }}, {{ date_at_midnight(text) }})
+    if({{ is_whole(text) }}, {{ marked(text) }}, {{ date_at_midnight(text) }})
 {%- endmacro %}
 
 
 {#- What is neither a day nor a moment, such as a time of day: its number is told as text would be. -#}
 {% macro no_time(text, encoding, type=none) -%}
-    if({{ is_whole(text) }}, {{ held_back(reading('text', encoding)(text, encoding, 'string')) }}, {{ text }})
+    if({{ is_whole(text) }}, {{ marked(reading('text', encoding)(text, encoding, 'string')) }}, {{ text }})
 {%- endmacro %}
 
 
@@ -144,7 +144,7 @@
 
 
 {% macro microseconds_of_milliseconds(text, encoding=none, type=none) -%}
-    coalesce({{ thousandfold(text) }}, {{ held_back(text) }})
+    coalesce({{ thousandfold(text) }}, {{ marked(text) }})
 {%- endmacro %}
 
 
@@ -166,7 +166,7 @@
 
 {#- A whole number without a unit is no moment yet: the declaration has to name its encoding. -#}
 {% macro moment_without_unit(text, encoding=none, type=none) -%}
-    if({{ is_whole(text) }}, {{ held_back(text) }}, {{ date_without_zone(text) }})
+    if({{ is_whole(text) }}, {{ marked(text) }}, {{ date_without_zone(text) }})
 {%- endmacro %}
 
 

@@ -94,7 +94,7 @@ class Streamed:
 
 
 @dataclass
-class _Landing:
+class _Stream:
     """One run of a landing; its queries follow one another where a topic's life does."""
 
     spark: SparkSession
@@ -381,25 +381,25 @@ def land_topics(
             topics.patience,
             stop.is_set,
         )
-        landing = _Landing(
+        stream = _Stream(
             spark, places, topics, run_id, label, writing, stop, broker, result=Streamed() if result is None else result
         )
         try:
-            landing.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
-            landing.offsets, before = kafka_offsets.stored(spark, places, label)
-            if before not in (None, landing.cluster_id):
+            stream.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
+            stream.offsets, before = kafka_offsets.stored(spark, places, label)
+            if before not in (None, stream.cluster_id):
                 raise UsageError(
-                    f"--kafka {topics.servers} is cluster {landing.cluster_id}; the records of {label} came from"
+                    f"--kafka {topics.servers} is cluster {stream.cluster_id}; the records of {label} came from"
                     f" cluster {before}. Give the new one a name of its own: --source-label NAME."
                 )
-            landing.has_begun = before is not None
-            landing.run()
+            stream.has_begun = before is not None
+            stream.run()
         except Stopped:
             pass
         finally:
             broker.close()
-    landing.result.is_stopped = stop.is_set()
-    return landing.result
+    stream.result.is_stopped = stop.is_set()
+    return stream.result
 
 
 def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from spark_jobs.delta import clear, is_table, table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Place
-from spark_jobs.names import table_at, text
+from spark_jobs.names import table_at, text_literal
 from spark_jobs.places import Places
 
 # How the topics of heartbeats begin, unless a connector names them otherwise. Of them the newest record tells all.
@@ -417,7 +417,7 @@ def store(spark: SparkSession, places: Places, label: str, cluster_id: str, offs
         for one in offsets.values()
     ] or [of_label]
     frame = _frame(spark, places, "kafka_offsets", rows).coalesce(1)
-    frame.write.format("delta").mode("overwrite").option("replaceWhere", f"source_label = {text(label)}").save(
+    frame.write.format("delta").mode("overwrite").option("replaceWhere", f"source_label = {text_literal(label)}").save(
         places.table("ops", "kafka_offsets")
     )
 
@@ -444,15 +444,15 @@ def take_back_gaps(spark: SparkSession, places: Places, label: str, again: Seque
         return
     begins: dict[tuple[str, str, int], int] = {}
     for one in again:
-        place = (text(one.topic), text(one.topic_id), one.partition)
+        place = (text_literal(one.topic), text_literal(one.topic_id), one.partition)
         begins[place] = min(one.next_offset, begins.get(place, one.next_offset))
     read = ", ".join(f"({', '.join(map(str, [*place, begin]))})" for place, begin in begins.items())
     spark.sql(
         f"merge into {table_at(places.table('ops', 'kafka_gaps'))} as gaps"
         f" using (values {read} as told(topic, topic_id, `partition`, next_offset)) as again"
-        f" on gaps.source_label = {text(label)} and gaps.reason in ('topic_gone', 'skipped')"
+        f" on gaps.source_label = {text_literal(label)} and gaps.reason in ('topic_gone', 'skipped')"
         " and gaps.topic = again.topic and gaps.`partition` = again.`partition`"
-        f" and gaps.topic_id in (again.topic_id, {text(NO_ID)}) and gaps.to_offset > again.next_offset"
+        f" and gaps.topic_id in (again.topic_id, {text_literal(NO_ID)}) and gaps.to_offset > again.next_offset"
         " when matched and gaps.from_offset >= again.next_offset then delete"
         " when matched then update set to_offset = again.next_offset,"
         " records = least(gaps.records, again.next_offset - gaps.from_offset)"

@@ -17,7 +17,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
 from spark_jobs.landing.shapes import IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPE
-from spark_jobs.names import text
+from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.scaffolding.types import carried_type
@@ -429,7 +429,7 @@ def _guessable(spark: SparkSession, owner: str, view: str) -> list[Row]:
             {owner},
             field,
             schema_of_variant_agg(value) as kind,
-            count_if(as_text rlike {text(_INSTANT)}) = count(as_text) as is_instant,
+            count_if(as_text rlike {text_literal(_INSTANT)}) = count(as_text) as is_instant,
             count_if(kind = 'BOOLEAN' or kind = 'BIGINT' and as_text in ('0', '1')) = count(as_text)
                 and max(kind = 'BOOLEAN') as is_boolean,
             max(array_contains(long_numbers, field)) as has_long_numbers,

@@ -393,7 +393,7 @@ def landing() -> Any:
     broker = SimpleNamespace(look=lambda: look(first=8), has=lambda _: True, cleanup_policies=lambda _: {})
     topics = kafka.Topics("h:1", "x", Settings())
     nothing: Any = None
-    return kafka._Landing(
+    return kafka._Stream(
         nothing, nothing, topics, "run", "default", nullcontext, threading.Event(), broker,  # type: ignore[arg-type]
         offsets=landed_to(6), has_begun=True,
     )  # fmt: skip
@@ -450,8 +450,8 @@ def test_only_where_records_could_not_be_read_passing_them_over_is_advised(
         landing.failed = failed
         raise PySparkException("it ended")
 
-    monkeypatch.setattr(kafka._Landing, "checkpoint", lambda _: nullcontext(""))
-    monkeypatch.setattr(kafka._Landing, "query", lambda *_: SimpleNamespace(awaitTermination=ends, isActive=False))
+    monkeypatch.setattr(kafka._Stream, "checkpoint", lambda _: nullcontext(""))
+    monkeypatch.setattr(kafka._Stream, "query", lambda *_: SimpleNamespace(awaitTermination=ends, isActive=False))
 
     with pytest.raises(Fault) as fault:
         landing.stream()

@@ -18,22 +18,22 @@
       late: {label, topic, partition, lowest_offset, last_log} of the partitions in which it did
       bounds: [changes, the lowest position, changes without one]
 -#}
-{% macro account_of_log(relation, watermarks) -%}
-    {%- set rows = run_query(log_account(relation, watermarks)) -%}
-    {%- set account = namespace(
+{% macro log_summary(relation, watermarks) -%}
+    {%- set rows = run_query(log_summary_query(relation, watermarks)) -%}
+    {%- set summary = namespace(
         hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
     ) -%}
     {%- set watermark_of = {} -%}
     {%- for one in watermarks -%}{%- do watermark_of.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
-        {%- set account.hazards = both_hazards(account.hazards, hazards_in(row)) -%}
-        {%- set account.bounds = [
-            account.bounds[0] + row['changes'] | int,
-            [account.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
-            account.bounds[2] + row['placeless_changes'] | int
+        {%- set summary.hazards = both_hazards(summary.hazards, hazards_in(row)) -%}
+        {%- set summary.bounds = [
+            summary.bounds[0] + row['changes'] | int,
+            [summary.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
+            summary.bounds[2] + row['placeless_changes'] | int
         ] -%}
-        {%- do account.watermarks.append({
+        {%- do summary.watermarks.append({
             'label': place[0],
             'topic': place[1],
             'partition': place[2],
@@ -47,28 +47,28 @@
             'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
         }) -%}
         {%- set watermark = watermark_of.get(place | string) -%}
-        {%- set account.begins = account.begins or not watermark -%}
+        {%- set summary.begins = summary.begins or not watermark -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
         {%- if watermark
             and (row['lowest_offset'] | int <= watermark.offset or row['lowest_log'] | int < watermark.log_number) -%}
-            {%- do account.late.append({
+            {%- do summary.late.append({
                 'label': place[0], 'topic': place[1], 'partition': place[2], 'lowest_offset': row['lowest_offset'] | int,
                 'last_log': watermark.log_number
             }) -%}
         {%- endif -%}
-        {%- if row['doubts'] or account.late -%}
-            {%- set account.is_doubtful = true -%}
+        {%- if row['doubts'] or summary.late -%}
+            {%- set summary.is_doubtful = true -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return({
-        'hazards': account.hazards, 'watermarks': account.watermarks, 'begins': account.begins,
-        'is_doubtful': account.is_doubtful, 'late': account.late, 'bounds': account.bounds
+        'hazards': summary.hazards, 'watermarks': summary.watermarks, 'begins': summary.begins,
+        'is_doubtful': summary.is_doubtful, 'late': summary.late, 'bounds': summary.bounds
     }) }}
 {%- endmacro %}
 
 
-{#- Query: what `account_of_log` asks, a row per partition of a topic. -#}
-{% macro log_account(relation, watermarks) -%}
+{#- Query: what `log_summary` asks, a row per partition of a topic. -#}
+{% macro log_summary_query(relation, watermarks) -%}
     select
         source_label, topic, `partition`,
         max(struct(log_number, `offset`)).`offset` as highest_offset,
