@@ -21,8 +21,7 @@
           here, too, as they must where the key has one of theirs
 -#}
 {% macro changes_between(history, key, columns, since, until, column_names={}) -%}
-    {%- set of_key = [] -%}
-    {%- for column in key -%}{%- do of_key.append(folded(column)) -%}{%- endfor -%}
+    {%- set of_key = folded_names(key) -%}
     {%- for name in ['change', 'changed_at', 'change_number', 'changed_columns', 'before', 'after', 'transaction_id']
         if folded(column_names.get(name, name)) in of_key -%}
         {{ exceptions.raise_compiler_error(

@@ -241,7 +241,7 @@ typed as (
         {%- for link in links %}
         if({{ link }}_row is null, null, {{ typed_struct(link ~ '_texts', columns, key) }}) as {{ link }}_typed,
         {%- endfor %}
-        {{ typed_struct('key_text', columns, key) if key else 'cast(null as struct<none: string>)' }} as key_typed
+        {{ typed_struct('key_text', columns, key) }} as key_typed
     from texts
 
 ),

@@ -86,8 +86,7 @@
         )) -%}
     {%- endfor -%}
     {%- set fields = declared | map(attribute='field') | list -%}
-    {%- set taken = names_of_own(model.name) -%}
-    {%- for spec in declared -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
+    {%- set taken = names_of_own(model.name) + folded_names(declared | map(attribute='name')) -%}
     {%- for field, in_bronze in seen.items() if field not in fields -%}
         {%- set name = field if is_name(field) and folded(field) not in taken
             else field | replace('\u0000', '') | replace('${', '{') ~ '_' ~ local_md5(field)[:8] -%}
@@ -177,4 +176,12 @@
 {#- A name as Spark compares it: letters are one that are alike in upper case (`ı` and `i`) or in lower (`İ` and `i`). -#}
 {% macro folded(name) -%}
     {{ return(name | replace('\u0130', 'i') | upper | lower) }}
+{%- endmacro %}
+
+
+{#- Names as Spark compares them. -#}
+{% macro folded_names(names) -%}
+    {%- set as_compared = [] -%}
+    {%- for name in names -%}{%- do as_compared.append(folded(name)) -%}{%- endfor -%}
+    {{ return(as_compared) }}
 {%- endmacro %}

@@ -82,7 +82,7 @@ described as (
     select
         *,
         {{ by_connector('position', scope.connectors) }} as place,
-        {{ typed_struct('key_text', of_key, key) if key else 'cast(null as struct<none: string>)' }} as key_typed,
+        {{ typed_struct('key_text', of_key, key) }} as key_typed,
         map_from_entries(transform(
             filter(edits, edit -> size(edit.path) = 1 and edit.how = 'set'), edit -> struct(edit.path[0], edit.value)
         )) as set_fields,

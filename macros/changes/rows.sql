@@ -80,8 +80,7 @@
 
 {#- Two fields that differ in case can't be fields of one struct: then the whole row is read as a map. -#}
 {% macro is_case_sensitive(columns) -%}
-    {%- set names = [] -%}
-    {%- for spec in columns -%}{%- do names.append(folded(spec.field)) -%}{%- endfor -%}
+    {%- set names = folded_names(columns | map(attribute='field')) -%}
     {{ return(names | unique(case_sensitive=true) | list | length < columns | length) }}
 {%- endmacro %}
 
@@ -171,7 +170,7 @@
 {#- Expression: a struct of plain texts, one field a column. -#}
 {% macro plain_struct(row, columns, only=none) -%}
     {%- if only is not none and not only -%}
-        cast(null as struct<none: string>)
+        {{ no_struct() }}
     {%- else -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
@@ -187,12 +186,22 @@
 
 {#- Expression: such texts as values of the columns' types, NULL where a type can't hold one. -#}
 {% macro typed_struct(texts, columns, only=none) -%}
+    {%- if only is not none and not only -%}
+        {{ no_struct() }}
+    {%- else -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
             {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
             {{- ',' if not loop.last }}
         {%- endfor %}
         )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: what stands for a struct of no columns, which no table can hold. -#}
+{% macro no_struct() -%}
+    cast(null as struct<none: string>)
 {%- endmacro %}
 
 

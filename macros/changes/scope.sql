@@ -75,7 +75,7 @@
     {%- elif not captured.key -%}
         {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
     {%- endif -%}
-    {%- set is_ahead = run_query('select 1 from ' ~ this ~ ' where ' ~ landed_since(scope.after) ~ ' limit 1') | length > 0 -%}
+    {%- set is_ahead = has_rows('select 1 from ' ~ this ~ ' where ' ~ landed_since(scope.after)) -%}
     {%- if must_be_made_anew(scope, of_feed, follows_reads, is_ahead) -%}
         {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
     {%- endif -%}
@@ -151,9 +151,10 @@
         {{ return(true) }}
     {#- A killed run has placed changes by reads or borders that neither watermarks nor borders know (G4). -#}
     {%- elif is_ahead -%}
-        {{ return(follows_reads or scope.has_placeless or scope.borders or run_query(
-            'select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != '' limit 1"
-        ) | length > 0) }}
+        {{ return(
+            follows_reads or scope.has_placeless or scope.borders
+            or has_rows('select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != ''")
+        ) }}
     {%- endif -%}
     {{ return(false) }}
 {%- endmacro %}
@@ -188,7 +189,7 @@
         {%- set before = [] -%}
         {%- for one, since in spec.since.items() if since <= scope.after -%}{%- do before.append(one) -%}{%- endfor -%}
         {%- if shapeless_encoding(spec, before) != shapeless_encoding(spec, spec.encodings) -%}
-            {{ return(run_query(shapeless ~ ' limit 1') | length > 0) }}
+            {{ return(has_rows(shapeless)) }}
         {%- endif -%}
     {%- endfor -%}
     {%- set added = scope.added | map('first') | list -%}
@@ -198,7 +199,7 @@
             {%- do named.append('contains(' ~ record_text('value') ~ ', ' ~ text_literal('"' ~ one ~ '"') ~ ')') -%}
         {%- endfor -%}
     {%- endfor -%}
-    {{ return(named and run_query(shapeless ~ ' and (' ~ named | join(' or ') ~ ') limit 1') | length > 0) }}
+    {{ return(named and has_rows(shapeless ~ ' and (' ~ named | join(' or ') ~ ')')) }}
 {%- endmacro %}
 
 
@@ -255,9 +256,9 @@
 {% macro is_out_of_order(of_feed, scope) -%}
     {#- Offsets of a topic's lives don't compare. -#}
     {%- for border in scope.borders if border.anew -%}{{ return(true) }}{%- endfor -%}
-    {{ return(run_query(
+    {{ return(has_rows(
         'select 1 from (select source_label, topic, `partition`, min(`offset`) as low' ~ of_feed ~ ' and batch_id > '
         ~ scope.after ~ ' group by source_label, topic, `partition`) as new join (' ~ watermarks_as_rows(scope.watermarks)
-        ~ ') as watermark using (source_label, topic, `partition`) where watermark.highest_offset > low limit 1'
-    ) | length > 0) }}
+        ~ ') as watermark using (source_label, topic, `partition`) where watermark.highest_offset > low'
+    )) }}
 {%- endmacro %}

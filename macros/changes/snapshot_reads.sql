@@ -114,12 +114,12 @@
     {%- set late_rows = list_as_rows(
         late, 'late', 'array<struct<label: string, topic: string, `partition`: int, lowest_offset: bigint, last_log: int>>'
     ) -%}
-    {{ return(run_query(
+    {{ return(has_rows(
         'select 1 from ' ~ changes_log ~ ' as log join (' ~ late_rows ~ ') as late_rows'
         ~ ' on log.source_label = late.label and log.topic = late.topic and log.`partition` = late.`partition`'
         ~ ' and (log.`offset` > late.lowest_offset or log.log_number < late.last_log) where '
-        ~ is_snapshot_read() ~ ' limit 1'
-    ) | length > 0) }}
+        ~ is_snapshot_read()
+    )) }}
 {%- endmacro %}
 
 

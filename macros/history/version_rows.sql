@@ -50,8 +50,7 @@
 
 {#- Stop where one of gold's own columns has the name of another column. -#}
 {% macro only_names_apart(columns, column_names) -%}
-    {%- set taken = [] -%}
-    {%- for spec in columns -%}{%- do taken.append(folded(spec.name)) -%}{%- endfor -%}
+    {%- set taken = folded_names(columns | map(attribute='name')) -%}
     {%- for own_column in own_columns() -%}
         {%- set name = column_names.get(own_column, own_column) -%}
         {%- if folded(name) in taken -%}

@@ -51,6 +51,12 @@
 {%- endmacro %}
 
 
+{#- Whether a query has a row. -#}
+{% macro has_rows(query) -%}
+    {{ return(run_query(query ~ ' limit 1') | length > 0) }}
+{%- endmacro %}
+
+
 {#- Whether the catalog, as dbt listed it before the run, has this model's table: the one of Delta in the lakehouse. -#}
 {% macro is_registered(layer) -%}
     {%- set existing = load_relation(this) -%}

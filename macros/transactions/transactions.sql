@@ -90,7 +90,7 @@
     }) -%}
     {%- if landed == scope.seen and scope.state.logs == last.get('logs')
         and is_registered('ops') and not should_full_refresh()
-        and not run_query('select 1 from ' ~ this ~ ' limit 1') | length -%}
+        and not has_rows('select 1 from ' ~ this) -%}
         {{ return(scope) }}
     {%- endif -%}
     {%- set partitions = run_query(
@@ -118,7 +118,7 @@
 
 {#- Whether the tables have changes of transactions. -#}
 {% macro committed_changes(feeds) -%}
-    {%- for one in feeds if run_query('select 1 from ' ~ one.relation ~ ' where ' ~ one.committed ~ ' limit 1') | length -%}
+    {%- for one in feeds if has_rows('select 1 from ' ~ one.relation ~ ' where ' ~ one.committed) -%}
         {{ return(true) }}
     {%- endfor -%}
     {{ return(false) }}

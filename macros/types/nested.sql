@@ -71,8 +71,7 @@
     {%- endfor -%}
     {%- if rest.text in ('array<>', 'map<>', 'struct<>') -%}
         {%- set fields = fields_of_type(type) -%}
-        {%- set names = [] -%}
-        {%- for field in fields if field.name is not none -%}{%- do names.append(folded(field.name)) -%}{%- endfor -%}
+        {%- set names = folded_names(fields | map(attribute='name') | reject('none')) -%}
         {%- if names | unique | list | length < names | length -%}
             {{ return('has two fields that Spark takes for one') }}
         {%- elif is_array(type) and fields | length != 1 or type.startswith('map') and fields | length != 2 -%}
