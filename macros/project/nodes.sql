@@ -1,0 +1,40 @@
+{#- Models in dbt's graph, and what is built of them. -#}
+
+
+{#- A model's node in dbt's graph, by its name. -#}
+{% macro model_node(name) -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == name -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ exceptions.raise_compiler_error(model.name ~ ": there is no model '" ~ name ~ "'.") }}
+{%- endmacro %}
+
+
+{#- A relation's node in dbt's graph; none where it is no model's. -#}
+{% macro node_of(relation) -%}
+    {%- for node in (graph.nodes.values() if execute else [])
+        if node.resource_type == 'model' and node.schema == relation.schema and node.alias == relation.identifier -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
+{#- The relation of a model, whether or not this one is built from it directly. -#}
+{% macro relation_of(name) -%}
+    {%- set node = model_node(name) -%}
+    {{ return(api.Relation.create(schema=node.schema, identifier=node.alias)) }}
+{%- endmacro %}
+
+
+{#- A model that this one is built from; under `--empty` dbt's stand-in for it can't be given a name in a query. -#}
+{% macro read(name) -%}
+    {%- set upstream = ref(name) -%}
+    {{ return(relation_of(name) if is_empty() and execute else upstream) }}
+{%- endmacro %}
+
+
+{#- What a macro of Tidemark notes in its model's node; nothing where no macro has written the model, or there is no node. -#}
+{% macro declared_by(node) -%}
+    {{ return(((node.config.meta if node else none) or {}).get('tidemark') or {}) }}
+{%- endmacro %}
