@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -22,8 +22,12 @@ from spark_jobs import __version__
 from spark_jobs.ending import end_at_once
 from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log
+from spark_jobs.outcomes import say_landed, say_report, say_run, say_streamed
 from spark_jobs.places import Places
 from spark_jobs.texts import on_one_line, visible
+
+if TYPE_CHECKING:
+    from spark_jobs.landing.kafka import Topics
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,7 +162,10 @@ _labelled = click.option(
 )  # fmt: skip
 
 
-def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **told: Any) -> Any:
+def _topics_of(
+    files: tuple[str, ...], kafka: str | None, topics: str | None, *, starting: str, max_records: int,
+    patience: float | None, every: float | None,
+) -> Topics | None:  # fmt: skip
     """The topics to land; None where files are. Raises UsageError where it isn't one of both."""
     from spark_jobs.landing import kafka_client, kafka_offsets
     from spark_jobs.landing.kafka import Topics
@@ -174,9 +181,9 @@ def _topics_of(files: tuple[str, ...], kafka: str | None, topics: str | None, **
         raise UsageError(f"--kafka {shown}: it takes addresses as host:port, and several with commas.")
     if topics is None:
         raise UsageError(f"--kafka {kafka}: say which topics, with --topics 'REGEX'.")
-    kafka_offsets.starting(told["starting"])
-    patience = told.pop("patience") or (60 if told["every"] is None else 600)
-    return Topics(kafka, topics, kafka_client.Settings.of(), patience=patience, **told)
+    kafka_offsets.starting(starting)
+    patience = patience or (60 if every is None else 600)
+    return Topics(kafka, topics, kafka_client.Settings.of(), starting, every, max_records, patience)
 
 
 @tidemark.command()
@@ -202,13 +209,13 @@ def land(
     if every is not None and not continuous:
         raise UsageError("--every goes with --continuous; without it, topics are landed once.")
     pace = every or 10 if continuous else None
-    wanted = _topics_of(files, kafka, topics, starting=starting, most=max_records, patience=patience, every=pace)
+    wanted = _topics_of(files, kafka, topics, starting=starting, max_records=max_records, patience=patience, every=pace)
     run = steps.Run(Places.of(project_dir), "land")
     run.places.require_bronze("land")
     if wanted is not None:
         run.begin(log_format)
         streamed = steps.land_kafka(run, run.session(), wanted, source_label, None if continuous else wait)
-        _say_streamed(streamed)
+        say_streamed(streamed)
         # What was to end by itself and was stopped has not done its work.
         return TERMINATED if streamed.is_stopped and not continuous else 0
     if continuous or not files:
@@ -218,7 +225,7 @@ def land(
     files_named(files)  # what is wrong with them is said before the lock is waited for
     with run.as_writer(log_format, wait):
         landed = steps.land(run, run.session(), files, source_label)
-    _say_landed(landed)
+    say_landed(landed)
     return 0
 
 
@@ -227,56 +234,17 @@ def land(
 @_logged
 def scaffold(diff: bool, project_dir: str, log_format: str) -> None:
     """Write models, YAML and expectations for the tables seen in bronze; files that are there stay as they are."""
-    from spark_jobs import bronze, steps
-    from spark_jobs.declarations import captured_tables
-    from spark_jobs.delta import is_table
-    from spark_jobs.scaffolding.tables import as_declared, seen_channels, seen_events, seen_tables
-    from spark_jobs.scaffolding.write import (
-        differences,
-        files_of,
-        files_of_channels,
-        files_of_events,
-        missing,
-        not_there,
-        outdated,
-        suites_of,
-        write,
-    )
+    from spark_jobs import steps
+    from spark_jobs.scaffolding.scaffold import Scaffold
 
     run = steps.Run(Places.of(project_dir), "scaffold")
     run.begin(log_format)
-    spark = run.session()
-    if not is_table(spark, run.places.table("bronze", "shapes")):
-        raise bronze.nothing_landed(run.places)
-    declared = captured_tables(run.places)
-    by_feed = {table.feed: table for table in declared}
-    tables = [
-        as_declared(table, by_feed[table.feed]) if table.feed in by_feed else table
-        for table in seen_tables(spark, run.places)
-    ]
-    beside = files_of_events(seen_events(spark, run.places)) | files_of_channels(seen_channels(spark, run.places))
+    wanted = Scaffold.of(run.session(), run.places)
     if diff:
-        click.echo(visible(differences(run.places.project, tables, beside, declared)), nl=False)
+        click.echo(visible(wanted.differences), nl=False)
         return
-    fresh = [table for table in tables if table.feed not in by_feed]
-    files = missing(run.places.project, fresh, tables)
-    files |= not_there(run.places.project, beside | suites_of(declared))
-    write(run.places.project, files)
-    lists = outdated(run.places.project, tables)
-    write(run.places.project, lists, "w")
-    for table in fresh:
-        if not any(path.startswith("models/") for path in files_of(table).keys() & files.keys()):
-            click.echo(
-                f"  {table.name}: its models are there, and none that is enabled reads {on_one_line(table.feed)}"
-            )
-        for note in (*table.notes, *(f"{c.name}: {c.type}, guessed: {c.note}" for c in table.columns if c.note)):
-            click.echo(f"  {table.name}: {on_one_line(note)}")
-        if not table.key:
-            click.echo(f"  {table.name}: no key, so changes only; declare a business key for a history (R18)")
-    written = len(files) + len(lists)
-    click.echo(
-        f"{len(tables)} tables seen, {len(fresh)} new, {written} files written. Read them, then `tidemark build`."
-    )
+    for line in wanted.write():
+        click.echo(line)
 
 
 # What dbt would take for itself, and build elsewhere than where the command looks and holds the lock.
@@ -417,7 +385,7 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
     run = steps.Run(Places.of(project_dir), "check")
     with run.as_writer(log_format, wait):
         outcome = steps.check_and_report(run, run.session(), sample_rows=sample_rows)
-        _say_report(outcome)
+        say_report(outcome)
         outcome.require_passed()
 
 
@@ -457,24 +425,28 @@ def run(
     notify.require_files(summary, metrics)
     out = functools.partial(print, file=sys.stdout, flush=True)
     task = schedule.Task(
-        Places(Path(project_dir), "", ""), files, None, skip_unchanged or every is not None, source_label, sample_rows,
-        wait, log_format, summary, metrics, on_failure, out, upkeep_every,
+        # A project that can't be read is told to machines, too.
+        Places(Path(project_dir), "", ""), files, skips=skip_unchanged or every is not None, source_label=source_label,
+        sample_rows=sample_rows, wait=wait, log_format=log_format, summary=summary, metrics=metrics, hook=on_failure,
+        out=out, upkeep_every=upkeep_every,
     )  # fmt: skip
     # Where standard output is the summary's, words for people, dbt's too, go beside it.
     with contextlib.redirect_stdout(sys.stderr) if summary == "-" else contextlib.nullcontext():
         try:
             task = dataclasses.replace(task, places=Places.of(project_dir))
-            told = {"starting": starting, "most": max_records, "patience": patience, "every": None}
-            task = dataclasses.replace(task, topics=_topics_of(files, kafka, topics, **told))
+            wanted = _topics_of(
+                files, kafka, topics, starting=starting, max_records=max_records, patience=patience, every=None
+            )
+            task = dataclasses.replace(task, topics=wanted)
         except TidemarkError as error:
             schedule.tell_of_refusal(task, error)
             raise
         if every is None:
             outcome = schedule.run_once(task)
-            _say_run(outcome)
+            say_run(outcome)
             return outcome.status
         with steps.told_to_stop() as stop:
-            return schedule.run_every(task, every, stop, _say_run)
+            return schedule.run_every(task, every, stop, say_run)
 
 
 @tidemark.command()
@@ -659,58 +631,6 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
             f"{found.lines} lines of files were not tried: mend them or take them out, and land their files again;"
             " then they are held no longer."
         )
-
-
-def _say_landed(landed: Any) -> None:
-    in_bronze = landed.known - landed.held
-    known = f", {in_bronze} known already" if in_bronze else ""
-    held = f", {landed.held} still held" if landed.held else ""
-    new = f", {landed.quarantined} quarantined" if landed.quarantined else ""
-    where = " (`tidemark quarantine list`)" if held or new else ""
-    click.echo(f"{landed.read} records read: {landed.landed} landed{known}{held}{new}{where}.")
-    for table in landed.rekeyed:
-        click.echo(
-            on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")
-            + " The key that its model declares stays; to follow the source, declare the new one and rebuild (R8)."
-        )
-    if not landed.landed and in_bronze:
-        click.echo("Nothing was added: bronze holds these deliveries (R1).")
-
-
-def _say_streamed(streamed: Any) -> None:
-    _say_landed(streamed.landed)
-    for gap in streamed.gaps:
-        click.echo(f"gap: {on_one_line(gap.line)}")
-    for line in streamed.compacted:
-        click.echo(f"compacted: {on_one_line(line)}")
-    if streamed.is_stopped:
-        click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
-
-
-def _say_run(outcome: Any) -> None:
-    if outcome.streamed is not None:
-        _say_streamed(outcome.streamed)
-    elif "land" not in outcome.skipped and outcome.landed.read:
-        _say_landed(outcome.landed)
-    if outcome.checked is not None:
-        _say_report(outcome.checked)
-    if "check" in outcome.skipped:
-        click.echo("Nothing is new since the last good run: nothing to build or check.")
-    if outcome.upkept is not None:
-        from spark_jobs.upkeep import in_sum
-
-        click.echo(in_sum(outcome.upkept))
-    if outcome.error is not None:
-        click.echo(f"tidemark: {visible(outcome.error)}", err=True)
-
-
-def _say_report(outcome: Any) -> None:
-    for sentence in outcome.failures:
-        click.echo(f"failed: {on_one_line(sentence)}")
-    for sentence in outcome.warnings:
-        click.echo(f"warning: {on_one_line(sentence)}")
-    click.echo("good: every critical check passed." if outcome.passed else "BAD: a critical check failed.")
-    click.echo(f"report: {outcome.report}")
 
 
 # The signals that end a command: what people call them, and its exit status.
