@@ -154,82 +154,84 @@ def declared_tables(places: Places) -> Declared:
         result = run_dbt(places, ["--quiet", "--no-write-json", "parse", *options])
     if not result.success:
         raise UsageError(f"The project's models can't be read: {beginning_of(result.exception or said.getvalue())}")
-    manifest = result.result
-    models = {node.unique_id: node for node in manifest.nodes.values() if node.resource_type == "model"}
-    meta = {key: node.config.meta.get("tidemark", {}) for key, node in models.items()}
-    feeds = {
-        f"{node.source_name}.{node.name}": (node.meta or node.config.meta).get("feed")
-        for node in manifest.sources.values()
-    }
-
-    def all_built_from(field: str, name: str | None) -> list[Any]:
-        return [node for key, node in models.items() if name and meta[key].get(field) == name]
-
-    def built_from(field: str, name: str | None) -> Any:
-        return next(iter(all_built_from(field, name)), None)
-
-    def history_of(changes: str) -> Any:
-        """Of several histories of one log that which others are built from."""
-        found = all_built_from("changes", changes)
-        return max(
-            found,
-            key=lambda one: sum(built_from(by, one.name) is not None for by in ("accounts", "history")),
-            default=None,
-        )
-
-    tables = []
-    for key, node in models.items():
-        declared = meta[key]
-        if "columns" not in declared:
-            continue
-        history = history_of(node.name)
-        current = built_from("history", history.name if history else None)
-        accounting = built_from("accounts", history.name if history else None)
-        source_name, _, source_table = declared["source"].partition(".")
-        transactions = built_from("transactions_of", source_name)
-        tables.append(
-            CapturedTable(
-                name=node.name.removesuffix("_changes"),
-                source_name=source_name,
-                source_table=source_table,
-                feed=feeds.get(declared["source"]) or "",
-                key=tuple(declared["key"]),
-                columns=tuple(declared["columns"]),
-                column_names=(meta[history.unique_id].get("column_names") or {}) if history else {},
-                history_options=meta[history.unique_id] if history else {},
-                changes=_model(places, node),
-                current=_model(places, current) if current else None,
-                history=_model(places, history) if history else None,
-                accounting=_model(places, accounting) if accounting else None,
-                transactions=_model(places, transactions) if transactions else None,
-                silent_after_minutes=declared.get("silent_after_minutes"),
-                transaction_topic=declared.get("transaction_topic"),
-                names_of_own=frozenset(
-                    name
-                    for one in all_built_from("changes", node.name)
-                    for name in (meta[one.unique_id].get("column_names") or {}).values()
-                ),
-            )
-        )
+    models = _Models(places, result.result)
+    tables = [models.captured(node) for node in models.nodes if "columns" in models.told_by(node)]
     beside = [
-        Beside(kind, meta[key].get(f"{kind}_of", ""), _model(places, node), _hidden_topics(meta[key]))
-        for key, node in models.items()
+        Beside(kind, told.get(f"{kind}_of", ""), models.built(node), _hidden_topics(told))
+        for node in models.nodes
+        for told in [models.told_by(node)]
         for kind in (*_BESIDE, "outbox")
-        if f"{kind}_of" in meta[key] or (kind == "outbox" and kind in meta[key])
+        if f"{kind}_of" in told or (kind == "outbox" and kind in told)
     ]
     return Declared(
         sorted(tables, key=lambda table: table.name), sorted(beside, key=lambda one: (one.model.name, one.kind))
     )
 
 
+class _Models:
+    """The models of dbt's manifest, and what macros have noted in them."""
+
+    def __init__(self, places: Places, manifest: Any) -> None:
+        self._places = places
+        self.nodes = [node for node in manifest.nodes.values() if node.resource_type == "model"]
+        self._feeds = {
+            f"{node.source_name}.{node.name}": (node.meta or node.config.meta).get("feed")
+            for node in manifest.sources.values()
+        }
+
+    @staticmethod
+    def told_by(node: Any) -> dict[str, Any]:
+        """What the macro that writes a model has noted in it; nothing of other models."""
+        told: dict[str, Any] = node.config.meta.get("tidemark", {})
+        return told
+
+    def built(self, node: Any) -> Model:
+        """The table of a model."""
+        location = f"{self._places.lakehouse}/{node.schema}/{node.alias}"
+        return Model(node.name, f"{node.schema}.{node.alias}", location, node.config.full_refresh is False)
+
+    def captured(self, node: Any) -> CapturedTable:
+        """The captured table of a changes model."""
+        told = self.told_by(node)
+        histories = self._all_built_from("changes", node.name)
+        # Of several histories of one log that which others are built from.
+        history = max(histories, key=self._dependants_of, default=None)
+        options = self.told_by(history) if history else {}
+        source_name, _, source_table = told["source"].partition(".")
+        return CapturedTable(
+            name=node.name.removesuffix("_changes"),
+            source_name=source_name,
+            source_table=source_table,
+            feed=self._feeds.get(told["source"]) or "",
+            key=tuple(told["key"]),
+            columns=tuple(told["columns"]),
+            column_names=options.get("column_names") or {},
+            history_options=options,
+            changes=self.built(node),
+            current=self._built_from("history", history),
+            history=self.built(history) if history else None,
+            accounting=self._built_from("accounts", history),
+            transactions=next(map(self.built, self._all_built_from("transactions_of", source_name)), None),
+            silent_after_minutes=told.get("silent_after_minutes"),
+            transaction_topic=told.get("transaction_topic"),
+            names_of_own=frozenset(
+                name for one in histories for name in (self.told_by(one).get("column_names") or {}).values()
+            ),
+        )
+
+    def _all_built_from(self, field: str, name: str) -> list[Any]:
+        return [node for node in self.nodes if name and self.told_by(node).get(field) == name]
+
+    def _built_from(self, field: str, node: Any) -> Model | None:
+        return next(map(self.built, self._all_built_from(field, node.name)), None) if node else None
+
+    def _dependants_of(self, history: Any) -> int:
+        return sum(self._built_from(field, history) is not None for field in ("accounts", "history"))
+
+
 def _hidden_topics(declared: Mapping[str, Any]) -> frozenset[str]:
     is_hidden = any(field["sensitive"] for field in declared.get("payload", ()))
     return frozenset(declared["outbox"] if is_hidden else ())
-
-
-def _model(places: Places, node: Any) -> Model:
-    location = f"{places.lakehouse}/{node.schema}/{node.alias}"
-    return Model(node.name, f"{node.schema}.{node.alias}", location, node.config.full_refresh is False)
 
 
 @contextmanager

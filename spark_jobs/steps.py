@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -34,7 +34,7 @@ from spark_jobs.damage import (
     require_built,
 )
 from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
-from spark_jobs.errors import Busy, DataError, Fault, Stopped, UsageError
+from spark_jobs.errors import Busy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
 from spark_jobs.logs import log, start
@@ -225,11 +225,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
         UsageError: A model declares what can't be.
         Fault: A table is damaged, or Spark failed on a model.
     """
-    from dbt.cli.main import DbtUsageException
-    from dbt.exceptions import ParsingError
-    from dbt_common.exceptions import CompilationError, DbtConfigError
-
-    from spark_jobs.declarations import beginning_of, run_dbt
+    from spark_jobs.declarations import run_dbt
 
     with run.stage("build"):
         require_thrift_server(run.places)
@@ -238,48 +234,63 @@ def build(run: Run, arguments: Sequence[str]) -> None:
                 bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
         result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
-    if isinstance(result.exception, PermissionError):
-        raise Fault(
-            f"dbt build: {result.exception.filename} can't be written ({result.exception.strerror}). dbt's log and"
+    if result.exception is not None:
+        raise _ended(run.places, result.exception)
+    if not result.success:
+        raise _failed(run.places, result.result or [])
+
+
+def _ended(places: Places, error: BaseException) -> TidemarkError:
+    """What ended dbt before it had a result, which it has said above: what it can't read is the user's."""
+    from dbt.cli.main import DbtUsageException
+    from dbt.exceptions import ParsingError
+    from dbt_common.exceptions import CompilationError, DbtConfigError
+
+    from spark_jobs.declarations import beginning_of
+
+    if isinstance(error, PermissionError):
+        return Fault(
+            f"dbt build: {error.filename} can't be written ({error.strerror}). dbt's log and"
             " results are in the project: give this user the right to write there, or set DBT_LOG_PATH and"
             " DBT_TARGET_PATH to folders where it has it."
         )
-    if result.exception is not None:
-        # dbt said all of it above. What it could not read is the user's; what failed in Spark is not.
-        of_users = (CompilationError, DbtConfigError, DbtUsageException, ParsingError)
-        if isinstance(result.exception, of_users):
-            raise UsageError(f"dbt build: {beginning_of(result.exception)}")
-        hint = _GOES_ON if run.places.is_local else (
-            "logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
-            " start the Thrift Server again, and run again."
-        )  # fmt: skip
-        raise Fault(f"dbt build: {first_cause(str(result.exception))}. {hint}")
-    if not result.success:
-        broken = [one for one in result.result or [] if one.status == "error"]
-        # What was in the way of one says more than what others met behind it.
-        broken.sort(key=lambda one: IN_THE_WAY.search(str(one.message)) is None)
-        messages = [str(one.message) for one in broken]
-        if any("Compilation Error" in one for one in messages):
-            raise UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
-        names = ", ".join(one.node.name for one in broken)
-        if broken and all(map(OF_A_STATEMENT.search, messages)):
-            raise UsageError(
-                f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. dbt's lines"
-                " above say where in it; mend it, and run again."
-            )
-        fault = explained(SparkSession.getActiveSession(), run.places, *messages) if messages else None
-        if fault is not None:
-            raise fault
-        if broken:
-            left = next((one.node.name for one in broken if _IS_THERE in one.message), None)
-            if left is not None:
-                raise Fault(
-                    f"dbt build: {left} could not be built: the catalog doesn't know the table, and its files are in"
-                    f" {run.places.lakehouse}/warehouse, where a catalog that is lost or was moved away had it. Put its"
-                    " folder there aside, and run again: that makes the table anew."
-                )
-            raise Fault(f"dbt build: {names} could not be built: {first_cause(messages[0])}. {_GOES_ON}")
-        raise DataError("dbt build: a test failed; dbt's lines above name it.")
+    if isinstance(error, (CompilationError, DbtConfigError, DbtUsageException, ParsingError)):
+        return UsageError(f"dbt build: {beginning_of(error)}")
+    hint = _GOES_ON if places.is_local else (
+        "logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
+        " start the Thrift Server again, and run again."
+    )  # fmt: skip
+    return Fault(f"dbt build: {first_cause(str(error))}. {hint}")
+
+
+def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
+    """What kept dbt's models from being built; where all were, a test failed."""
+    # What was in the way of one says more than what others met behind it.
+    broken = sorted(
+        (one for one in results if one.status == "error"), key=lambda one: IN_THE_WAY.search(str(one.message)) is None
+    )
+    if not broken:
+        return DataError("dbt build: a test failed; dbt's lines above name it.")
+    messages = [str(one.message) for one in broken]
+    if any("Compilation Error" in one for one in messages):
+        return UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
+    names = ", ".join(one.node.name for one in broken)
+    if all(map(OF_A_STATEMENT.search, messages)):
+        return UsageError(
+            f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. dbt's lines"
+            " above say where in it; mend it, and run again."
+        )
+    fault = explained(SparkSession.getActiveSession(), places, *messages)
+    if fault is not None:
+        return fault
+    left = next((one.node.name for one in broken if _IS_THERE in one.message), None)
+    if left is not None:
+        return Fault(
+            f"dbt build: {left} could not be built: the catalog doesn't know the table, and its files are in"
+            f" {places.lakehouse}/warehouse, where a catalog that is lost or was moved away had it. Put its"
+            " folder there aside, and run again: that makes the table anew."
+        )
+    return Fault(f"dbt build: {names} could not be built: {first_cause(messages[0])}. {_GOES_ON}")
 
 
 def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:

@@ -233,66 +233,18 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
         .withColumn("is_qualified", _is_qualified())
     )
 
-    def value(*names: str) -> Column:
-        return F.coalesce(
-            *[_added(f"__{name}") for name in names], *[F.col("header_texts")[f"__{name}"] for name in names]
-        )
-
-    def is_told(*names: str) -> Column:
-        wanted = _texts([f"__{name}" for name in names])
-        return F.arrays_overlap(F.concat("names", "header_names"), wanted)
-
-    def of_source(name: str) -> tuple[str, ...]:
-        # Unqualified, these three are the envelope's.
-        return (f"source_{name}",) if name in _TIME_FIELDS else (f"source_{name}", name)
-
-    op = value("op")
-    connector = value(*of_source("connector"))
-    lacking = {name: ~is_told("op") if name == "op" else ~is_told(*of_source(name)) for name in _ALL_NEEDED}
-    lacking["ts_ms"] = ~is_told(*(f"source_{name}" for name in _TIME_FIELDS))
-    wanted = F.coalesce(_wanted(connector), _texts(_NEEDED))
-    # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
-    by_headers = F.array_contains("header_names", "__op") & F.arrays_overlap("header_names", _texts(_MORE_SIGNS))
-    no_deletes = F.col("payload").isNotNull() & ~is_told("deleted") & ~by_headers
-    missing = F.array_compact(
-        F.array(
-            *[
-                F.when(F.array_contains(wanted, name) & is_lacking, f"__{_spelled(name)}")
-                for name, is_lacking in lacking.items()
-            ],
-            F.when(no_deletes, "__deleted"),
-        )
-    )
-    # Few ask for one of these; without them a document is known by its `_id`, and the lone `id` of its record's key.
-    key = F.coalesce("key_json", text_of(F.col("key")))
-    of_key = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
-    has_keys_of_document = F.array_contains("names", "_id") & (of_key == _texts(["id"]))
-    is_document = F.coalesce(
-        connector == "mongodb",
-        is_told("collection", "source_collection", "rs", "source_rs")
-        | (~is_told(*of_source("connector")) & has_keys_of_document),
-    )
-    source = F.to_json(F.struct(*[value(*of_source(name)).alias(name) for name in _BLOCK]))
-    transaction = F.struct(value("transaction_id").alias("id"), value("transaction_total_order").alias("total_order"))
+    op = _told("op")
+    missing = _missing()
     # The row with what was added to it: no column is declared or seen under those names.
     image = F.when(op == "d", F.lit(None)).otherwise(F.col("payload"))
     before = F.when(op == "d", F.col("payload"))
     nothing = F.lit("null")
-    told_fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
-    described = F.concat(
-        F.lit('{"flattened":true'),
-        F.when(F.col("is_qualified"), ',"qualified":true').otherwise(""),
-        F.lit(',"fields":[{"field":"after","fields":'),
-        told_fields,
-        F.lit("}]}"),
-    )
-    named = F.to_json(
-        F.array_sort(F.filter(F.array_distinct("names"), lambda one: ~is_added(one, F.col("is_qualified"))))
-    )
+    source = F.to_json(F.struct(*[_told(*_of_source(name)).alias(name) for name in _BLOCK]))
+    transaction = F.struct(_told("transaction_id").alias("id"), _told("transaction_total_order").alias("total_order"))
     is_flattened = F.col("form") == "flattened"
     rows = rows.withColumn("missing", F.when(is_flattened, missing)).withColumn(
         "flat_code",
-        F.when(is_flattened & F.coalesce(is_document, F.lit(False)), "flattened-document").when(
+        F.when(is_flattened & _is_document(), "flattened-document").when(
             is_flattened & (F.size(missing) > 0), "flattened-without-fields"
         ),
     )
@@ -302,17 +254,81 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
             "flat_text",
             _envelope(
                 op,
-                value("ts_ms"),
+                _told("ts_ms"),
                 source,
-                F.when(is_told("transaction_id"), F.to_json(transaction)),
+                F.when(_is_told("transaction_id"), F.to_json(transaction)),
                 F.concat(
                     F.lit('"before":'), F.coalesce(before, nothing), F.lit(',"after":'), F.coalesce(image, nothing)
                 ),
             ),
         )
-        .withColumn("flat_schema", F.when(F.col("payload").isNotNull(), F.coalesce(described, named)))
+        .withColumn("flat_schema", F.when(F.col("payload").isNotNull(), _flat_schema()))
         .drop("names", "flat", "header_texts", "header_names", "is_qualified", "missing")
     )
+
+
+def _told(*names: str) -> Column:
+    """The first of these fields that is told of a flattened row, in it or in its headers, as text."""
+    return F.coalesce(*[_added(f"__{name}") for name in names], *[F.col("header_texts")[f"__{name}"] for name in names])
+
+
+def _is_told(*names: str) -> Column:
+    """Whether a flattened row or its headers have one of these fields, be it NULL."""
+    return F.arrays_overlap(F.concat("names", "header_names"), _texts([f"__{name}" for name in names]))
+
+
+def _of_source(name: str) -> tuple[str, ...]:
+    # Unqualified, these three are the envelope's.
+    return (f"source_{name}",) if name in _TIME_FIELDS else (f"source_{name}", name)
+
+
+def _missing() -> Column:
+    """The fields that a flattened row lacks, under the names that they are added by."""
+    lacking = {name: ~_is_told("op") if name == "op" else ~_is_told(*_of_source(name)) for name in _ALL_NEEDED}
+    lacking["ts_ms"] = ~_is_told(*(f"source_{name}" for name in _TIME_FIELDS))
+    wanted = F.coalesce(_wanted(_told(*_of_source("connector"))), _texts(_NEEDED))
+    # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
+    by_headers = F.array_contains("header_names", "__op") & F.arrays_overlap("header_names", _texts(_MORE_SIGNS))
+    no_deletes = F.col("payload").isNotNull() & ~_is_told("deleted") & ~by_headers
+    return F.array_compact(
+        F.array(
+            *[
+                F.when(F.array_contains(wanted, name) & is_lacking, f"__{_spelled(name)}")
+                for name, is_lacking in lacking.items()
+            ],
+            F.when(no_deletes, "__deleted"),
+        )
+    )
+
+
+def _is_document() -> Column:
+    """Whether a flattened row was a document.
+
+    Few ask for one of these fields; without them it is known by its `_id`, and the lone `id` of its record's key.
+    """
+    key = F.coalesce("key_json", text_of(F.col("key")))
+    of_key = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
+    has_keys_of_document = F.array_contains("names", "_id") & (of_key == _texts(["id"]))
+    return F.coalesce(
+        _told(*_of_source("connector")) == "mongodb",
+        _is_told("collection", "source_collection", "rs", "source_rs")
+        | (~_is_told(*_of_source("connector")) & has_keys_of_document),
+        F.lit(False),
+    )
+
+
+def _flat_schema() -> Column:
+    """The shape of a flattened row: the schema of its fields, or their names where it has none."""
+    told_fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
+    described = F.concat(
+        F.lit('{"flattened":true'),
+        F.when(F.col("is_qualified"), ',"qualified":true').otherwise(""),
+        F.lit(',"fields":[{"field":"after","fields":'),
+        told_fields,
+        F.lit("}]}"),
+    )
+    own = F.filter(F.array_distinct("names"), lambda one: ~is_added(one, F.col("is_qualified")))
+    return F.coalesce(described, F.to_json(F.array_sort(own)))
 
 
 def _wanted(connector: Column) -> Column:
