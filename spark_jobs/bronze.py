@@ -15,7 +15,7 @@ from spark_jobs.delta import clear, empty_commit, has_files, is_table
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.names import table_at
 from spark_jobs.places import LANDED, Places
-from spark_jobs.record import HEADERS, text_of
+from spark_jobs.record import HEADERS, object_of_key, text_of
 
 PLACE = ("source_label", "topic", "partition", "offset")
 DELIVERY = (*PLACE, "content_hash")
@@ -241,9 +241,7 @@ def full_name(shape: Row) -> list[str]:
 
 def key_object() -> Column:
     """A record's key as the JSON of its fields, without the schema that may stand beside them."""
-    key = record_text("key")
-    payload = F.get_json_object(key, "$.payload")
-    return F.when(payload.startswith("{"), payload).otherwise(key)
+    return object_of_key(record_text("key"))
 
 
 def key_names() -> Column:

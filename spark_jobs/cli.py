@@ -76,7 +76,7 @@ def _name_damage(project_dir: str, error: Exception) -> None:
         from pyspark.sql import SparkSession
 
         from spark_jobs.damage import explained
-        from spark_jobs.engine import OF_A_STATEMENT
+        from spark_jobs.engine_errors import OF_A_STATEMENT
 
         if isinstance(error, UsageError) and OF_A_STATEMENT.search(str(error.__cause__)):
             return

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.bronze import GONE, TABLES, UNMODELLED, remedy
 from spark_jobs.declarations import CapturedTable, Declared, Model, declared_tables
 from spark_jobs.delta import empty_commit, files_at, has_files, is_of_log, is_table, progress
-from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY
+from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
 from spark_jobs.names import table_at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from string import ascii_lowercase, ascii_uppercase
 
 from pyspark.sql import Column
@@ -35,6 +35,11 @@ def table_at(location: str) -> str:
 def literal_map(values: Mapping[str, object]) -> Column:
     """A mapping as a map of Spark's; its values are literals or columns."""
     return F.create_map(*[F.lit(one) for pair in values.items() for one in pair])
+
+
+def text_array(texts: Iterable[str]) -> Column:
+    """Texts as an array of Spark's."""
+    return F.array(*map(F.lit, texts)).cast("array<string>")
 
 
 def exact_json(value: Column) -> Column:

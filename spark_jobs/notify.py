@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.engine import unforeseen
+from spark_jobs.engine_errors import unforeseen
 from spark_jobs.errors import Busy, UsageError
 from spark_jobs.files import write_named
 from spark_jobs.logs import log, log_file

@@ -16,6 +16,12 @@ def text_of(data: Column) -> Column:
     return F.try_validate_utf8(data.cast("string"))
 
 
+def object_of_key(key: Column) -> Column:
+    """A key's JSON as that of its fields, without the schema that may stand beside them."""
+    payload = F.get_json_object(key, "$.payload")
+    return F.when(payload.startswith("{"), payload).otherwise(key)
+
+
 def has_half_letters(text: Column) -> Column:
     """Whether JSON text spells half a letter, a surrogate without its other half: no encoding can hold that."""
     # Most texts spell no surrogate at all, which is soon seen.

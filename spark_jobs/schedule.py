@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import steps
-from spark_jobs.engine import ENGINE_ERRORS, unforeseen
+from spark_jobs.engine_errors import ENGINE_ERRORS, unforeseen
 from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.files import Files
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of

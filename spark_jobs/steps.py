@@ -33,7 +33,7 @@ from spark_jobs.damage import (
     move_aside,
     require_built,
 )
-from spark_jobs.engine import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
+from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing

@@ -24,6 +24,21 @@ ENVELOPE = json.dumps({
 })  # fmt: skip
 NAMES = [name for name in COLUMNS if name != "id"]
 ROW = ", ".join(f"change.after.{name}" for name in NAMES)
+# From changes in their places to versions.
+VERSIONS = f"""
+    told as (
+        select * from placed
+        window by_position as (partition by id order by lsn)
+        qualify if(
+            op = 'd', lag(op) over by_position <> 'd', coalesce(lag(op) over by_position, 'd') = 'd'
+            or lag(state) over by_position <> state
+        )
+    ),
+    ended as (
+        select *, lead(valid_from) over (partition by id order by lsn) as valid_to from told
+    )
+    select {", ".join(COLUMNS)}, valid_from, valid_to from ended where op <> 'd'
+"""
 _HISTORY = f"""
     with changes as (
         select from_json(value, '{ENVELOPE}') as change
@@ -39,18 +54,7 @@ _HISTORY = f"""
         select *, hash({", ".join(NAMES)}) as state from rows
         qualify lsn is distinct from lag(lsn) over (partition by id order by lsn)
     ),
-    told as (
-        select * from placed
-        window by_position as (partition by id order by lsn)
-        qualify if(
-            op = 'd', lag(op) over by_position <> 'd', coalesce(lag(op) over by_position, 'd') = 'd'
-            or lag(state) over by_position <> state
-        )
-    ),
-    ended as (
-        select *, lead(valid_from) over (partition by id order by lsn) as valid_to from told
-    )
-    select {", ".join(COLUMNS)}, valid_from, valid_to from ended where op <> 'd'
+    {VERSIONS}
 """
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.contenders.rebuild_duckdb import ENVELOPE, NAMES, ROW, RebuildDuckDB
-from benchmarks.workload import COLUMNS, PLACEHOLDER
+from benchmarks.contenders.rebuild_duckdb import ENVELOPE, NAMES, ROW, VERSIONS, RebuildDuckDB
+from benchmarks.workload import PLACEHOLDER
 
 _HEADERS = json.dumps([{"key": "VARCHAR", "value": "VARCHAR"}])
 _SENT = ", ".join(name for name in NAMES if name != "note")
@@ -72,18 +72,7 @@ class RebuildDuckDBRules(RebuildDuckDB):
         select distinct rows.id, 'd' as op, truncates.lsn, truncates.valid_from
         from rows inner join truncates on rows.lsn < truncates.lsn
     ),
-    told as (
-        select * from placed
-        window by_position as (partition by id order by lsn)
-        qualify if(
-            op = 'd', lag(op) over by_position <> 'd', coalesce(lag(op) over by_position, 'd') = 'd'
-            or lag(state) over by_position <> state
-        )
-    ),
-    ended as (
-        select *, lead(valid_from) over (partition by id order by lsn) as valid_to from told
-    )
-    select {", ".join(COLUMNS)}, valid_from, valid_to from ended where op <> 'd'
+    {VERSIONS}
     """
 
 

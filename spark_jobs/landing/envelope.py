@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
-from spark_jobs.names import feed
-from spark_jobs.record import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, text_of
+from spark_jobs.names import feed, text_array
+from spark_jobs.record import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, object_of_key, text_of
 
 ROW_OPS = ("c", "u", "r")
 OPS = (*ROW_OPS, "d", "t")
@@ -312,19 +312,15 @@ def _has_fields_of(names: Sequence[str]) -> Column:
     """Whether its fields are an event's: the last of them, which no row of an application has, or none but these."""
     own = F.json_object_keys("value_text")
     of_payload = F.json_object_keys(F.get_json_object("value_text", "$.payload"))
-    fields = F.when(F.size(F.array_except(own, _texts("schema", "payload"))) == 0, of_payload).otherwise(own)
+    fields = F.when(F.size(F.array_except(own, text_array(["schema", "payload"]))) == 0, of_payload).otherwise(own)
     return F.coalesce(
-        F.array_contains(fields, names[-1]) | (F.size(F.array_except(fields, _texts(*names))) == 0), F.lit(False)
+        F.array_contains(fields, names[-1]) | (F.size(F.array_except(fields, text_array(names))) == 0), F.lit(False)
     )
-
-
-def _texts(*texts: str) -> Column:
-    return F.array(*map(F.lit, texts))
 
 
 def _is_heartbeat() -> Column:
     """Whether a value with a time alone is a heartbeat, whatever its topic's name is."""
-    keys = F.json_object_keys(F.coalesce(F.get_json_object("key_text", "$.payload"), F.col("key_text")))
+    keys = F.json_object_keys(object_of_key(F.col("key_text")))
     return F.coalesce(
         F.col("v.schema").contains("io.debezium.connector.common.Heartbeat")
         | F.col("topic").contains("heartbeat")
@@ -338,7 +334,7 @@ def _is_signal() -> Column:
 
     An application's event can look so too: the type is one of the connector's, or the topic says what it is.
     """
-    others = F.array_except(F.json_object_keys("value_text"), _texts("id", "type", "data"))
+    others = F.array_except(F.json_object_keys("value_text"), text_array(["id", "type", "data"]))
     is_prefix = ~F.col("key_text").rlike(r"^\s*([{\[]|$)")
     is_known = F.col("e.type").isin(*_SIGNALS) | F.col("topic").rlike("(?i)signals?$")
     return F.coalesce((F.size(others) == 0) & is_prefix & is_known, F.lit(False))

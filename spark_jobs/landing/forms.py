@@ -7,7 +7,6 @@ it stands the plain form, JSON without a schema, as a connector with JsonConvert
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,8 +14,8 @@ from pyspark.sql import functions as F
 from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, wire_format
 from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.landing.registry import GLOBAL, Registries
-from spark_jobs.names import literal_map
-from spark_jobs.record import HEADERS, JSON_LIMITS, text_of
+from spark_jobs.names import literal_map, text_array
+from spark_jobs.record import HEADERS, JSON_LIMITS, object_of_key, text_of
 
 OUTBOX_TOPIC = "outbox.event."
 
@@ -150,7 +149,7 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("parts", F.when(F.col("value_json").isNull(), _parts_of(F.col("text"))))
     rows = rows.withColumn("payload", F.when(F.col("parts").isNull(), F.col("text")).otherwise(F.col("parts.payload")))
     keys = F.json_object_keys("payload")
-    has_sign = F.coalesce(F.arrays_overlap(keys, _texts([f"__{name}" for name in _SIGNS])), F.lit(False))
+    has_sign = F.coalesce(F.arrays_overlap(keys, text_array([f"__{name}" for name in _SIGNS])), F.lit(False))
     # A table can have a column `op`.
     source = F.from_json("payload", "source struct<connector: string>", JSON_LIMITS)["source"]["connector"]
     is_envelope = F.array_contains(keys, "op") & source.isNotNull()
@@ -226,10 +225,10 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     """Add the envelope of flattened rows: `flat_text`, `flat_schema`, `flat_code` and `flat_missing`."""
     fields = F.from_json("payload", ", ".join(f"`{name}` string" for name in _METADATA), JSON_LIMITS)
     rows = (
-        rows.withColumn("names", F.coalesce(F.json_object_keys("payload"), _texts([])))
+        rows.withColumn("names", F.coalesce(F.json_object_keys("payload"), text_array([])))
         .withColumn("flat", F.when(F.col("form") == "flattened", fields))
         .withColumn("header_texts", F.when(F.col("form") == "flattened", _header_texts()))
-        .withColumn("header_names", F.coalesce(F.map_keys("header_texts"), _texts([])))
+        .withColumn("header_names", F.coalesce(F.map_keys("header_texts"), text_array([])))
         .withColumn("is_qualified", _is_qualified())
     )
 
@@ -274,7 +273,7 @@ def _told(*names: str) -> Column:
 
 def _is_told(*names: str) -> Column:
     """Whether a flattened row or its headers have one of these fields, be it NULL."""
-    return F.arrays_overlap(F.concat("names", "header_names"), _texts([f"__{name}" for name in names]))
+    return F.arrays_overlap(F.concat("names", "header_names"), text_array([f"__{name}" for name in names]))
 
 
 def _of_source(name: str) -> tuple[str, ...]:
@@ -286,9 +285,9 @@ def _missing() -> Column:
     """The fields that a flattened row lacks, under the names that they are added by."""
     lacking = {name: ~_is_told("op") if name == "op" else ~_is_told(*_of_source(name)) for name in _ALL_NEEDED}
     lacking["ts_ms"] = ~_is_told(*(f"source_{name}" for name in _TIME_FIELDS))
-    wanted = F.coalesce(_wanted(_told(*_of_source("connector"))), _texts(_NEEDED))
+    wanted = F.coalesce(_wanted(_told(*_of_source("connector"))), text_array(_NEEDED))
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
-    by_headers = F.array_contains("header_names", "__op") & F.arrays_overlap("header_names", _texts(_MORE_SIGNS))
+    by_headers = F.array_contains("header_names", "__op") & F.arrays_overlap("header_names", text_array(_MORE_SIGNS))
     no_deletes = F.col("payload").isNotNull() & ~_is_told("deleted") & ~by_headers
     return F.array_compact(
         F.array(
@@ -306,9 +305,8 @@ def _is_document() -> Column:
 
     Few ask for one of these fields; without them it is known by its `_id`, and the lone `id` of its record's key.
     """
-    key = F.coalesce("key_json", text_of(F.col("key")))
-    of_key = F.json_object_keys(F.coalesce(F.get_json_object(key, "$.payload"), key))
-    has_keys_of_document = F.array_contains("names", "_id") & (of_key == _texts(["id"]))
+    of_key = F.json_object_keys(object_of_key(F.coalesce("key_json", text_of(F.col("key")))))
+    has_keys_of_document = F.array_contains("names", "_id") & (of_key == text_array(["id"]))
     return F.coalesce(
         _told(*_of_source("connector")) == "mongodb",
         _is_told("collection", "source_collection", "rs", "source_rs")
@@ -333,14 +331,14 @@ def _flat_schema() -> Column:
 
 def _wanted(connector: Column) -> Column:
     """What a flattened row of a connector has to tell; NULL for a connector that is not known."""
-    return literal_map({name: _texts([*_NEEDED, *more]) for name, more in _PLACE_FIELDS.items()})[connector]
+    return literal_map({name: text_array([*_NEEDED, *more]) for name, more in _PLACE_FIELDS.items()})[connector]
 
 
 def _is_qualified() -> Column:
     """Whether a flattened row was given all that it needs of its source by qualified names (`source.lsn`)."""
     name = "__source_connector"
     of_source = F.array_except(
-        _wanted(F.coalesce(F.col("flat")[name], F.col("header_texts")[name])), _texts(_OF_ENVELOPE)
+        _wanted(F.coalesce(F.col("flat")[name], F.col("header_texts")[name])), text_array(_OF_ENVELOPE)
     )
     qualified = F.transform(of_source, lambda one: F.concat(F.lit("__source_"), one))
     return F.coalesce(F.size(F.array_except(qualified, F.concat("names", "header_names"))) == 0, F.lit(False))
@@ -428,10 +426,6 @@ def quoted_json(text: Column) -> Column:
 
 def _spelled(name: str) -> str:
     return name if name == "op" else f"source_{name}"
-
-
-def _texts(names: Sequence[str]) -> Column:
-    return F.array(*[F.lit(name) for name in names]).cast("array<string>")
 
 
 def _has_header(*names: str) -> Column:

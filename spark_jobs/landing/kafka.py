@@ -24,7 +24,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_jobs import bronze
 from spark_jobs.delta import files_at, remove
-from spark_jobs.engine import ENGINE_ERRORS, first_cause, unforeseen
+from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause, unforeseen
 from spark_jobs.errors import Busy, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, patiently

@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs.engine import first_cause
+from spark_jobs.engine_errors import first_cause
 from spark_jobs.errors import Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.logs import log
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.engine import ENGINE_ERRORS, first_cause
+from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.names import text_array
 from spark_jobs.record import HEADERS, JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters
 
 _LINE = (
@@ -102,8 +103,8 @@ def _has_its_value_elsewhere() -> Column:
     """
     is_told = F.coalesce("r.value", "r.payload", "r.value_base64").isNotNull()
     names = F.json_object_keys("line")
-    has_field = F.arrays_overlap(names, F.array(*map(F.lit, _OF_VALUES)))
-    has_more = F.size(F.array_except(names, F.array(*map(F.lit, _FIELDS)))) > 0
+    has_field = F.arrays_overlap(names, text_array(_OF_VALUES))
+    has_more = F.size(F.array_except(names, text_array(_FIELDS))) > 0
     return F.when(~is_told, ~has_field & has_more).otherwise(F.lit(False))
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from spark_jobs.declarations import dbt_variable
-from spark_jobs.engine import redacted
+from spark_jobs.engine_errors import redacted
 from spark_jobs.places import Places
 
 _GOOD = ("success", "pass", "no-op", "reused")

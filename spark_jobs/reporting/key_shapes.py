@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
-from spark_jobs.names import exact_json, quoted, table_at
+from spark_jobs.names import exact_json, quoted, table_at, text_array
 from spark_jobs.places import Places
 
 _SAMPLES = 10
@@ -51,7 +51,7 @@ def _fields(names: Iterable[str]) -> list[str]:
 def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: DataFrame) -> list[Row]:
     changes = _with_shapes(spark, places, table)
     newest = F.max_by("shape", F.struct("log_number", "position", *_PLACE))
-    declared = F.array(*map(F.lit, _declared(table)))
+    declared = text_array(_declared(table))
     signs = {
         "other_key_shapes": changes.where(F.array_sort(declared) != F.col("shape")),
         "old_key_shapes": (

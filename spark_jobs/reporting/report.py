@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_jobs.delta import files_at
-from spark_jobs.engine import first_cause
+from spark_jobs.engine_errors import first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
 from spark_jobs.places import LATEST, Places

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import spark_jobs.reporting
 from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
-from spark_jobs.engine import first_cause, redacted
+from spark_jobs.engine_errors import first_cause, redacted
 from spark_jobs.errors import Fault
 from spark_jobs.listing import _newest
 from spark_jobs.names import exact_json
