@@ -86,7 +86,7 @@ def _name_damage(project_dir: str, error: Exception) -> None:
 
 
 class _Duration(click.ParamType):
-    """A time such as 30s, 5m, 1h or 7d, in seconds; a number alone is seconds. 0 is one where `or_nothing` says so."""
+    """A time such as 30s, 5m, 1h or 7d, in seconds; a number alone is seconds. 0 is taken only with `or_nothing`."""
 
     name = "duration"
     _units: ClassVar = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
@@ -107,7 +107,7 @@ def _writer(command: Callable[..., Any]) -> Callable[..., Any]:
         type=_Duration(or_nothing=True),
         default=0,
         metavar="TIME",
-        help="Wait so long for another writer, or for who holds the catalog, to end.",
+        help="How long to wait for another writer, or for whoever holds the catalog, to end.",
     )(_logged(command))
 
 
@@ -332,7 +332,7 @@ def upgrade(project_dir: str, log_format: str, wait: float) -> None:
     default="168h",
     show_default=True,
     metavar="TIME",
-    help="Keep files that no table needs any more so long: who began to read before that can't go on.",
+    help="How long to keep files that no table needs any more; a reader that began earlier than that can't go on.",
 )
 @click.option(
     "--keep-reports",
@@ -348,7 +348,7 @@ def upgrade(project_dir: str, log_format: str, wait: float) -> None:
     default=8,
     show_default=True,
     metavar="FILES",
-    help="Join the small files of a partition from so many on.",
+    help="How many small files a partition must have before they are joined.",
 )
 @click.option("--force", is_flag=True, help="Take a --keep of less than 12h.")
 @_writer

@@ -65,7 +65,7 @@ class Memory:
         return memory if is_whole else cls()
 
     def watch(self, pulses: Sequence[Pulse], lags: Sequence[TopicLag], offsets: int, now: datetime) -> None:
-        """Keep what is news to come though no table changes: a silence too long, or the next look after it.
+        """Note what will be news though no table changes: a silence that grows too long, or the next look after it.
 
         Args:
             pulses: The pulses that the check found.

@@ -201,7 +201,7 @@ def _count_failed(task: Task, outcome: Outcome, memory: Memory) -> None:
 
 
 def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
-    """Do it; whether to its end, and not behind a step where it was told to stop."""
+    """Do what is to be done. True if it came to its end, False if it was told to stop between two steps."""
     if lacks_catalog(task.places):
         memory.fingerprint = None  # a build makes it anew
     stamps = memory.files.get(task.source_label, {})

@@ -81,7 +81,7 @@ class Upkept:
 
     @property
     def line(self) -> str:
-        """It in words."""
+        """What was done, in words."""
         joined = f"{self.files_before} files are {self.files_after} now" if self.is_rewritten else ""
         removed = f"{self.removed} old files removed, {size(self.freed)} freed" if self.removed else ""
         return f"{self.name}: {'; '.join(filter(None, (joined, removed)))}."

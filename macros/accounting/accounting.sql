@@ -2,9 +2,9 @@
   What became of each change of one table (G6), and what the contract asks to be counted: a row per disposition, and a
   row per sign with the first keys that it met.
 
-  It is a by-product of the table's history: the fold that builds the one tells what became of the changes that it met,
-  and the account is what it was and what those add. It is written down with the history's progress, in one commit for
-  all tables of a run when that ends, and this model is a view of that.
+  It is a by-product of building the table's history: the fold tells what became of each change that it met, and that is
+  added to the account as it was. It is written down with the history's progress, in one commit for all tables of a run
+  when that ends, and this model is a view of that.
 
   Args:
       history: the name of the table's history model

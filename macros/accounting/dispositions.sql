@@ -155,8 +155,7 @@ account as (
 
 
 {#-
-  What news add to an account that they have shown no signs to, which is the common case: numbers alone, that need no look at
-  keys.
+  What news add to an account where none of them shows a sign, the common case: counts alone, with no look at keys.
 
   Args:
       counts: what `counts_of_fold` gave

@@ -1,6 +1,6 @@
 {#-
   Layers are schemas: bronze, silver, gold, ops, under their own names where the target's schema is `default`. Any other
-  is the name of an environment, and stands before its layers (`dev_gold`); bronze it has none, but reads the first one's.
+  schema names an environment and prefixes its layers (`dev_gold`). It has no bronze of its own: it reads the plain one.
 -#}
 {% macro generate_schema_name(custom_schema_name, node) -%}
     {{ layer_schema(custom_schema_name | trim) if custom_schema_name else target.schema }}

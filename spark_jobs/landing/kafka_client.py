@@ -176,9 +176,9 @@ def _of_file(name: str) -> dict[str, str]:
 
 
 def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that set something, each with its number, and with those that it goes on with.
+    """The lines that set something, each with its number and joined with its continuation lines.
 
-    It does behind a backslash that no other one escapes. Comments never do.
+    A backslash at the end, unless another escapes it, continues a line. Comments are never continued.
     """
     lines = enumerate(text.split("\n"), 1)
     for number, line in lines:

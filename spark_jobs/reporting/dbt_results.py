@@ -49,7 +49,7 @@ class DbtRun:
 def dbt_run(places: Places, since: datetime, *, redact: bool) -> DbtRun | None:
     """The project's last run of dbt; None where there is none that can be read.
 
-    So it is where that was another environment's, or a command that builds and tests nothing.
+    None, too, where that run was another environment's, or of a command that neither builds nor tests.
 
     Args:
         places: The project and its target.
