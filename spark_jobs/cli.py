@@ -1,4 +1,4 @@
-"""What people and schedulers type. README.md ("Operating it") says what the exit statuses mean."""
+"""What people and schedulers type. docs/operating.md says what the exit statuses mean."""
 
 from __future__ import annotations
 

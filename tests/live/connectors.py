@@ -1,4 +1,4 @@
-"""What Debezium's connectors are told, as docs/connectors.md and docs/kafka.md advise."""
+"""What Debezium's connectors are told, as docs/connectors.md advises."""
 
 from __future__ import annotations
 

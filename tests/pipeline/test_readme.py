@@ -1,4 +1,4 @@
-"""What the README shows is so: its commands run, in their order, and its example is what they give."""
+"""The README and the pages behind it are so: their commands run, in order, and the example is what they give."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spark_jobs.cli import main
 from tests.projects import PROJECT, empty_project, forget_tables
 
 README = (PROJECT / "README.md").read_text()
+PAGES = (README, *((PROJECT / "docs" / name).read_text() for name in ("operating.md", "tests.md")))
 RECORDS = "examples/records/shop.jsonl.gz"
 _BLOCK = re.compile(r"^(?:<!-- not run: (?P<reason>.*?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 
@@ -32,7 +33,7 @@ class Block:
 
 
 def blocks() -> list[Block]:
-    found = list(_BLOCK.finditer(README))
+    found = [one for page in PAGES for one in _BLOCK.finditer(page)]
     assert {one["kind"] for one in found} == {"sh"}, "a block that is no commands needs no test, and says so here"
     return [Block(tuple(commands_of(one["text"])), one["reason"] or "") for one in found]
 

@@ -1,4 +1,4 @@
-"""What docs/kafka.md advises for connectors is what `make live` runs, but for what follows from the place."""
+"""What docs/connectors.md advises is what `make live` runs, but for what follows from the place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.live.load import Load, MariaDbLoad, PostgresLoad
 from tests.live.servers import VERSIONS, Connect
 from tests.servers import DATABASE, PROJECT, Server
 
-PAGE = (PROJECT / "docs/kafka.md").read_text().split("\n## Connectors\n")[1].split("\n## ")[0]
+PAGE = (PROJECT / "docs/connectors.md").read_text().split("\n## Whole configurations\n")[1].split("\n## ")[0]
 OLD, NEW = VERSIONS
 # Of one machine on the loopback, and of a test that is over in minutes: there, and not on the page.
 _WORKERS_OWN = re.compile(
