@@ -19,9 +19,11 @@
     {%- else -%}
         {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
-        {%- set account = log_summary(staged, decision.watermarks if decision.case == 'some' else []) -%}
-        {%- set counts = write_new(staged, target_relation, decision, bounds=account.bounds) -%}
-        {%- if decision.case == 'some' and counts == [account.bounds[0], 0] and has_one_session() -%}
+        {%- set summary = log_summary(
+            staged, decision.watermarks if decision.case == 'some' else [], lowest_position(decision.connectors)
+        ) -%}
+        {%- set counts = write_new(staged, target_relation, decision, summary.bounds) -%}
+        {%- if decision.case == 'some' and counts == [summary.bounds[0], 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}
             {%- do unstage(staged) -%}
@@ -29,7 +31,7 @@
         {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
-            settle(target_relation, decision, account)
+            settle(target_relation, decision, summary)
         ) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
@@ -89,19 +91,19 @@
   more (R5), on positions in reads that have none, or on reads that stand behind them (R4).
 
   Args:
-      account: what `log_summary` found in the new part of the log
+      summary: what `log_summary` found in the new part of the log
 
   Returns: what the next run has to know: {hazards, watermarks, borders, has_placeless}
 -#}
-{% macro settle(target_relation, decision, account) -%}
+{% macro settle(target_relation, decision, summary) -%}
     {%- set is_part = decision.case == 'some' -%}
-    {%- set has_placeless = decision.has_placeless or account.hazards.placeless -%}
-    {%- set is_doubtful = account.is_doubtful or (decision.borders and (not is_part or account.begins)) -%}
+    {%- set has_placeless = decision.has_placeless or summary.hazards.placeless -%}
+    {%- set is_doubtful = summary.is_doubtful or (decision.borders and (not is_part or summary.begins)) -%}
     {%- if is_doubtful and is_part and not decision.borders -%}
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
         {%- set is_doubtful = log_summary(target_relation, []).is_doubtful -%}
     {%- endif -%}
-    {%- set follows_later_reads = is_part and stand_before_reads(target_relation, account.late, decision) -%}
+    {%- set follows_later_reads = is_part and stand_before_reads(target_relation, summary.late, decision) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
@@ -129,8 +131,8 @@
     {{ return({
         'borders': decision.borders,
         'has_placeless': has_placeless,
-        'watermarks': merged_watermarks(decision.watermarks, account.watermarks) if is_part else account.watermarks,
-        'hazards': both_hazards(decision.hazards, account.hazards) if is_part else account.hazards
+        'watermarks': merged_watermarks(decision.watermarks, summary.watermarks) if is_part else summary.watermarks,
+        'hazards': both_hazards(decision.hazards, summary.hazards) if is_part else summary.hazards
     }) }}
 {%- endmacro %}
 
@@ -153,32 +155,38 @@
 
 
 {#-
-  Write what of a staged batch the log lacks or holds otherwise. Where the whole batch stands behind the log, as it mostly
-  does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or tells
-  more than an earlier one did (`lowest`). A log that is ahead of what was written down of it may hold the batch already (G4).
+  Write what of a staged batch a changes log lacks or holds otherwise. Where the whole batch stands behind the log, as it
+  mostly does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or
+  can have been lower (`lowest_position`). A log that is ahead of what was written down of it may hold the batch already (G4).
 
   Args:
-      id: the column that names a row
-      bounds: [rows, the lowest position, rows without one] of the batch, where that is known
+      bounds: of the batch, as `log_summary` has them
 
   Returns: [new changes, revised changes]
 -#}
-{% macro write_new(staged, target_relation, decision, id='change_id', bounds=none) -%}
-    {%- set bounds = bounds or run_query('select count(*), min(position), count_if(position is null) from ' ~ staged)[0] -%}
-    {%- set lowest = connectors(decision.connectors) | selectattr('lowest', 'defined') | map(attribute='lowest') | list
-        if decision.get('connectors') else [] -%}
-    {%- if lowest and bounds[1] -%}
-        {%- set bounds = [bounds[0], run_query('select min(' ~ lowest[0] ~ ') from ' ~ staged)[0][0], bounds[2]] -%}
-    {%- endif -%}
-    {%- set written = (decision.get('watermarks') or []) | map(attribute='position') | reject('none') | list
+{% macro write_new(staged, target_relation, decision, bounds) -%}
+    {%- set written = decision.watermarks | map(attribute='position') | reject('none') | list
         if decision.case == 'some' else [] -%}
-    {%- set follows_reads = decision.get('follows_reads', true) -%}
-    {%- if written and not follows_reads and not bounds[2] and bounds[0] and bounds[1] > written | max
-        and not decision.is_ahead -%}
+    {%- set is_placed = not decision.follows_reads and not bounds[2] -%}
+    {%- if written and is_placed and bounds[0] and bounds[1] > written | max and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds[0], 0]) }}
     {%- endif -%}
-    {%- set from_position = none if decision.case == 'rederive' or follows_reads or bounds[2] else bounds[1] -%}
+    {%- set from_position = bounds[1] if is_placed and decision.case != 'rederive' else none -%}
+    {{ return(write_revisions(staged, target_relation, decision, 'change_id', from_position)) }}
+{%- endmacro %}
+
+
+{#-
+  Write what of a staged batch a log lacks or holds from a later delivery.
+
+  Args:
+      id: the column that names a row
+      from_position: where all of the batch that the log can hold stands, or behind; none where that isn't known
+
+  Returns: [new rows, revised rows]
+-#}
+{% macro write_revisions(staged, target_relation, decision, id, from_position=none) -%}
     {%- set revised = revisions(staged, target_relation, decision.case, from_position, id) -%}
     {%- set counts = run_query(
         "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'

@@ -90,7 +90,7 @@
         {%- do say('built', decision) -%}
     {%- else -%}
         {%- set staged = stage(compiled_code) -%}
-        {%- set counts = write_new(staged, target_relation, decision, id) -%}
+        {%- set counts = write_revisions(staged, target_relation, decision, id) -%}
         {%- do unstage(staged) -%}
         {%- do say(counts[0] ~ ' rows', decision) -%}
     {%- endif -%}

@@ -15,7 +15,8 @@
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
       is_of_one_row    condition: whether a position is that of one row alone, so that equal changes there are one without a key,
                        too (R3); false where not said, as rows of one statement can share it
-      lowest           of a `position`, the lowest that another delivery of the change can have; none where they agree
+      lowest           of a change in a log, by `position_in_log`, the lowest position that another delivery of it can have; not
+                       said where they agree
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `boundary.id`, as `transaction` spells it (G7)
@@ -176,6 +177,20 @@
         order by `offset`
         rows between unbounded preceding and 1 preceding
     ), {{ position_across_logs("''", borders) }}), null))
+{%- endmacro %}
+
+
+{#- Expression: of a change in a log, the lowest position that any delivery of it can have. -#}
+{% macro lowest_position(among) -%}
+    {%- set lowest = connectors(among) | selectattr('lowest', 'defined') | map(attribute='lowest') | list -%}
+    {%- if lowest -%}
+        concat(
+            if(log_number = 0, '', concat({{ log_of('position') }}, ':')),
+            least({{ position_in_log() }}, {{ lowest | join(', ') }})
+        )
+    {%- else -%}
+        position
+    {%- endif -%}
 {%- endmacro %}
 
 

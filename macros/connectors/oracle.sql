@@ -25,8 +25,8 @@
         'identity': 'array(if(source.lcr_position is null, source.commit_scn, null), source.scn, ' ~ place ~ ', ' ~ serial
             ~ ', source.`txId`)',
         'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
-        'lowest': "if(split_part(" ~ position_in_log() ~ ", ' ', 3) rlike '^[0-9a-fA-F]+$', concat(" ~ log_of('position')
-            ~ ", if(log_number = 0, '', ':'), split_part(" ~ position_in_log() ~ ", ' ', 2)), position)",
+        'lowest': "if(split_part(" ~ position_in_log() ~ ", ' ', 3) rlike '^[0-9a-fA-F]+$', split_part(" ~ position_in_log()
+            ~ ", ' ', 2), " ~ position_in_log() ~ ')',
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'boundary.id',

@@ -3,6 +3,7 @@
   order of commits, so the position begins with the last commit before it: the first of `sequence`, the text of a JSON
   list of two texts, the last commit's place and the change's own. Without it a change follows the snapshot read before it (S),
   and of transactions side by side the one that commits last can have written first: the position then says so at its end.
+  A change that came without it can come again with it, by a connector that tells it: its own place is the lower of both.
 
   All reads of a snapshot have its place. `before` is what REPLICA IDENTITY lets the server write: the whole row with
   FULL alone. `transaction.id` is `txId:lsn`, with another lsn on each event.
@@ -18,6 +19,8 @@
             ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ unordered_end() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
+        'lowest': "if(op = 'r', " ~ position_in_log() ~ ", least(split_part(" ~ position_in_log() ~ ", ' ', 1), split_part("
+            ~ position_in_log() ~ ", ' ', 2)))",
         'is_tied': none,
         'server': none,
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",

@@ -558,6 +558,23 @@ def test_a_row_that_had_no_key_comes_to_one_from_none(orders: Orders) -> Story:
     assert (orders.outcomes(), orders.untold()) == ({"opened": 2, "quarantined": 1}, [])
 
 
+@beside_others("accounting")
+def test_a_change_that_comes_again_and_tells_its_commit_then_is_there_once(orders: Orders) -> Story:
+    first = [orders.record("c", {"id": key, "state": "new"}, place=place) for key, place in ((2, 105), (1, 110))]
+    for record in first:
+        value = json.loads(record["value"])
+        del value["source"]["sequence"]
+        record["value"] = json.dumps(value)
+    orders.land(*first)
+    yield
+    # The transaction of the first, which wrote before the second's, has committed at 115.
+    orders.land(orders.record("c", {"id": 1, "state": "new"}, place=110, sequence='["115","110"]'))
+    yield
+
+    assert sorted(orders.versions("id", "opened_by", "offset")) == [(1, "insert", 2), (2, "insert", 1)]
+    assert orders.outcomes() == {"opened": 2}
+
+
 @beside_others("accounting", "current")
 def test_a_row_that_has_no_key_any_more_leaves_the_one_that_it_had(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['email'], before_is_whole=true")
