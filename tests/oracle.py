@@ -762,7 +762,7 @@ class Walk:
     def _moves(self, change: Change) -> tuple[Key | None, Key | None]:
         """R14: the key that the change takes a row from, and the one that it brings a row to, where it does."""
         key, old, new = self.key_of(change), self._named(change.old_key), self._named(change.new_key)
-        moved = self._named(self._whole_before(change)) if change.op == "u" else None
+        moved = self._named(self._left_image(change)) if change.op == "u" else None
         if moved is not None and moved != key:
             return moved, key
         return (
@@ -838,6 +838,12 @@ class Walk:
             return None
         has_all = change.before is not None and UNAVAILABLE not in change.before.values()
         return change.before if has_all else None
+
+    def _left_image(self, change: Change) -> State | None:
+        """R19: the `before` that tells which key an update's row had: without a key of its own nothing else does."""
+        if change.record_key is None and change.before and UNAVAILABLE not in change.before.values():
+            return change.before
+        return self._whole_before(change)
 
     def _found(self, key: Key, before: State | None) -> State | None:
         """R19: the state that a key's first change found; a later one can only reveal a broken chain."""

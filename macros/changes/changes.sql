@@ -217,6 +217,7 @@ texts as (
         {{ plain_struct('envelope.after', columns) }} as after_text,
         {{ plain_struct('envelope.before', columns) }} as before_text,
         {{ plain_struct('raw_key', columns, key) }} as key_text,
+        record_key is null as is_unkeyed,
         {{ is_named_by_before(columns, key) }} as is_named_by_before,
         {%- for link in links %}
         {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
@@ -249,7 +250,7 @@ typed as (
 filled as (
 
     select
-        * except (is_named_by_before),
+        * except (is_unkeyed, is_named_by_before),
         {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,

@@ -14,7 +14,7 @@
 {%- if hazards.moves -%}
 halves as (
 
-    {{ halves('own_changes', table) }}
+    {{ halves('own_changes') }}
 
 ),
 {% endif -%}

@@ -118,7 +118,7 @@
 
 
 {#- Query: the open versions that stand for the changes before the news, in the form of `own_changes`. -#}
-{% macro carried_versions(table, carried, names) -%}
+{% macro carried_versions(table, carried, names, moves) -%}
     {%- set key = key_of(table, 'stored') -%}
     select
         {{ key }} as key,
@@ -135,6 +135,9 @@
             {%- endfor %}
         ) as state,
         null as before,
+        {%- if moves %}
+        null as left_key,
+        {%- endif %}
         {{ own('unresolved_columns', names) }} as unavailable_columns,
         cast(array() as array<string>) as absent_columns,
         {{ own('exact_values', names) }} as exact_values,

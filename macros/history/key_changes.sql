@@ -37,21 +37,28 @@
 {%- endmacro %}
 
 
+{#- Expression: the key that an update took its row from, where its `before` tells of that; NULL otherwise. -#}
+{% macro left_key(table) -%}
+    {%- set key = key_left(table.columns, table.key, 'before', 'key') -%}
+    if(op = 'u' and previous_key = {{ key_text(key) }} and previous_key != {{ key_text('key') }}, {{ key }}, null)
+{%- endmacro %}
+
+
 {#-
   Query: changes, where one `u` told of a change of key with an end of the old key, a `u` without a state, and a state of the
   new in its place, where that is told.
 -#}
-{% macro halves(changes, table) -%}
+{% macro halves(changes) -%}
     select half.*
     from {{ changes }}
     lateral view explode(
         if(
             op = 'u' and previous_key is not null,
             array_compact(array(
-                {{ step(changes, key_left(table.columns, table.key, 'before', 'key'), {
+                if(left_key is null, null, {{ step(changes, 'left_key', {
                     'is_state': 'false', 'state': 'null', 'previous_key': 'null',
                     'next_key': 'if(is_state, ' ~ key_text('key') ~ ', null)'
-                }) }},
+                }) }}),
                 if(is_state, {{ step(changes, 'key', {'before': 'null'}) }}, null)
             )),
             array({{ step(changes, 'key') }})

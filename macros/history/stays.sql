@@ -30,6 +30,9 @@ own_changes as (
         {%- else %}
         null as before,
         {%- endif %}
+        {%- if hazards.moves %}
+        {{ left_key(table) }} as left_key,
+        {%- endif %}
         unavailable_columns,
         absent_columns,
         exact_values,
@@ -56,7 +59,7 @@ own_changes as (
         {%- endif %}
     {%- if carried %}
     union all
-    {{ carried_versions(table, carried, declared.column_names) }}
+    {{ carried_versions(table, carried, declared.column_names, hazards.moves) }}
     {%- endif %}
 
 ),

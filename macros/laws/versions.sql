@@ -202,7 +202,7 @@ from (
             where {{ is_change }}
             union all
             select
-                {{ key_text(key_left(columns, table.key, 'before', 'key')) }},
+                {{ key_text(left_key(dict(table, columns=columns))) }},
                 {{ place('changes') }},
                 op,
                 false,
@@ -215,7 +215,7 @@ from (
                 {{ is_shown }},
                 null
             from {{ changes }} as changes
-            where op = 'u' and is_before_whole and previous_key != {{ key_text('key') }} and {{ is_change }}
+            where {{ left_key(dict(table, columns=columns)) }} is not null and {{ is_change }}
         ) as met
         window by_place as (partition by key_as_text order by place asc, is_version desc)
     ) as followed

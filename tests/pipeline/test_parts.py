@@ -576,6 +576,27 @@ def test_a_change_that_comes_again_and_tells_its_commit_then_is_there_once(order
 
 
 @beside_others("accounting", "current")
+def test_a_before_beside_no_key_tells_which_row_an_update_is_about(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['code']")
+    row = {"id": 1, "code": 5}
+    orders.land(orders.record("c", row) | {"key": None}, orders.record("c", {"id": 2, "code": 6}))
+    yield
+    # The second says whose row it was, and not that key's state before: nobody has declared it as the row (R19).
+    moved = orders.updated(row, row | {"code": 7}), orders.updated({"id": 8, "code": 8}, {"id": 8, "code": 9})
+    orders.land(*(record | {"key": None} for record in moved))
+    yield
+    orders.land(orders.record("d", row | {"code": 7}) | {"key": None})
+    yield
+
+    links = ("code", "opened_by", "closed_by", "previous_key", "next_key")
+    assert sorted(orders.versions(*links)) == [
+        (5, "insert", "key_change", None, '{"code":7}'), (6, "insert", None, None, None),
+        (7, "key_change", "delete", '{"code":5}', None), (9, "key_change", None, '{"code":8}', None),
+    ]  # fmt: skip
+    assert orders.untold() == []
+
+
+@beside_others("accounting", "current")
 def test_a_row_that_has_no_key_any_more_leaves_the_one_that_it_had(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['email'], before_is_whole=true")
     rows = {name: {"id": number, "email": name} for number, name in enumerate("abcd")}
