@@ -17,13 +17,14 @@ from expectations.rules.history import (
     ExpectVersionsToEndAsChangesSay,
     findings,
 )
+from expectations.rules.shared import query
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import shown
 from tests import oracle
-from tests.projects import EPOCH, rows_of
+from tests.projects import EPOCH, account_of, rows_of
 
 _TOLD = [
     law.expectation_type
@@ -85,3 +86,16 @@ def untold(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
             broken = reduce(DataFrame.unionByName, findings(frames)).where(F.col("law").isin(_TOLD)).limit(20)
             keys += [f"{table.name}: {row['law']}: {row['key']}" for row in broken.collect()]
     return keys
+
+
+def miscounted(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[str]:
+    """Tables whose history has versions of another number of changes, or found (R19), than its account says."""
+    names = []
+    for table in tables:
+        if table.history is not None and (account := account_of(table)):
+            counted = {row["name"]: row["records"] for row in account}
+            asked = query("changes_of_versions", table_at(table.history.location), table.column_names)
+            [(opened, found)] = spark.sql(asked).collect()
+            if (opened, found) != (counted.get("opened", 0), counted.get("found_states", 0)):
+                names.append(f"{table.name}: {opened}, {found}, {counted}")
+    return names

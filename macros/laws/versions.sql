@@ -260,6 +260,32 @@ having not bool_or(tells) or bool_or(ends_what_is_open)
 
 
 {#-
+  Query: one row, of how many changes a history has versions (`opened`, G6), and how many of these a first change found
+  (`found_versions`). Those are told with that change (R19): it can have found several, and have a version of its own too. It
+  asks nothing of dbt either.
+-#}
+{% macro changes_of_versions(history, names) -%}
+{%- set is_found = own('opened_by', names) ~ " = 'before'" -%}
+{%- set told_by -%}
+    struct({{ own('position', names) }}, {{ own('topic', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }})
+{%- endset -%}
+select
+    count(distinct if(is_found, told_by, null)) + count_if(not is_found) as opened,
+    count_if(is_found) as found_versions
+from (
+    select
+        {{ is_found }} as is_found,
+        {{ told_by }} as told_by
+    from {{ history }}
+) as versions
+where is_found or not exists (
+    select 1 from {{ history }}
+    where {{ is_found }} and versions.told_by = {{ told_by }}
+)
+{%- endmacro %}
+
+
+{#-
   Query: by `identity`, how many rows a current state has and how many open versions its history, and the first and the last
   of what they say in the columns of both. It asks nothing of dbt either.
 

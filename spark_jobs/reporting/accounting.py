@@ -71,9 +71,7 @@ class Account:
             )
         if self.versions is not None:
             opened = self.dispositions["opened"]
-            # A state that was found may stand beside the change's own version, or for it.
-            counts_agree = self.found_states == self.found_versions
-            if not self.versions - self.found_versions <= opened <= self.versions or not counts_agree:
+            if opened != self.versions or self.found_states != self.found_versions:
                 of_changes, of_history = (
                     f", {count} of them found (R19)" if count else ""
                     for count in (self.found_states, self.found_versions)
@@ -153,7 +151,7 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     dispositions["quarantined"] += outcome.get("quarantined", 0)
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
-    versions = measured.history or 0 if "opened" in outcome else None
+    versions = measured.opened if "opened" in outcome else None
     found_states = sum(row["records"] for row in rows if row["name"] == "found_states")
     return Account(
         "table",

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.delta import progress, table_if_made
-from spark_jobs.names import quoted
+from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import moment
 
@@ -35,13 +35,13 @@ class Lag:
 class Measures:
     """What one captured table's layers say.
 
-    `problems` counts the changes that no history takes (R2), `found_versions` the versions that a first change
-    found (R19), `nulls` NULLs in nullable columns that have a default (by column). `empty_intervals` are versions
-    that begin and end at one time, as a source with coarse clocks gives them (R10). `one_sided` are the columns
-    that of snapshot reads and streamed changes only one ever carries, `null_in_stream` those in which reads have
-    values and streamed changes none. `is_before_missing` is whether the newest update by position came without the
-    row before it. `undeclared` are the columns of the log that no model declares, `exact_values` counts versions by
-    the column whose value is in their `exact_values`.
+    `problems` counts the changes that no history takes (R2), `opened` those that it has versions of, `found_versions`
+    the versions that a first change found (R19), `nulls` NULLs in nullable columns that have a default (by column).
+    `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
+    `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
+    those in which reads have values and streamed changes none. `is_before_missing` is whether the newest update by
+    position came without the row before it. `undeclared` are the columns of the log that no model declares,
+    `exact_values` counts versions by the column whose value is in their `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
@@ -52,6 +52,7 @@ class Measures:
     problems: int = 0
     current: int | None = None
     history: int | None = None
+    opened: int = 0
     found_versions: int = 0
     empty_intervals: int = 0
     last_batch: int = -1
@@ -103,6 +104,11 @@ def measure(
         rows = pool.map(lambda part: part[2].collect()[0].asDict(), parts)
         for (name, layer, _), numbers in zip(parts, rows, strict=True):
             layers_of[name][layer] = numbers
+        # Elsewhere each version has a change of its own.
+        with_found = [one for one in tables if layers_of[one.name].get("history", {}).get("found_versions")]
+        told_by = pool.map(lambda table: _changes_of_versions(spark, table), with_found)
+        for table, numbers in zip(with_found, told_by, strict=True):
+            layers_of[table.name]["history"] |= numbers
     return {table.name: _measures(table, layers_of[table.name]) for table in tables}
 
 
@@ -160,6 +166,15 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
             )
         )
     return parts
+
+
+def _changes_of_versions(spark: SparkSession, table: CapturedTable) -> dict[str, Any]:
+    from expectations.rules.shared import query  # with it comes Great Expectations, which a check alone needs
+
+    if table.history is None:
+        return {}
+    asked = query("changes_of_versions", table_at(table.history.location), table.column_names)
+    return spark.sql(asked).collect()[0].asDict()
 
 
 def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
@@ -236,6 +251,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
         history=history.get("rows"),
+        opened=history.get("opened", history.get("rows")) or 0,
         found_versions=history.get("found_versions") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
         one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),

@@ -15,7 +15,7 @@ from spark_jobs.places import Places
 from tests import oracle
 from tests.generated.machine import Kind, Script, as_record
 from tests.generated.script import BATCHES, Player, Step, table_named
-from tests.gold import untold
+from tests.gold import miscounted, untold
 from tests.projects import (
     accounts_of,
     declare_history,
@@ -98,11 +98,11 @@ def differences(spark: SparkSession, home: Path, tables: Sequence[TapedTable]) -
         found = list(_compared(places, tables, records, f"batch {batch}"))
         if found:
             return found
-    assert untold(spark, places, captured_tables(places)) == []
+    assert untold(spark, places, captured_tables(places)) == miscounted(spark, captured_tables(places)) == []
     grown = accounts_of(captured_tables(places))
     run_models(places, "--full-refresh", accounting=True)
     assert all(map(current_is_open, captured_tables(places)))
-    assert untold(spark, places, captured_tables(places)) == []
+    assert untold(spark, places, captured_tables(places)) == miscounted(spark, captured_tables(places)) == []
     assert grown == accounts_of(captured_tables(places))
     return list(_compared(places, tables, records, "a full refresh"))
 

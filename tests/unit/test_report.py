@@ -126,12 +126,9 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_versions_that_a_first_change_found_stand_beside_its_own_or_for_it() -> None:
-    accounts = [
-        Account("table", "src__t", 10, {"opened": 10}, versions=versions, found_versions=2, found_states=2)
-        for versions in (10, 11, 12)
-    ]
-    assert report(evidence(accounts=accounts))["status"] == "passed"
+def test_versions_are_told_by_as_many_changes_as_opened_some() -> None:
+    one = Account("table", "src__t", 10, {"opened": 10}, versions=10, found_versions=2, found_states=2)
+    assert report(evidence(accounts=[one]))["status"] == "passed"
 
 
 def test_a_good_run_says_good_and_what_to_run_next() -> None:
@@ -149,7 +146,7 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
         {"accounts": [Account("table", "src__t", 10, {"opened": 12, "duplicates": -2})]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=0)]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11)]},
-        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=13, found_versions=2, found_states=2)]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11, found_versions=2, found_states=2)]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11, found_versions=1, found_states=2)]},
         {
             "expectations": [

@@ -1,9 +1,8 @@
 {#-
-  Law: an account has each change of its log under one disposition (G6), and gold has a version for each change that opened
-  one. A state that a first change found (R19) may stand beside the change's own, or for it.
+  Law: an account has each change of its log under one disposition (G6), and gold has versions of as many changes as opened
+  one.
 -#}
 {% test every_change_is_accounted_for(model, changes, history=none, opened_by='opened_by') %}
-{%- set opened_by = own('opened_by', names_of_model(history, {'opened_by': opened_by}) if history else {}) %}
 with
 
 account as (
@@ -25,17 +24,20 @@ log as (
 
 gold as (
 
-    select
-        count_if({{ opened_by }} != 'before') as versions,
-        count_if({{ opened_by }} = 'before') as found_versions
-    from {{ history }}
+    {{ changes_of_versions(history, names_of_model(history, {'opened_by': opened_by})) }}
 
 ),
 {%- endif %}
 
 sums as (
 
-    select *
+    select
+        account.*,
+        log.changes
+        {%- if history %},
+        gold.opened as opened_in_gold,
+        gold.found_versions
+        {%- endif %}
     from account
     cross join log
     {%- if history %}
@@ -48,7 +50,7 @@ select *
 from sums
 where accounted_for != changes
     {%- if history %}
-    or opened not between versions and versions + found_versions
+    or opened != opened_in_gold
     or found != found_versions
     {%- endif %}
 {% endtest %}
