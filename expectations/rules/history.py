@@ -104,10 +104,11 @@ class ExpectVersionsToBeTraceable(Law):
 
 
 class ExpectVersionsToEndAsChangesSay(Law):
-    """R9, R10, R14, R15, R16: what closed a version, and when; and that nothing closed an open one."""
+    """R9, R10, R14, R15, R16: what closed a version, and when; that nothing closed an open one; where a read begins."""
 
     description: str = (
-        "A change ended each closed version, as closed_by, valid_to and next_key say, and none ended an open one."
+        "A change ended each closed version, as closed_by, valid_to and next_key say, and none ended an open one. What"
+        " a read opened begins no earlier than the read, but for an earlier change behind it (R10)."
     )
 
 

@@ -2,7 +2,8 @@
   Query: the versions that no change opened as they say, as {key, version_id}. It asks nothing of dbt: a test of dbt and a law
   of Great Expectations take it alike (expectations/rules/shared.py).
 
-  A version begins with its change, or at the key's boundary before it; what a read began can have moved back (R10). What a
+  A version begins with its change, or at the key's boundary before it (R10): where a delete or the like closed the version
+  before that is the end of it, else its beginning. What a read began can have moved back: `untold_ends` asks how far. What a
   first change found (R19) was another change's state, and is told with the last of the transaction (R11): a truncate too,
   or a change of key that was written as one (R14). Values are those of the change where it tells them (R7); of documents
   inserts and reads alone are whole.
@@ -11,7 +12,7 @@
       columns: [{name, type}], those of the history that the changes have too
       names: own column → its name in the history
       table: {source, key, documents}, as the changes model declares them
-      declared: {track, ignore, reselected}, as far as the history's model says so
+      declared: {track, ignore, reselected, snapshot_deletes}, as far as the history's model says so
 -#}
 {% macro untold_versions(history, changes, columns, names, table, declared) -%}
 {#- What were built apart can have keys of other types. -#}
@@ -31,7 +32,7 @@ from (
         *,
         {{ hash_of_version(table.source) }} as usual_id,
         {{ hash_of_version(table.source, is_again=true) }} as id_of_another,
-        lag(valid_to) over (partition by key order by place) as left_at
+        lag(struct(valid_from, valid_to, closed_by)) over (partition by key order by place) as former
     from (
         {{ stored_versions(history, columns, names, table) }}
     ) as stored
@@ -46,7 +47,19 @@ left anti join {{ changes }} as changes
     and versions.is_start_known = ({{ is_start_known('versions.opened_by') }})
     and (
         coalesce(versions.valid_from = changes.changed_at, true)
-        or (versions.valid_from > changes.changed_at and versions.valid_from = versions.left_at)
+        or (
+            versions.valid_from > changes.changed_at
+            and (
+                versions.valid_from = if({{ is_closed_by_next() }}, versions.former.valid_from, versions.former.valid_to)
+                {%- if declared.get('snapshot_deletes') == 'close' %}
+                -- R16: a complete snapshot that lacked the row, or the read itself, closed the one before
+                or (
+                    versions.former.closed_by = 'snapshot' and changes.op = 'r'
+                    and versions.valid_from = versions.former.valid_to
+                )
+                {%- endif %}
+            )
+        )
         or (versions.valid_from < changes.changed_at and changes.op = 'r')
     )
     and if(
@@ -92,9 +105,15 @@ left anti join {{ changes }} as changes
 {%- endmacro %}
 
 
+{#- Condition: whether what opened a version is what closed the one before it (R9, R16). -#}
+{% macro is_closed_by_next() -%}
+    (versions.former.closed_by = 'update' or (versions.former.closed_by = 'snapshot' and changes.op = 'r'))
+{%- endmacro %}
+
+
 {#-
-  Query: the versions that no change ended as they say, and the open ones that a change ended, as {key, version_id}. It asks
-  nothing of dbt either.
+  Query: the versions that no change ended as they say, the open ones that a change ended, and those of a read that begin
+  before it without a change behind it that is as early (R10), as {key, version_id}. It asks nothing of dbt either.
 
   What ends a version stands behind its opening, and no later than that of the key's next version: a change of the key, the
   half of one `u` that tells of two keys (R14), or a truncate. It ends it at its time, or at the version's start where that is
@@ -105,7 +124,7 @@ left anti join {{ changes }} as changes
   landed behind the history's last build, and what its cut hides (G7), is no part of it.
 
   Args:
-      columns, names, table, declared: as `untold_versions` takes them, `declared` with `snapshot_deletes`
+      columns, names, table, declared: as `untold_versions` takes them
       shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then open versions
           are not asked
 -#}
@@ -157,13 +176,15 @@ from (
         -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed
         version.closed_by is null and is_last and coalesce(
             (is_end and not leaves_behind_arrival and is_shown) or last_shown > place, false
-        ) as ends_what_is_open
+        ) as ends_what_is_open,
+        -- what the next boundary moved back has ended at once
+        is_own_read and version.valid_from < changed_at and not version.valid_to <=> version.valid_from as is_moved_back,
+        is_state and op != 'r' and changed_at <= version.valid_from as moves_read
     from (
         select
             *,
-            last_value(version_here, true) over (
-                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
-            ) as version,
+            last_value(version_here, true) over so_far as version,
+            op = 'r' and place = last_value(if(is_version, place, null), true) over so_far as is_own_read,
             lead(version_here) ignore nulls over by_place as next_version,
             lead(place) over by_place is null as is_last,
             {{ leaves_behind_arrival() }} as leaves_behind_arrival
@@ -217,7 +238,11 @@ from (
             from {{ changes }} as changes
             where {{ left_key(dict(table, columns=columns)) }} is not null and {{ is_change }}
         ) as met
-        window by_place as (partition by key_as_text order by place asc, is_version desc)
+        window
+            by_place as (partition by key_as_text order by place asc, is_version desc),
+            so_far as (
+                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
+            )
     ) as followed
     cross join (
         select
@@ -226,11 +251,14 @@ from (
         from {{ changes }} as changes
         where op = 't' and problem is null
     ) as of_all_keys
-    where version is not null and (is_version or is_end or is_last)
+    where version is not null and (
+        is_version or is_end or is_last
+        or (version.opened_by = 'snapshot' and if(is_own_read, version.valid_from < changed_at, changed_at <= version.valid_from))
+    )
 ) as judged
 group by key, version_id
 -- R11: any change that ends a version so will do, though the last of its transaction, or the first of several, is the one
-having not bool_or(tells) or bool_or(ends_what_is_open)
+having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_back) and not bool_or(moves_read))
 {%- endmacro %}
 
 

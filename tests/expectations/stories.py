@@ -33,6 +33,12 @@ def good_story() -> Story:
     story.change("of an old key", op="u")
     story.changes[-1]["key"] = {"Odd `Name`": "of an old key", "a.b": None}
     story.version("read late", 6, opened_by="snapshot", transaction_id=None, change={"op": "r", "changed_at": at(8)})
+    story.change("read late", op="u", changed_at=at(6))
+    late = {"op": "r", "changed_at": at(8)}
+    story.version("updated", 6, 6, opened_by="snapshot", closed_by="update", transaction_id=None, change=late)
+    story.version("updated", 6, opened_by="update")
+    story.version("clock set back", 6, 6, closed_by="update")
+    story.version("clock set back", 6, opened_by="update", change={"changed_at": at(5)})
     story.version("held back", 6, 8)
     story.version("held back", 8, 8, change={"changed_at": at(7)}, ended={"changed_at": at(7)})
     story.version("read otherwise", 6, 9, closed_by="snapshot")
@@ -93,6 +99,10 @@ def bad_story() -> Story:
     story.version("opened by no read", 0, opened_by="snapshot")
     story.version("start unknown", 0, is_start_known=False)
     story.version("begins late", 5, change={"changed_at": at(4)})
+    story.version("begins late, as the one before ends", 0, 5, closed_by="update")
+    story.version("begins late, as the one before ends", 5, opened_by="update", change={"changed_at": at(4)})
+    story.version("read late", 4, opened_by="snapshot", transaction_id=None, change={"op": "r", "changed_at": at(8)})
+    story.change("read late", op="u", changed_at=at(6))
     story.version(SCRIPT, 0, unresolved_columns=["v"], v=None)
     story.version("infinite", 0, exact_values={"v": "infinity"})
     story.version("twice in current", 0)

@@ -44,12 +44,13 @@ def _place(offset: int | None, topic: str = "bad.topic") -> str:
 
 
 UNTOLD = (
-    "begins late", "exact value of another", "from nowhere", "id of another", "key of another", "opened by no read",
+    "begins late", "begins late, as the one before ends", "exact value of another", "from nowhere", "id of another",
+    "key of another", "opened by no read",
     "position of another", "previous key of another", "start unknown", "transaction of another", "value of another",
 )  # fmt: skip
 UNENDED = (
     "ended and open", "ended at another time", "ended before", "ended by a change with a problem", "ended by a delete",
-    "ended by a read", "ended by no read", "ended by nothing", "gone and open", "gone to another key",
+    "ended by a read", "ended by no read", "ended by nothing", "gone and open", "gone to another key", "read late",
     "truncated and open",
 )  # fmt: skip
 # A value that no earlier state tells is one that a change left out.
