@@ -8,10 +8,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.rules.findings import Frames, broken_rows
+from expectations.rules.findings import Frames, broken_rows, lost_columns
 from expectations.rules.law import Law
 from expectations.rules.shared import query
 from spark_jobs.names import quoted, table_at
+from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, OWN_COLUMNS
+from spark_jobs.texts import folded
 
 
 class ExpectOneRowPerLivingKey(Law):
@@ -24,7 +26,7 @@ class ExpectOneRowPerLivingKey(Law):
 class ExpectCurrentToEqualOpenVersions(Law):
     """Current state and history are folds of one log."""
 
-    description: str = "Current state has the keys and the values of history's open versions."
+    description: str = "Current state has the keys, the columns and the values of history's open versions."
     broken = query("is_not_as_open")
 
 
@@ -32,7 +34,7 @@ LAWS = (ExpectOneRowPerLivingKey, ExpectCurrentToEqualOpenVersions)
 
 
 def findings(frames: Frames) -> list[DataFrame]:
-    """`law` and `key` of every key whose current state breaks a law."""
+    """`law` and `key` of every key whose current state breaks a law, and of every column that it lacks."""
     table = frames.table
     if frames.current is None or frames.history is None or table.current is None or table.history is None:
         return []
@@ -44,4 +46,9 @@ def findings(frames: Frames) -> list[DataFrame]:
         [name for name in frames.current.columns if name in frames.history.columns],
         f"{quoted(table.column_names.get('valid_to', 'valid_to'))} is null",
     )
-    return [broken_rows(frames.current.sparkSession.sql(judged), LAWS, frames.key_text(F.col("identity")))]
+    spark = frames.current.sparkSession
+    broken = [broken_rows(spark.sql(judged), LAWS, frames.key_text(F.col("identity")))]
+    of_versions = [table.column_names.get(name, name) for name in OWN_COLUMNS if name not in CURRENT_COLUMNS]
+    there = {folded(name) for name in (*frames.current.columns, *of_versions)}
+    lacking = [name for name in frames.history.columns if folded(name) not in there]
+    return [*broken, *lost_columns(ExpectCurrentToEqualOpenVersions, spark, lacking)]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from expectations.rules.law import Law
@@ -62,6 +63,14 @@ def broken_rows(judged: DataFrame, laws: Sequence[type[Law]], key: Column, *more
 def breaking(law: type[Law], rows: DataFrame, key: Column, *more: Column) -> DataFrame:
     """`law`, `key` and `more` of rows that were found to break one law."""
     return rows.select(F.lit(law.expectation_type).alias("law"), key.alias("key"), *more)
+
+
+def lost_columns(law: type[Law], spark: SparkSession, names: Sequence[str]) -> list[DataFrame]:
+    """The same of columns whose loss breaks one law; nothing where none is lost."""
+    if not names:
+        return []
+    lost = spark.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
+    return [breaking(law, lost, as_json({"column": F.col("name")}))]
 
 
 def summary(broken: Sequence[DataFrame], samples: int = SAMPLES, by: Sequence[str] = ("law",)) -> DataFrame:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.rules.findings import Frames, as_json, breaking, broken_rows, lacks
+from expectations.rules.findings import Frames, breaking, broken_rows, lacks, lost_columns
 from expectations.rules.law import WARNING, Law
 from expectations.rules.shared import query
 from spark_jobs.declarations import CapturedTable, Model
@@ -177,10 +176,7 @@ def findings(frames: Frames) -> list[DataFrame]:
             broken.append(breaking(law, spark.sql(text), frames.key_text(F.col("key"))))
     there = {folded(name) for name in frames.history.columns}
     lacking = [name for name in (frames.shown.columns if frames.shown else ()) if folded(name) not in there]
-    if lacking:
-        names = spark.createDataFrame(pa.table({"name": pa.array(lacking, pa.string())}))
-        broken.append(breaking(ExpectColumnsToBeThere, names, as_json({"column": F.col("name")})))
-    return broken
+    return [*broken, *lost_columns(ExpectColumnsToBeThere, spark, lacking)]
 
 
 def _arguments(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> tuple[Any, ...]:

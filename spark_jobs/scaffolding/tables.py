@@ -32,6 +32,12 @@ OWN_COLUMNS = {
     "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
 }  # fmt: skip
 
+# Those of them that a current state has; the names are those of the macro `current_columns`, as that test sees to.
+CURRENT_COLUMNS = (
+    "valid_from", "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset",
+    "version_id",
+)  # fmt: skip
+
 # What `outbox` gives every event beside the fields of its payload.
 EVENT_COLUMNS = {
     "event_id": "string", "aggregate_type": "string", "aggregate_id": "string", "event_type": "string",

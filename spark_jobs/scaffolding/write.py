@@ -18,6 +18,7 @@ from spark_jobs.errors import Fault
 from spark_jobs.names import quoted
 from spark_jobs.scaffolding.channels import TABLES as CHANNEL_TABLES
 from spark_jobs.scaffolding.tables import (
+    CURRENT_COLUMNS,
     EVENT_COLUMNS,
     OWN_COLUMNS,
     SeenChannel,
@@ -27,11 +28,6 @@ from spark_jobs.scaffolding.tables import (
 )
 from spark_jobs.texts import literal, on_one_line
 
-# The names are those of the macro `current_columns`, as tests/project/test_shared_lists.py sees to.
-CURRENT_COLUMNS = (
-    "valid_from", "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset",
-    "version_id",
-)  # fmt: skip
 LOG_COLUMNS = {
     "position": "string", "log_number": "int", "server": "string", "transaction_id": "string",
     "changed_at": "timestamp", "processed_at": "timestamp", "is_read": "boolean", "snapshot": "string",

@@ -19,10 +19,9 @@ from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.delta import is_table
 from spark_jobs.names import quoted
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import OWN_COLUMNS
+from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, OWN_COLUMNS
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
-OF_CURRENT = ("valid_from", "unresolved_columns", "exact_values", *list(OWN_COLUMNS)[10:])
 CHANGE = (
     "change_id string, op string, key {key}, previous_key string, next_key string, position string,"
     " transaction_id string, changed_at timestamp, processed_at timestamp, is_read boolean, after {row}, before {row},"
@@ -50,7 +49,8 @@ class Story:
     """What one captured table holds, layer by layer: columns `key` and `value`, both text, under the names given.
 
     The key of a `wide_key` has both of them; the log of `documents` says so by its column `document`. A history whose
-    `outcomes` are known was built up to the first landing, with the columns `built_with`.
+    `outcomes` are known was built up to the first landing, with the columns `built_with`. Its current state lacks the
+    columns of `history_alone`.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Story:
     current: list[dict[str, Any]] = field(default_factory=list)
     outcomes: Mapping[str, int] | None = None
     built_with: Sequence[str] = ()
+    history_alone: Sequence[str] = ()
     signs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -169,7 +170,7 @@ class Story:
             self.change(key)
             self.changes[-1] |= said | {"changed_at": row["valid_from"] or at(0)} | change
         if in_current:
-            self.current.append({name: row.get(name) for name in (self.key, self.value, *OF_CURRENT)})
+            self.current.append({name: row.get(name) for name in (self.key, self.value, *CURRENT_COLUMNS)})
         if ended is not None:
             last = self.change(key, op="d", after=None, next_key=row.get("next_key"), changed_at=row["valid_to"])
             self.changes[last] |= {"key": self._key_of(row)} | ended
@@ -211,8 +212,9 @@ class Story:
         row = f"struct<{quoted(self.key)}: string, {quoted(self.value)}: string>"
         renamed = {name: self.names.get(name, name) for name in OWN_COLUMNS}
         source = f"{quoted(self.key)} string, {quoted(self.value)} string, "
-        history = source + ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN_COLUMNS.items())
-        current = source + ", ".join(f"{quoted(renamed[name])} {OWN_COLUMNS[name]}" for name in OF_CURRENT)
+        history = source + "".join(f"{quoted(name)} string, " for name in self.history_alone)
+        history += ", ".join(f"{quoted(renamed[name])} {kind}" for name, kind in OWN_COLUMNS.items())
+        current = source + ", ".join(f"{quoted(renamed[name])} {OWN_COLUMNS[name]}" for name in CURRENT_COLUMNS)
         key = row if self.wide_key else f"struct<{quoted(self.key)}: string>"
         changes = CHANGE.format(row=row, key=key) + (", document string" if self.documents else "")
         write_table(spark, table.changes, changes, self.changes)

@@ -70,7 +70,7 @@ def good_story() -> Story:
 
 def bad_story() -> Story:
     """One fault per key."""
-    story = Story("bad", outcomes={}, built_with=("id", "v", "lost"))
+    story = Story("bad", outcomes={}, built_with=("id", "v", "lost"), history_alone=("note",))
     story.version("truncated and open", 0)
     story.change(None, op="t", after=None)
     story.version("no start", None)

@@ -39,6 +39,10 @@ def _id(key: str) -> str:
     return json.dumps({"id": key}, separators=(",", ":"))
 
 
+def _column(name: str) -> str:
+    return json.dumps({"column": name}, separators=(",", ":"))
+
+
 def _place(offset: int | None, topic: str = "bad.topic") -> str:
     return json.dumps({"topic": topic, "partition": 0, "offset": offset}, separators=(",", ":"))
 
@@ -70,7 +74,10 @@ FAULTS = [
     ("expect_streamed_changes_to_name_their_transaction", [_id("no transaction")]),
     ("expect_values_to_be_available", [_id(SCRIPT), _id("placeholder")]),
     ("expect_one_row_per_living_key", [_id("twice in current")]),
-    ("expect_current_to_equal_open_versions", [_id("not in current"), _id("not in history"), _id("other value")]),
+    (
+        "expect_current_to_equal_open_versions",
+        [_column("note"), _id("not in current"), _id("not in history"), _id("other value")],
+    ),
     ("expect_versions_to_have_key_and_start", [_id("no start")]),
     ("expect_versions_not_to_end_before_they_begin", [_id("ends early")]),
     ("expect_versions_not_to_overlap", [_id("overlaps")]),
@@ -83,7 +90,7 @@ FAULTS = [
     ("expect_version_ids_to_be_unique", [_id("same id twice")]),
     ("expect_versions_to_be_traceable", [_id(key) for key in UNTOLD]),
     ("expect_versions_to_end_as_changes_say", [_id(key) for key in UNENDED]),
-    ("expect_columns_to_be_there", [json.dumps({"column": "lost"}, separators=(",", ":"))]),
+    ("expect_columns_to_be_there", [_column("lost")]),
     ("expect_values_to_be_resolved", [_id(SCRIPT)]),
     ("expect_values_to_fit_their_types", [_id("infinite")]),
 ]

@@ -263,3 +263,6 @@ def test_dbt_tests_notice_ends_that_no_change_told_and_lost_columns(
     spark.sql(f"create or replace table {history} using delta as select * except (note) from {history}")
     assert failures() == {"versions_are_traceable": 7}
     assert len(untold(spark, places, [table])) == 7
+
+    spark.sql(f"create or replace table {current} using delta as select * except (name) from {current}")
+    assert failures() == {"versions_are_traceable": 7, "equals_open_versions": 1}

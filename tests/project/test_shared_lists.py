@@ -10,8 +10,8 @@ from docs.generate import PROJECT, returned, written
 from spark_jobs.landing.forms import _BLOCK, _PLACE_FIELDS
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.signs import MEANINGS
-from spark_jobs.scaffolding.tables import EVENT_COLUMNS, OWN_COLUMNS
-from spark_jobs.scaffolding.write import CURRENT_COLUMNS, DOCUMENT_TYPE
+from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
+from spark_jobs.scaffolding.write import DOCUMENT_TYPE
 
 SIGNS = PROJECT / "macros/accounting/signs.sql"
 
