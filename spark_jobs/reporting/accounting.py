@@ -30,9 +30,10 @@ class Account:
     """What became of the records of one subject, all records so far.
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
-    table). `changed` is what differs from the run before, by disposition. `versions` are those that its history has,
-    where its changes were counted, `found_versions` those of them that a first change found (R19), and `found_states`
-    how many such states its changes have told.
+    table). `changed` is what differs from the run before, by disposition, `landed` how many changes and truncates
+    bronze has of it, `lost` how many fewer, at least, than in the run before. `versions` says of how many changes its
+    history has any, where its changes were counted, `found_versions` how many it has that a first change found (R19),
+    and `found_states` how many such states its changes have told.
     """
 
     subject: str
@@ -40,6 +41,8 @@ class Account:
     records: int
     dispositions: Mapping[str, int]
     changed: Mapping[str, int] = field(default_factory=dict)
+    landed: int = 0
+    lost: int = 0
     versions: int | None = None
     found_versions: int = 0
     found_states: int = 0
@@ -49,8 +52,19 @@ class Account:
         """Records that no disposition accounts for; below zero, records accounted for twice."""
         return self.records - sum(self.dispositions.values())
 
+    @property
+    def untold(self) -> dict[str, int]:
+        """The difference as what is stored beside dispositions, so that their sum is that of the records."""
+        return {"difference": self.difference} if self.difference else {}
+
     def fault(self, target: str) -> str | None:
         """What is wrong with the account, in words; None where it is right. `target` is that of `Evidence`."""
+        if self.lost:
+            return (
+                f"{self.name}: bronze had {self.lost} more records of it at the check before (R1). Was it restored, or"
+                " written by others? Land again what it lacks before its tables are made anew: they still have what was"
+                " built from that."
+            )
         if self.dispositions.get("duplicates", 0) < 0:
             return (
                 f"{self.name}: its changes log holds {-self.dispositions['duplicates']} more changes than bronze has"
@@ -134,7 +148,8 @@ def account(
     for feed, records_of in sorted(feeds.items()):
         if feed not in modelled:
             counts = {"no_model": records_of["row_records"], **_others(records_of)}
-            accounts.append(Account("feed", feed, sum(counts.values()), counts))
+            landed = records_of["row_records"]
+            accounts.append(Account("feed", feed, sum(counts.values()), counts, landed=landed))
     for topic, records_of in sorted(topics.items()):
         accounts.append(Account("topic", topic or "(no topic)", records_of.total(), dict(sorted(records_of.items()))))
     return accounts
@@ -158,6 +173,7 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
         table.name,
         total,
         dispositions,
+        landed=landed["row_records"],
         versions=versions,
         found_versions=measured.found_versions,
         found_states=found_states,
@@ -218,7 +234,7 @@ def record(
             "recorded_at": at,
         }
         for one in accounts
-        for disposition, records in one.dispositions.items()
+        for disposition, records in {**one.dispositions, **one.untold}.items()
     ]
     # By way of Arrow: rows given as Python objects would start Python workers.
     spark.createDataFrame(pa.Table.from_pylist(rows, _STORED)).coalesce(1).write.format("delta").mode("append").save(
@@ -229,7 +245,10 @@ def record(
 
 def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) -> Account:
     was = {key[2]: records for key, records in before.items() if key[:2] == (account.subject, account.name)}
-    names = {**was, **account.dispositions}
+    # What the quarantine held goes in other ways, too; `quarantined` doesn't tell it from changes with a problem.
+    landed = sum(records for name, records in was.items() if name not in ("tombstones", "other_kinds", "quarantined"))
+    lost = max(0, landed - account.landed) if account.subject != "topic" else 0
+    names = {name: 0 for name in (*was, *account.dispositions) if name != "difference"}
     moved = {name: account.dispositions.get(name, 0) - was.get(name, 0) for name in names}
     changed = {name: by for name, by in moved.items() if by}
-    return replace(account, changed=changed)
+    return replace(account, changed=changed, lost=lost)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
 from spark_jobs.reporting.accounting import Account
@@ -57,7 +58,8 @@ class Lakehouse:
         self.notes.record(0)
         self.notes.record(2)
         self.notes.quarantined.append({"offset": 1, "quarantine_id": "q2", "value": f"{{{PRIVATE}".encode()})
-        self.beside.record(0, feed="src__new", topic="src.new", table="new")
+        for offset in (0, 1):
+            self.beside.record(offset, feed="src__new", topic="src.new", table="new")
         self.beside.record(0, feed="topic__src_transaction", topic="src.transaction", kind="transaction", op=None)
         write_bronze(self.spark, self.places, [self.orders, self.notes, self.beside])
         self.tables = [story.write(self.spark, self.places) for story in (self.orders, self.notes)]
@@ -69,7 +71,7 @@ class Lakehouse:
 
 @dataclass(frozen=True)
 class Checked:
-    """Two checks: of a good lakehouse, and with an outcome lost."""
+    """Two checks: of a good lakehouse, and with an outcome and a record of bronze lost."""
 
     good: CheckOutcome
     lost: CheckOutcome
@@ -87,6 +89,8 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     good = lakehouse.check("run-1")
     outcomes = [{"kind": "disposition", "name": "opened", "records": 2, "sample_keys": []}]
     write_account(spark, lakehouse.places, lakehouse.tables[0], outcomes)
+    bronze_records = table_at(lakehouse.places.table("bronze", "records"))
+    spark.sql(f"delete from {bronze_records} where feed = 'src__new' and `offset` = 1")
     lost = lakehouse.check("run-2")
     return Checked(good, lost, home / "lakehouse" / "reports", lakehouse.places, lakehouse.tables)
 
@@ -107,7 +111,7 @@ def test_every_record_is_accounted_for(checked: Checked) -> None:
         "opened": 2, "no_op": 1, "duplicates": 1, "tombstones": 1, "quarantined": 1, "pending": 1,
     }  # fmt: skip
     assert _some(_account(checked.good, "notes")) == {"unkeyed": 1, "quarantined": 2}
-    assert _some(_account(checked.good, "src__new")) == {"no_model": 1}
+    assert _some(_account(checked.good, "src__new")) == {"no_model": 2}
     assert _some(_account(checked.good, "src.transaction")) == {"transaction": 1}
     assert [one.difference for one in checked.good.evidence.accounts] == [0, 0, 0, 0]
     assert checked.good.passed
@@ -139,8 +143,14 @@ def test_records_not_built_yet_are_pending_and_no_difference(checked: Checked) -
 
 def test_a_difference_fails_the_run(checked: Checked) -> None:
     assert _account(checked.lost, "orders").difference == 1
-    [failure] = checked.lost.failures
-    assert "of 7 records 6 are accounted for" in failure
+    assert "of 7 records 6 are accounted for" in checked.lost.failures[0]
+
+
+def test_records_that_bronze_has_no_more_fail_the_run(checked: Checked) -> None:
+    assert [_account(checked.good, name).lost for name in ("orders", "notes", "src__new")] == [0, 0, 0]
+    assert [_account(checked.lost, name).lost for name in ("orders", "notes", "src__new")] == [0, 0, 1]
+    assert "src__new: bronze had 1 more records" in checked.lost.failures[1]
+    assert len(checked.lost.failures) == 2
 
 
 def test_the_report_stands_in_its_run_and_in_latest(checked: Checked) -> None:
