@@ -23,6 +23,10 @@
             staged, decision.watermarks if decision.case == 'some' else [], lowest_position(decision.connectors)
         ) -%}
         {%- set counts = write_new(staged, target_relation, decision, summary.bounds) -%}
+        {%- if counts == [0, 0] and not decision.is_ahead -%}
+            {#- G3: deliveries that were known move nothing, wherever they stand. -#}
+            {%- do summary.update({'late': []}) -%}
+        {%- endif -%}
         {%- if decision.case == 'some' and counts == [summary.bounds[0], 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}

@@ -22,6 +22,7 @@ from uuid import uuid4
 from zlib import crc32
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import captured_tables, run_dbt
@@ -382,6 +383,20 @@ def test_news_without_effect_write_neither_history_nor_current_state(orders: Ord
     orders.send(("d", {"id": 2}, {}))
     yield
     assert [sorted(table.rglob("*.json")) for table in tables] == before
+
+
+@beside_others(kinds=("changes",))
+def test_a_delivery_of_a_known_change_that_lands_late_leaves_a_log_with_later_reads(orders: Orders) -> Story:
+    first = orders.record("c", {"id": 1, "state": "new"})
+    again = {**first, "offset": first["offset"] + 1}
+    orders.sent += 1
+    orders.land(first, orders.record("r", {"id": 2, "state": "read"}, place=50))
+    yield
+    version = DeltaTable(orders.at("changes")).version()
+    orders.land(again)
+    yield
+
+    assert DeltaTable(orders.at("changes")).version() == version
 
 
 @beside_others("current")
