@@ -114,7 +114,7 @@
             {%- set walk.part = walk.part ~ letter -%}
         {%- elif type.startswith('struct<') -%}
             {%- set pattern = '(?s)^(?:`((?:[^`]|``)*)`|([^:` ]+)) *:? *(.*)$' -%}
-            {%- set groups = modules.re.findall(pattern, walk.part | trim)[0] -%}
+            {%- set groups = (modules.re.findall(pattern, walk.part | trim) or [['', '', '']])[0] -%}
             {%- do fields.append({'name': groups[0].replace('``', '`') or groups[1], 'type': groups[2]}) -%}
             {%- set walk.part = '' -%}
         {%- else -%}

@@ -87,6 +87,7 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
                 ("decimal(5,2), x int", "is no decimal(p,s) of p digits, 38 at most"),
                 ("struct<x int", "is none that Tidemark decodes."),
                 ("struct<x:int>>", "is none that Tidemark decodes."),
+                *((f"struct<{part}>", "has the part '', which is none that") for part in ("", "x:int,", ":int", "x")),
                 ("array<int,int>", "has not the parts that an array<…> or a map<string,…> has."),
                 ("map<int,string>", "has keys that no JSON has: declare a map<string,…>."),
                 ("array<struct<x:double,X:double>>", "has two fields that Spark takes for one."),
