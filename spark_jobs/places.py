@@ -161,5 +161,5 @@ def profile(project: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _absolute(root: Path, place: str) -> str:
-    # As dbt spells it, which follows no links.
-    return place.rstrip("/") if "://" in place else os.path.abspath(root / place)  # noqa: PTH100
+    # As dbt spells it, which follows no links, and knows no path that begins with two slashes.
+    return place.rstrip("/") if "://" in place else f"/{os.path.abspath(root / place).lstrip('/')}"  # noqa: PTH100

@@ -225,6 +225,11 @@ def test_a_place_that_is_said_to_be_nowhere_is_where_it_is_by_default(project: P
     assert Places.of(project, empty) == Places.of(project, {})
 
 
+def test_a_place_has_one_spelling(project: Path) -> None:
+    places = Places.of(project, {"TIDEMARK_LAKEHOUSE": "//a/./lake/", "TIDEMARK_CATALOG": "//b"})
+    assert (places.lakehouse, places.catalog) == ("/a/lake", "/b")
+
+
 def test_a_catalog_whose_path_ends_derbys_url_is_refused(project: Path) -> None:
     with pytest.raises(UsageError, match=r"/a;b: its path has a semicolon.*TIDEMARK_CATALOG"):
         Places.of(project, {"TIDEMARK_CATALOG": "a;b"})
