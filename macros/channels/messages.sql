@@ -53,7 +53,7 @@ contents as (
     select
         *,
         cast(null as bigint) as snapshot_lsn,
-        from_json(message, 'prefix string').prefix as prefix,
+        {{ read_json('message', 'prefix string') }}.prefix as prefix,
         {{ read_json('message', row_ddl(specs)) }} as fields
     from events
 

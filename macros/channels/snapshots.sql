@@ -196,7 +196,7 @@ asks as (
         min(batch_id) as batch_id,
         min(landed_at) as landed_at
     from (
-        select *, from_json(data, {{ text_literal(request_type) }}) as request
+        select *, {{ read_json('data', request_type) }} as request
         from signals
         where `type` = 'execute-snapshot'
     ) as asking

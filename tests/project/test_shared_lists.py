@@ -9,6 +9,7 @@ from pathlib import Path
 from docs.generate import PROJECT, returned, written
 from spark_jobs.landing.forms import _BLOCK, _PLACE_FIELDS
 from spark_jobs.quarantine import PROBLEMS
+from spark_jobs.record import JSON_LIMITS
 from spark_jobs.reporting.signs import MEANINGS
 from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.scaffolding.write import DOCUMENT_TYPE
@@ -59,3 +60,13 @@ def test_scaffolding_knows_the_columns_that_models_get() -> None:
     assert [*EVENT_COLUMNS] == returned("macros/outbox/outbox.sql", "event_columns")
     assert [*CURRENT_COLUMNS] == returned("macros/current/current.sql", "current_columns")
     assert f" edits: {written('macros/changes/documents.sql', 'edits_type')}>" in DOCUMENT_TYPE
+
+
+def test_what_records_hold_is_read_with_the_same_limits_everywhere() -> None:
+    limits = re.findall(r"'(\w+)', '(\d+)'", macro(PROJECT / "macros/changes/envelope.sql", "read_json"))
+    of_columns = {
+        file.name for file in (PROJECT / "macros").rglob("*.sql") if re.search(r"\bfrom_json\(\w", file.read_text())
+    }
+
+    assert dict(limits) == JSON_LIMITS
+    assert of_columns == set()
