@@ -163,6 +163,14 @@ class Files:
             ) from error
 
 
+def no_room(what: str, error: OSError) -> Fault:
+    """The Fault where something can't be done for want of a temporary folder, or of room in it."""
+    return Fault(
+        f"{what} in {tempfile.tempdir or 'a temporary folder'} ({error.strerror or error}): make room there, or set"
+        " TMPDIR to a folder that this user may write. Nothing in the tables was changed."
+    )
+
+
 def may_write(path: Path) -> bool:
     """Whether this process may write a file or a folder, or make it where it isn't there yet."""
     there = next(one for one in (path, *path.parents) if one.exists())

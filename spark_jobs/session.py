@@ -29,7 +29,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import Busy, Fault
-from spark_jobs.files import may_write
+from spark_jobs.files import may_write, no_room
 from spark_jobs.lock import pause
 from spark_jobs.places import Places, profile
 
@@ -39,6 +39,8 @@ _ENDING_SECONDS = 10
 # And to end behind a process that did not wait for it.
 _MOMENT_SECONDS = 2
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
+# The folders of temporary files of this process's Spark: one for each that was started.
+_folders: list[str] = []
 # For TIDEMARK_JAVA_OPTIONS where tables are small: compiled queries, and code compiled twice, cost more than they give.
 FOR_SMALL_TABLES = (
     "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
@@ -93,6 +95,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     if places.is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        usual = options["spark.driver.extraJavaOptions"]
+        options["spark.driver.extraJavaOptions"] = f'-Djava.io.tmpdir="{_private_folder()}" {usual}'
     # In the locale C Python takes names of files for UTF-8, and Java, by itself, for ASCII.
     if sys.getfilesystemencoding() == "utf-8" != locale.getencoding().lower():
         os.environ["LC_ALL"] = "C.UTF-8"
@@ -105,6 +109,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
         session: SparkSession = builder.getOrCreate()
     if catalog:
         atexit.register(let_java_end, _ENDING_SECONDS)
+    for folder in _folders:
+        session._jvm.java.io.File(folder).deleteOnExit()  # behind a process that is killed
     _forget_files_of_settings(session)
     # Spark takes Ctrl-C for itself, from those, too, who listen to it already.
     if listening is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
@@ -113,6 +119,26 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     return session
+
+
+def _private_folder() -> str:
+    """A folder of this user's alone for the temporary files of this process's Spark: they hold what records do.
+
+    Where SPARK_LOCAL_DIRS is set, Spark takes that for what is large. The folder is removed when the process ends.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix="tidemark-")
+    except OSError as error:
+        raise no_room("Spark can't be started", error) from error
+    if not _folders:
+        atexit.register(_remove_folders)
+    _folders.append(folder)
+    return folder
+
+
+def _remove_folders() -> None:
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -166,6 +192,7 @@ def end_java() -> None:
         process.kill()
         with suppress(ChildProcessError):  # it was gone already
             os.waitpid(process.pid, 0)  # `process.wait` would wait for a lock that who was interrupted holds
+    _remove_folders()
 
 
 def require_thrift_server(places: Places) -> None:
@@ -251,7 +278,11 @@ def _java_noise_aside() -> Iterator[None]:
     The JVM inherits the descriptor, so it stays silent; what it says is shown if it dies while starting.
     """
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as aside:
+    try:
+        temporary = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed below
+    except OSError as error:
+        raise no_room("Spark can't be started", error) from error
+    with temporary as aside:
         terminal = os.dup(2)
         os.dup2(aside.fileno(), 2)
         try:

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from expectations.validate import validate
 from spark_jobs.declarations import Beside, CapturedTable
-from spark_jobs.errors import DataError, Fault
+from spark_jobs.errors import DataError
+from spark_jobs.files import no_room
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
@@ -26,8 +27,6 @@ from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import schema_changes
 
 _GAPS = "expect_no_gap_in_offsets"
-# How the names of temporary folders begin.
-_ASIDE = "tidemark-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +137,20 @@ def check(
 @contextmanager
 def _folder_aside() -> Iterator[Path]:
     """A temporary folder for the report; raises Fault where it can't be made or written."""
+    told = "The report can't be prepared"
     try:
-        with tempfile.TemporaryDirectory(prefix=_ASIDE) as aside:
+        temporary = tempfile.TemporaryDirectory(prefix="tidemark-")
+    except OSError as error:
+        raise no_room(told, error) from error
+    with temporary as aside:
+        try:
             folder = Path(aside) / "report"  # made with people's rights, where a temporary folder is private
             folder.mkdir()
             yield folder
-    except OSError as error:
-        if error.filename is not None and not str(error.filename).startswith(f"{tempfile.tempdir}/{_ASIDE}"):
-            raise  # it is of another folder
-        raise Fault(
-            f"The report can't be prepared in {tempfile.tempdir or 'a temporary folder'}"
-            f" ({error.strerror or error}): make room there, or set TMPDIR to a folder that this user may write."
-            " Nothing in the tables was changed."
-        ) from error
+        except OSError as error:
+            if error.filename is not None and not str(error.filename).startswith(aside):
+                raise  # it is of another folder
+            raise no_room(told, error) from error
 
 
 @contextmanager

@@ -376,7 +376,9 @@ def test_a_process_whose_runs_fail_again_and_again_ends(runs: Runs) -> None:
 def process(runs: Runs, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process of its own that runs in the project, as cron starts one, with what it says; ended whatever comes."""
     places = Places.of(runs.home / "project")
+    (temporary := runs.home / "temporary").mkdir(exist_ok=True)
     ours = os.environ | places.environment() | {"TIDEMARK_CATALOG": str(runs.home / "catalog"), "LC_ALL": "C"}
+    ours["TMPDIR"] = str(temporary)
     # Who starts tests behind `&` or nohup has them, and what they start, ignore these signals.
     program = ["env", "--default-signal=INT,HUP", str(Path(sys.executable).with_name("tidemark"))]
     command = [*program, "run", *arguments, "--project-dir", str(places.project)]
@@ -414,6 +416,7 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
         output, _ = every.communicate(timeout=120)
         assert "Traceback" not in output
         assert not Path("/proc", java).exists(), "Spark holds the catalog against the next command"
+        assert not list((runs.home / "temporary").iterdir())
     said = json.loads(summary.read_text())
     assert (every.returncode, said["status"], said["landed"]["landed"]) == (0, 0, 1)
     assert list(said["stages"]) == ["start Spark", "land"], "a step ends, and none begins"
@@ -423,11 +426,14 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
     with process(runs, str(runs.home / "records")) as once:
         until_it_says(once, "START sql")
         java = java_of(once)
+        [held] = (runs.home / "temporary").iterdir()
+        assert list(held.glob("blockmgr-*")), "Spark's, which hold what records do"
         once.send_signal(signal.SIGINT)
         time.sleep(0.02)
         once.send_signal(signal.SIGINT)  # as people do who see nothing happen
         output, _ = once.communicate(timeout=120)
         assert not Path("/proc", java).exists(), "Spark writes behind a lock that is free"
+        assert not held.exists()
     assert once.returncode == 130
     assert "tidemark: stopped by Ctrl-C; run again." in output
     assert "Traceback" not in output

@@ -36,7 +36,7 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.check import _folder_aside
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
-from spark_jobs.session import require_free_catalog
+from spark_jobs.session import _java_noise_aside, _private_folder, require_free_catalog
 from tests.projects import PROJECT
 
 # Nobody waits so long in these tests: who did has not been told to stop.
@@ -311,6 +311,9 @@ def test_a_temporary_folder_without_room_is_a_fault_that_names_it(monkeypatch: p
     said = r"prepared in /dev/full \(Not a directory\): make room there, or set TMPDIR"
     with pytest.raises(Fault, match=said), _folder_aside():
         pass
+    for needs_room in (_java_noise_aside().__enter__, _private_folder):
+        with pytest.raises(Fault, match=said.replace("prepared", "started")):
+            needs_room()
     monkeypatch.undo()
     with pytest.raises(FileNotFoundError), _folder_aside():
         Path("/of/another/folder").read_text()

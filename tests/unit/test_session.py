@@ -6,12 +6,14 @@ import os
 import re
 import socket
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
+from spark_jobs import session
 from spark_jobs.errors import Fault
 from spark_jobs.session import _java_noise_aside, let_java_end
 
@@ -59,6 +61,15 @@ def test_what_keeps_spark_from_starting_is_told_without_frames(said: str, cause:
 
     with pytest.raises(Fault, match=f"^{re.escape(f'Spark did not start: {cause}')}$"):
         start()
+
+
+def test_temporary_files_of_spark_are_this_users_alone(spark: SparkSession) -> None:
+    [folder] = session._folders
+    blocks = spark._jsc.sc().env().blockManager().diskBlockManager().localDirs()
+
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+    assert spark._jvm.java.lang.System.getProperty("java.io.tmpdir") == folder
+    assert all(str(one).startswith(f"{folder}/") for one in blocks)
 
 
 def test_settings_of_hadoop_are_sent_to_tasks_without_the_files_that_they_are_from(spark: SparkSession) -> None:
