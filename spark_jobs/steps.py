@@ -394,12 +394,20 @@ def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], N
         say: Takes a sentence about each table before and after it is worked on.
 
     Raises:
-        Fault: A table is damaged, or Spark failed on it.
+        Fault: A table is damaged, or Spark failed on it; the others are kept up all the same.
     """
-    from spark_jobs.upkeep import keep_up
+    from spark_jobs.upkeep import in_sum, keep_up
 
-    with run.stage("upkeep"), _told_as_fault(spark, run.places, "keep the tables up", "What was done is whole."):
-        return keep_up(spark, run.places, wanted, say)
+    left = "What was done is whole."
+    with run.stage("upkeep"), _told_as_fault(spark, run.places, "keep the tables up", left):
+        done, errors = keep_up(spark, run.places, wanted, say)
+    if errors:
+        say(in_sum(done))
+        said = [str(error) for error in errors.values()]
+        raise explained(spark, run.places, *said) or Fault(
+            f"Spark could not keep up {', '.join(errors)}: {first_cause(said[0])}. {left}"
+        )
+    return done
 
 
 def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True) -> CheckOutcome:

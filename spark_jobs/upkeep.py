@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.damage import delta_tables
 from spark_jobs.delta import remove, snapshot
+from spark_jobs.engine import ENGINE_ERRORS
 from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text_literal
@@ -105,28 +106,34 @@ class _Layout:
     marks: int
 
 
-def keep_up(spark: SparkSession, places: Places, wanted: Wanted, say: Callable[[str], None]) -> list[Upkept]:
-    """Keep up every table of an environment, and its folders; what was done, where something was.
+def keep_up(
+    spark: SparkSession, places: Places, wanted: Wanted, say: Callable[[str], None]
+) -> tuple[list[Upkept], dict[str, Exception]]:
+    """Keep up every table of an environment, and its folders: what was done, and what went wrong by table.
 
-    An environment that reads another's bronze leaves that alone.
+    What is old goes first, so that a full disk has room for what is joined. An environment that reads another's bronze
+    leaves that alone.
     """
     upkept = []
-    with with_settings(spark, _SETTINGS):
-        tables = [one for one in delta_tables(places) if not (places.reads_only and one[0] == BRONZE)]
-        for layer, name in tables:
-            done = _keep_up(spark, places, layer, name, wanted, say)
-            if done is not None:
-                upkept.append(done)
     for folder, keep, spared in (
         (f"{places.schema('ops')}/_staged", wanted.keep, ()),
         (places.schema("reports"), wanted.keep_reports, (LATEST,)),
     ):
         upkept += _removed(spark, places, folder, keep, spared)
     upkept += _removed_logs(wanted.keep_reports)
+    errors: dict[str, Exception] = {}
+    with with_settings(spark, _SETTINGS):
+        tables = [one for one in delta_tables(places) if not (places.reads_only and one[0] == BRONZE)]
+        for layer, name in tables:
+            try:
+                for done in _kept_up(spark, places, layer, name, wanted, say):
+                    upkept.append(done)
+            except ENGINE_ERRORS as error:
+                errors[f"{places.schema(layer)}.{name}"] = error
     for one in upkept:
         log.info("upkeep: %s", one.line)
     say(f"{len(tables)} tables looked at.")
-    return upkept
+    return upkept, errors
 
 
 def in_sum(done: Sequence[Upkept]) -> str:
@@ -149,13 +156,33 @@ def size(count: int) -> str:
     return f"{value:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
 
 
-def _keep_up(
+def _kept_up(
     spark: SparkSession, places: Places, layer: str, name: str, wanted: Wanted, say: Callable[[str], None]
-) -> Upkept | None:
+) -> Iterator[Upkept]:
+    """Keep up a table; what each step of it came to, where it was one."""
     location, schema = places.table(layer, name), places.schema(layer)
     table, folder = f"{schema}.{name}", f"{schema}/{name}"
     before = time.time() - wanted.keep
     layout = _layout(spark, location, wanted.few or FEW, before)
+
+    def vacuumed(there: Sequence[Entry]) -> Iterator[Upkept]:
+        say(f"{table}: looking for old ones of {len(there)} files …")
+        with _aside(spark):
+            spark.sql(f"vacuum {table_at(location)} retain {ceil(wanted.keep / HOUR)} hours").collect()
+        left = _data_files(places, folder)
+        if removed := len(there) - len(left):
+            yield Upkept(table, removed=removed, freed=sum(one.size for one in there) - sum(one.size for one in left))
+
+    there = _data_files(places, folder)
+    old = [one.name for one in there if one.modified < before]
+    # What is there and not in the log is to go, or was replaced within the time: only VACUUM knows.
+    if any(
+        sum(one.endswith(ending) for one in old) > known
+        for ending, known in ((".parquet", layout.old), (".bin", layout.marks))
+    ):
+        yield from vacuumed(there)
+    if not layout.joined and not layout.purged:
+        return
     after = layout.files
     for statement, values in (
         ("reorg table {} {} apply (purge)", layout.purged),
@@ -166,24 +193,9 @@ def _keep_up(
             partitions = _where(layout.partitioned_by, values)
             done = spark.sql(statement.format(table_at(location), partitions)).head().metrics
             after += done.numFilesAdded - done.numFilesRemoved
-    there = _data_files(places, folder)
-    old = [one.name for one in there if one.modified < before]
-    # What is there and not in the log is to go, or was replaced within the time: only VACUUM knows.
-    is_dirty = any(
-        sum(one.endswith(ending) for one in old) > known
-        for ending, known in ((".parquet", layout.old), (".bin", layout.marks))
-    )
-    removed = freed = 0
-    if is_dirty:
-        say(f"{table}: looking for old ones of {len(there)} files …")
-        with _aside(spark):
-            spark.sql(f"vacuum {table_at(location)} retain {ceil(wanted.keep / HOUR)} hours").collect()
-        left = _data_files(places, folder)
-        removed, freed = len(there) - len(left), sum(one.size for one in there) - sum(one.size for one in left)
-    is_rewritten = bool(layout.joined or layout.purged)
-    if not is_rewritten and not removed:
-        return None
-    return Upkept(table, layout.files if is_rewritten else 0, after if is_rewritten else 0, removed, freed)
+    yield Upkept(table, layout.files, after)
+    if not wanted.keep:
+        yield from vacuumed(_data_files(places, folder))
 
 
 def _layout(spark: SparkSession, location: str, few: int, before: float) -> _Layout:

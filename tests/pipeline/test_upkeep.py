@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.cli import main
 from spark_jobs.damage import delta_tables
 from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.errors import Fault
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from tests import oracle
@@ -213,6 +214,27 @@ def test_what_another_writer_did_is_no_upkeep(lake: Lake) -> None:
     lake.batch({"2": "changed since"})
     assert lake.decided(f"{NAME}_history")["carried"] is None, "keys with news are folded whole"
     assert lake.is_right()
+
+
+def test_a_table_that_can_not_be_joined_keeps_nothing_else_from_it(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, changes = (Path(lake.places.table(*one)) for one in (("bronze", "records"), ("silver", f"{NAME}_changes")))
+    old = [
+        aged(next(records.glob("feed=*")) / "part-00000-old.parquet", 8),
+        aged(Path(lake.places.lakehouse) / "ops/_staged/staged_gone/part-0.parquet", 8),
+    ]
+    lost = Path(lake.spark.table(table_at(str(records))).inputFiles()[0].removeprefix("file:"))
+    lost.rename(lake.home / "lost")
+    assert files_of(str(changes)) > 1
+
+    status = lake.upkeep("--few", "2")
+    (lake.home / "lost").rename(lost)
+
+    assert status == Fault.status
+    assert "bronze.records is damaged: 1 of its files are missing" in capsys.readouterr().err
+    assert [path for path in old if path.exists()] == []
+    assert files_of(str(changes)) == 1
 
 
 def test_without_a_time_to_keep_only_what_is_now_stays(lake: Lake) -> None:
