@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -376,12 +376,18 @@ def upgrade(run: Run, spark: SparkSession) -> int | None:
     """Bring the lakehouse to this version's layout; the one that it had, None where there was nothing to do.
 
     Raises:
+        Busy: Another writes an environment that shares the lakehouse.
         Fault: A table can't be read or written.
     """
-    from spark_jobs.upgrade import upgrade
+    from spark_jobs.upgrade import environments, upgrade
 
-    with run.stage("upgrade"), _told_as_fault(spark, run.places, "upgrade", "It can be begun again."):
-        return upgrade(spark, run.places)
+    others = [replace(run.places, prefix=one) for one in environments(run.places) if one != run.places.prefix]
+    with ExitStack() as held, run.stage("upgrade"):
+        for one in others:
+            wait = max(0, run.patience - time.monotonic())
+            held.enter_context(writing(one, run.run_id, run.command, wait, run.oldest, run.stop))
+        with _told_as_fault(spark, run.places, "upgrade", "It can be begun again."):
+            return upgrade(spark, run.places)
 
 
 def upkeep(run: Run, spark: SparkSession, wanted: Wanted, say: Callable[[str], None]) -> list[Upkept]:

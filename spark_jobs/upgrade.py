@@ -18,6 +18,11 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
 
+def environments(places: Places) -> list[str]:
+    """The prefixes of the environments that share a lakehouse; that of the plain one is empty, and always there."""
+    return ["", *(one.removesuffix("ops") for one in Files.of(places).folders() if one.endswith("_ops"))]
+
+
 def upgrade(spark: SparkSession, places: Places) -> int | None:
     """Bring a lakehouse to this version's layout; the one that it had, None where there was nothing to do."""
     found = layout_of(places)
@@ -32,8 +37,7 @@ def upgrade(spark: SparkSession, places: Places) -> int | None:
 def _accounts_in_progress(spark: SparkSession, places: Places) -> None:
     """An account was a table of its own, and is part of its history's progress; the next build counts anew."""
     files = Files.of(places)
-    # Environments share a lakehouse, and each has an ops of its own.
-    for schema in [name for name in files.folders() if name == "ops" or name.endswith("_ops")]:
+    for schema in [f"{prefix}ops" for prefix in environments(places)]:
         progress = f"{places.lakehouse}/{schema}/progress"
         there = table_if_made(spark, progress)
         if there is not None and "account" not in there.columns:

@@ -8,6 +8,7 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from spark_jobs.cli import main
 from spark_jobs.damage import blamed, damages, explained, forget_progress, move_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.delta import is_table
-from spark_jobs.errors import Fault, TidemarkError, UsageError
+from spark_jobs.errors import Busy, Fault, TidemarkError, UsageError
+from spark_jobs.lock import writing
 from spark_jobs.places import Places
 from tests.projects import account_of, empty_project, forget_tables, land, run_models
 from tests.source import Column, Source, Table
@@ -337,6 +339,11 @@ def test_a_lakehouse_of_the_layout_before_is_upgraded(
     directory = ["--project-dir", str(harmed.places.project)]
 
     refused = main(["check", *directory])
+    # Whoever writes an environment that shares the lakehouse is waited for.
+    harmed.folder("dev_ops").mkdir()
+    for prefix, target in (("", "local_dev"), ("dev_", "local")):
+        with writing(replace(harmed.places, prefix=prefix), "other", "build", oldest=2):
+            assert main(["upgrade", "--target", target, *directory]) == Busy.status
     upgraded = main(["upgrade", *directory])
     again = main(["upgrade", *directory])
     said = capsys.readouterr()
