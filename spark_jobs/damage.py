@@ -94,7 +94,8 @@ def blamed(places: Places, error: str) -> set[tuple[str, str]]:
     if IN_THE_WAY.search(error):
         return set()
     schemas = "|".join(re.escape(places.schema(layer)) for layer in LAYERS)
-    files = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", unquote(error))
+    # As a path, or as a URL.
+    files = re.findall(rf"{re.escape(places.lakehouse)}/({schemas})/([^/\s]+)/", f"{error}\n{unquote(error)}")
     return {(schema.removeprefix(places.prefix), name) for schema, name in files}
 
 
@@ -114,7 +115,7 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
         return Damage(layer, name, location, f"its log can't be read, {_first_line(str(error))}", has_log=False)
     if commit is not None:
         return Damage(layer, name, location, f"its newest commit, {commit}, is empty", has_log=False)
-    wanted = (unquote(path).removeprefix("file:").replace("///", "/") for path in listed)
+    wanted = (path.removeprefix("file:").replace("///", "/") for path in listed)
     missing = sorted({path.removeprefix(f"{location}/") for path in wanted} - set(files.below("", ".parquet")))
     if not missing:
         return None

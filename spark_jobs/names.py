@@ -27,6 +27,11 @@ def text_literal(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def escaped(path: str) -> str:
+    """A path for Spark where that takes patterns, of which the path's own letters are none."""
+    return "".join(f"\\{letter}" if letter in "*?[]{}\\" else letter for letter in path)
+
+
 def table_at(location: str) -> str:
     """A Delta table addressed by its location."""
     return f"delta.{quoted(location)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import errno
 import fcntl
-import glob
 import locale
 import os
 import re
@@ -84,7 +83,12 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     java()
     options = settings(places)
     jars = options["spark.jars"].split(",") if places.is_local else options["spark.driver.extraClassPath"].split(":")
-    missing = [jar for jar in jars if not glob.glob(jar)]  # noqa: PTH207 - absolute too
+    if places.is_local and re.search(r"[][{}*?]", options["spark.jars"]):
+        raise Fault(
+            f"Spark's jar {jars[0]}: Spark takes brackets, * and ? in its path for a pattern. Move the folder of the"
+            " jars to a path without them, and set TIDEMARK_JARS to it."
+        )
+    missing = [jar for jar in jars if not any(Path(jar).parent.glob(Path(jar).name))]
     if missing:
         raise Fault(
             f"Spark's jar {missing[0]} is missing. Run `make {'setup' if places.is_local else 'setup-cluster'}`, which"

@@ -250,7 +250,7 @@
     {%- endif -%}
     {{ return({
         'kept': {'last_end': account.last_end, 'last_transaction': account.last_transaction}, 'added': added,
-        'staged': staging(account_name) if added is none else none
+        'staged': held_at(account_name) if added is none else none
     }) }}
 {%- endmacro %}
 

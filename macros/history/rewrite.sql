@@ -153,7 +153,7 @@
     {%- do graph.tidemark.living_rows.update({this | string: {
         'log': decision.log, 'news': decision.news, 'left_as': decision.left_as,
         'living': 'select key, any_value(if(version.' ~ open ~ ', version, null), true) as row from parquet.'
-            ~ quoted(staging(fold_rows[1:-1])) ~ ' group by key'
+            ~ quoted(held_at(fold_rows[1:-1])) ~ ' group by key'
     }}) -%}
 {%- endmacro %}
 

@@ -164,7 +164,8 @@
     {%- set name = purpose ~ '_' ~ model.name -%}
     {%- do hold(sql, name) -%}
     {%- do run_statement(
-        'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path ' ~ text_literal(staging(name)) ~ ')'
+        'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path '
+        ~ text_literal(held_at(name)) ~ ')'
     ) -%}
     {{ return(quoted(name)) }}
 {%- endmacro %}
@@ -178,9 +179,18 @@
 {%- endmacro %}
 
 
-{#- Where held rows are. A view is its connection's own; what another model's connection reads is read from here. -#}
+{#- Where held rows are. -#}
 {% macro staging(name) -%}
     {{ return(lakehouse('ops') ~ '/_staged/' ~ name) }}
+{%- endmacro %}
+
+
+{#-
+  The same for those who read them there: Spark takes patterns, of which the path's own letters are none. A view is its
+  connection's own; what another model's connection reads is read from here.
+-#}
+{% macro held_at(name) -%}
+    {{ return(modules.re.sub('([][*?{}\\\\])', '\\\\\\1', staging(name))) }}
 {%- endmacro %}
 
 

@@ -270,8 +270,3 @@ def refuse_others(survey: Sequence[Row]) -> None:
 def path_of(origin: str) -> str:
     """The path of a file, by what Spark calls it: a URL."""
     return unquote(urlsplit(origin).path)
-
-
-def escaped(file: str) -> str:
-    """A file's path for Spark, which expands globs once more: the path's own brackets are meant literally."""
-    return "".join(f"\\{letter}" if letter in "*?[]{}\\" else letter for letter in file)

@@ -20,11 +20,12 @@ from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
-from spark_jobs.landing.input_files import escaped, files_named, in_even_parts, refuse_damaged, refuse_others
+from spark_jobs.landing.input_files import files_named, in_even_parts, refuse_damaged, refuse_others
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.rejects import quarantine_rows, settle
 from spark_jobs.landing.shapes import fields_of
+from spark_jobs.names import escaped
 from spark_jobs.places import Places
 
 # From how many records on, on average, a file or partition of a topic is left in files of its own.

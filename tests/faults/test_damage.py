@@ -23,6 +23,7 @@ from spark_jobs.declarations import captured_tables
 from spark_jobs.delta import is_table
 from spark_jobs.errors import Busy, Fault, TidemarkError, UsageError
 from spark_jobs.lock import writing
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from tests.projects import account_of, empty_project, forget_tables, land, run_models
 from tests.source import Column, Source, Table
@@ -129,6 +130,17 @@ def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
     assert named == set(MODELS)
     assert [Path(place).name for place in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
     assert harmed.rows_of_models() == right
+
+
+def test_tables_in_a_path_with_letters_of_patterns_and_urls_are_built_and_undamaged(
+    spark: SparkSession, origin: Harmed, tmp_path: Path
+) -> None:
+    harmed = Harmed(spark, tmp_path / "a%2Fb [c] {d,e}", origin)
+    land(spark, harmed.places, "third", lines(9, 1), {"harm"})
+    steps.build(harmed.run, ["--quiet"])
+
+    assert spark.table(table_at(str(harmed.folder(MODELS[2])))).count() == 10
+    assert damages(spark, harmed.places) == []
 
 
 @pytest.mark.parametrize("table", MODELS)
@@ -430,6 +442,15 @@ def test_a_file_that_something_was_in_the_way_of_damages_no_table(tmp_path: Path
     found = blamed(places, f"java.io.FileNotFoundException: {file} {what}")
 
     assert found == ({("gold", NAME)} if is_damage else set())
+
+
+def test_a_table_is_blamed_by_a_url_of_its_file_and_by_its_path(tmp_path: Path) -> None:
+    places = Places(tmp_path, f"{tmp_path}/a%2Fb c", "")
+    file = Path(places.table("gold", NAME)) / "part-0.parquet"
+
+    found = [blamed(places, f"{said} is not a Parquet file") for said in (file, file.as_uri())]
+
+    assert found == [{("gold", NAME)}] * 2
 
 
 def test_books_that_can_be_read_are_left_as_they_are(harmed: Harmed) -> None:

@@ -45,6 +45,7 @@ def answers(home: Path) -> dict[str, list[object]]:
         java.write_text(f"#!/bin/sh\necho '{words}' >&2\n")
         java.chmod(0o755)
         cases[version] = {"JAVA_HOME": str(home / version), "TIDEMARK_JARS": str(home)}
+    cases["brackets"] = cases["17"] | {"TIDEMARK_JARS": f"{home}/[1]"}
     ran = subprocess.run(
         [sys.executable, "-c", COMMANDS],
         input=json.dumps(cases), cwd=PROJECT, capture_output=True, text=True, check=True,
@@ -75,3 +76,11 @@ def test_missing_jars(answers: dict[str, list[object]], home: Path) -> None:
     assert status == 3
     assert str(words).startswith(f"tidemark: Spark's jar {home}/delta-spark_")
     assert str(words).endswith(".jar is missing. Run `make setup`, which fetches it.\n")
+
+
+def test_jars_in_a_path_that_spark_takes_for_a_pattern(answers: dict[str, list[object]], home: Path) -> None:
+    status, words = answers["brackets"]
+
+    assert status == 3
+    assert str(words).startswith(f"tidemark: Spark's jar {home}/[1]/delta-spark_")
+    assert str(words).endswith(" set TIDEMARK_JARS to it.\n")
