@@ -27,6 +27,8 @@ from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from spark_jobs.delta import files_at
+from spark_jobs.engine import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Busy, Fault
 from spark_jobs.files import may_write, no_room
 from spark_jobs.lock import pause
@@ -115,6 +117,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
         atexit.register(let_java_end, _ENDING_SECONDS)
     for folder in _folders:
         session._jvm.java.io.File(folder).deleteOnExit()  # behind a process that is killed
+    if places.is_local and not places.is_folder:
+        _require_file_system(session, places)
     _forget_files_of_settings(session)
     # Spark takes Ctrl-C for itself, from those, too, who listen to it already.
     if listening is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
@@ -159,6 +163,17 @@ def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, value)
+
+
+def _require_file_system(session: SparkSession, places: Places) -> None:
+    """Raise a Fault where a local Spark has no classes for the object store that the lakehouse is on."""
+    try:
+        files_at(session, places.lakehouse)
+    except ENGINE_ERRORS as error:
+        raise Fault(
+            f"Target {places.target} can't open {places.lakehouse} ({first_cause(str(error))}). Use the target thrift"
+            " or thrift_dev for a lakehouse on an object store (docs/cluster.md), or a folder."
+        ) from error
 
 
 def _forget_files_of_settings(session: SparkSession) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import session
 from spark_jobs.errors import Fault
+from spark_jobs.places import Places
 from spark_jobs.session import _java_noise_aside, let_java_end
 
 
@@ -70,6 +71,13 @@ def test_temporary_files_of_spark_are_this_users_alone(spark: SparkSession) -> N
     assert Path(folder).stat().st_mode & 0o777 == 0o700
     assert spark._jvm.java.lang.System.getProperty("java.io.tmpdir") == folder
     assert all(str(one).startswith(f"{folder}/") for one in blocks)
+
+
+def test_a_store_that_the_target_has_no_classes_for_is_told_with_one_that_has(spark: SparkSession) -> None:
+    places = Places(Path(), "s3a://bucket/lake", "")
+
+    with pytest.raises(Fault, match=r"^Target local can't open s3a://.*S3AFileSystem.*\. Use the target thrift"):
+        session._require_file_system(spark, places)
 
 
 def test_settings_of_hadoop_are_sent_to_tasks_without_the_files_that_they_are_from(spark: SparkSession) -> None:
