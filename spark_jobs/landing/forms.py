@@ -24,8 +24,11 @@ _BLOCK = (
     "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "schema", "table", "collection",
     "sequence", "txId", "lsn", "xmin", "server_id", "gtid", "file", "pos", "row", "thread", "scn", "commit_scn",
     "rs_id", "ssn", "lcr_position", "txSeq", "redo_thread", "user_name", "commit_lsn", "change_lsn",
-    "event_serial_no", "rs", "ord", "h", "lsid", "txnNumber", "tord", "stxnid", "wallTime",
+    "event_serial_no", "rs", "ord", "h", "lsid", "txnNumber", "tord", "stxnid", "wallTime", "origin", "origin_lsn",
+    "row_id", "commit_ts_ms", "start_scn", "start_ts_ms", "begin_lsn",
 )  # fmt: skip
+# Texts of statements, which can hold what columns hide: they stay in bronze.
+_STATEMENTS = ("query", "redo_sql")
 _EVENT = "iodebezium"
 # Records of Apicurio's converter to JSON.
 _WITH_ID = r'(?s)^\s*\{\s*"schemaId"\s*:\s*([0-9]{1,18})\s*,\s*"payload"\s*:\s*(.*)\}\s*$'
@@ -54,10 +57,12 @@ _REMEDY = (
 # What ExtractNewRecordState adds to a row under its own prefix: fields of the envelope, its source and transaction.
 _BESIDE = ("op", "deleted", "transaction_id", "transaction_total_order", "id", "total_order",
            "data_collection_order", "transaction_data_collection_order")  # fmt: skip
-_METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_BLOCK, *(f"source_{name}" for name in _BLOCK)))
+_OF_SOURCE = (*_BLOCK, *_STATEMENTS)
+_METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_OF_SOURCE, *(f"source_{name}" for name in _OF_SOURCE)))
 # Where it was asked for all that is needed by qualified names, these are columns of the table's own: what is needed it
 # adds once, and nobody here reads the others.
-_OWN = ("id", "total_order", "data_collection_order", "version", "thread", "user_name", "collection")
+_OWN = ("id", "total_order", "data_collection_order", "version", "thread", "user_name", "collection", "origin",
+        "row_id")  # fmt: skip
 _OWN_IF_QUALIFIED = tuple(f"__{name}" for name in (*_OWN, *_ALL_NEEDED) if name not in _OF_ENVELOPE)
 # One of these shows that the transform was there at all.
 _SIGNS = (
@@ -239,7 +244,10 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     before = F.when(op == "d", F.col("payload"))
     nothing = F.lit("null")
     source = F.to_json(F.struct(*[_told(*_of_source(name)).alias(name) for name in _BLOCK]))
-    transaction = F.struct(_told("transaction_id").alias("id"), _told("transaction_total_order").alias("total_order"))
+    transaction = F.struct(
+        _told("transaction_id", "id").alias("id"),
+        _told("transaction_total_order", "total_order").alias("total_order"),
+    )
     is_flattened = F.col("form") == "flattened"
     rows = rows.withColumn("missing", F.when(is_flattened, missing)).withColumn(
         "flat_code",
@@ -255,7 +263,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
                 op,
                 _told("ts_ms"),
                 source,
-                F.when(_is_told("transaction_id"), F.to_json(transaction)),
+                F.when(transaction["id"].isNotNull(), F.to_json(transaction)),
                 F.concat(
                     F.lit('"before":'), F.coalesce(before, nothing), F.lit(',"after":'), F.coalesce(image, nothing)
                 ),

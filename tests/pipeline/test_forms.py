@@ -562,7 +562,7 @@ def test_columns_that_are_called_as_what_a_transform_adds_are_the_table_s_own(
     built: Built, spark: SparkSession
 ) -> None:
     row = {"__version": "1", "__name": "own", "__table": None, "__row": "2", "__collection": "stamps", "__lsn": "none",
-           "specversion": "1", "data": "d"}  # fmt: skip
+           "__origin": "shop", "specversion": "1", "data": "d"}  # fmt: skip
     made = {
         prefix: flattened(inserted(prefix, "odd", row), with_schema=with_schema, is_qualified=is_qualified)
         for prefix, with_schema, is_qualified in (
@@ -580,6 +580,27 @@ def test_columns_that_are_called_as_what_a_transform_adds_are_the_table_s_own(
     assert columns["fm_own"] == columns["fm_own_bare"] == {"id", *row}
     # Nothing tells these from the transform's.
     assert columns["fm_own_short"] == {"id", "specversion", "data"}
+
+
+def test_any_field_of_a_source_may_stand_beside_a_row(built: Built, spark: SparkSession) -> None:
+    beside = {"__id": "745:26550408", "__total_order": "2", "__query": "insert …", "__source_redo_sql": "insert …",
+              "__source_row_id": "AAA", "__start_scn": "5", "__origin_lsn": "7"}  # fmt: skip
+    made = {
+        prefix: flattened(inserted(prefix, "odd", beside), is_qualified=is_qualified)
+        for prefix, is_qualified in (("fm_beside", True), ("fm_beside_short", False))
+    }
+    result = landed(spark, built.places, "beside", [one for one in made.values() if one])
+    stored = bronze.read(spark, built.places, "records").where("source_name like 'fm\\_beside%'").collect()
+    columns = {table.source: {column.name for column in table.columns} for table in seen_tables(spark, built.places)}
+    plain = {one["source_name"]: json.loads(one["plain_value"]) for one in stored}
+
+    assert (result.landed, result.quarantined) == (2, 0)
+    assert (columns["fm_beside"], columns["fm_beside_short"]) == ({"id", "__id", "__total_order"}, {"id"})
+    assert plain["fm_beside"]["transaction"] is None
+    assert plain["fm_beside_short"]["transaction"] == {"id": "745:26550408", "total_order": "2"}
+    for one in plain.values():
+        told = {name: one["source"].get(name) for name in ("row_id", "start_scn", "origin_lsn", "query", "redo_sql")}
+        assert told == {"row_id": "AAA", "start_scn": "5", "origin_lsn": "7", "query": None, "redo_sql": None}
 
 
 def test_types_come_out_of_avro_as_out_of_json(built: Built, spark: SparkSession) -> None:
