@@ -298,7 +298,8 @@ def flattened(
         record: The plain record.
         deletes: `rewrite`, `rewrite-with-tombstone`, to whose tombstones the transform adds `__op` where it adds
             headers, or `tombstone`, with what history needs as headers too: its null value keeps its schema, and where
-            schemas are off JsonConverter writes the headers, too.
+            schemas are off JsonConverter writes the headers, too; or `headers`, as `tombstone`, and rows have nothing
+            added.
         with_schema: Whether JsonConverter embeds schemas.
         without: Fields that are not added.
         is_qualified: Whether names of added fields say that they are of the source.
@@ -310,7 +311,7 @@ def flattened(
     beside = {name: value for name, value in added(payload, is_qualified=is_qualified).items() if name not in without}
     key = record["key"] if with_schema else record["key"] and json.dumps(parts_of(record["key"])[1])
     made = record | {"key": key}
-    if deletes == "tombstone":
+    if deletes in ("tombstone", "headers"):
         made["headers"] = record["headers"] + [
             {"key": name, "value": None if value is None else str(value) if with_schema else json.dumps(value)}
             for name, value in beside.items()
@@ -318,8 +319,8 @@ def flattened(
         if payload["op"] == "d":
             return made | {"value": json.dumps({"schema": schema, "payload": None} if with_schema else None)}
     is_delete = payload["op"] == "d"
-    row = {**(payload["before"] if is_delete else payload["after"]), **beside}
-    if deletes != "tombstone":
+    row = {**(payload["before"] if is_delete else payload["after"]), **({} if deletes == "headers" else beside)}
+    if deletes not in ("tombstone", "headers"):
         row["__deleted"] = "true" if is_delete else "false"
     if not with_schema or schema is None:
         return made | {"value": json.dumps(row)}

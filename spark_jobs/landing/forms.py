@@ -164,9 +164,8 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     is_told = _has_header("__op") & _has_header(*_MORE_SIGNS)
     form = (
         F.when(_is_outbox(), "outbox")
-        .when(~is_envelope & has_sign, "flattened")
+        .when(~is_envelope & (has_sign | (is_told & (is_empty | keys.isNotNull()))), "flattened")
         .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
-        .when(is_empty & is_told, "flattened")
         .otherwise("envelope")
     )
     is_inexact = (F.col("form") != "envelope") & F.col("parts.is_inexact")

@@ -179,6 +179,7 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
         "fm_flat_short": lambda one: flattened(one, is_qualified=False),
         "fm_flat_headers": lambda one: flattened(one, deletes="tombstone"),
         "fm_flat_null": lambda one: flattened(one, deletes="tombstone", with_schema=False),
+        "fm_flat_only_headers": lambda one: flattened(one, deletes="headers"),
         "fm_rerouted": rerouted,
         "fm_changing": changing(registry),
     }
