@@ -24,7 +24,8 @@ _DIGITS = 38
 # The most that a database lets a column declare.
 _MOST_DECLARED = 1000
 # What a decimal is given whose column has no scale: of numbers with more digits in front or behind the text is kept.
-_OF_ANY_SCALE = f"decimal({_DIGITS},18)"
+_ANY_SCALE = 18
+_OF_ANY_SCALE = f"decimal({_DIGITS},{_ANY_SCALE})"
 
 _TYPE = "type: string, name: string, parameters: map<string,string>"
 _COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>"
@@ -195,6 +196,9 @@ def _spark_type(described: Column) -> Column:
     # Of NUMBER(2,5) and numeric(2,5) the digits begin behind the point; MySQL's length of a whole number is that of its
     # display.
     digits = F.least(F.greatest(precision, scale, F.lit(1)), F.lit(_DIGITS))
+    # Of DECIMAL(65,30) most numbers have digits in front of the point, and few use all behind it.
+    kept = F.greatest(F.lit(_ANY_SCALE), F.lit(_DIGITS) - (precision - scale))
+    scale = F.when(precision > _DIGITS, F.least(scale, kept)).otherwise(scale)
     decimal = (
         F.when(F.coalesce(parameters[f"{_SOURCE_COLUMN}type"].rlike(IS_UNSIGNED), F.lit(False)), UNSIGNED_TYPE)
         .when(scale.between(0, _DIGITS), F.concat(F.lit("decimal("), digits, F.lit(","), scale, F.lit(")")))
