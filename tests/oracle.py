@@ -440,17 +440,18 @@ class Connector:
 
 _POSTGRESQL: Final = Connector(_wal_place, ("lsn",), "txId", is_before_whole=False)
 _MYSQL: Final = Connector(_binlog_place, ("server_id", "file", "pos", "row"), "gtid", row="row")
+_ORACLE: Final = Connector(
+    _oracle_place,
+    ("commit_scn", "scn", "rs_id", "lcr_position", "ssn", "txSeq"),
+    "txId",
+    is_before_whole=False,
+    untying=("rs_id", "lcr_position", "txSeq"),
+)
 CONNECTORS: Final = {
     "postgresql": _POSTGRESQL,
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
-    "oracle": Connector(
-        _oracle_place,
-        ("commit_scn", "scn", "rs_id", "lcr_position", "ssn", "txSeq"),
-        "txId",
-        is_before_whole=False,
-        untying=("rs_id", "lcr_position", "txSeq"),
-    ),
+    "oracle": _ORACLE,
     "sqlserver": Connector(_lsn_place, ("commit_lsn", "change_lsn", "event_serial_no"), "commit_lsn"),
     "db2": Connector(_lsn_place, ("commit_lsn", "change_lsn"), "commit_lsn", is_tied=True),
 }
@@ -562,8 +563,14 @@ def _server(change: Change) -> tuple[Any, ...] | None:
 
 
 def _tells_commit(change: Change) -> bool:
-    """R5: whether a place that falls back says anything: PostgreSQL's own places do with every second transaction."""
-    return change.connector is not _POSTGRESQL or change.op == "r" or change.source.get("sequence") is not None
+    """R5: whether a place that falls back says anything: own places do with every second transaction."""
+    source = change.source
+    if change.op == "r":
+        return True
+    if change.connector is _ORACLE:
+        commit = source.get("commit_scn")
+        return not source.get("rs_id") if commit is None else int(commit) >= int(source["scn"])
+    return change.connector is not _POSTGRESQL or source.get("sequence") is not None
 
 
 def _is_beginning(position: Position, of: Position) -> bool:

@@ -7,10 +7,10 @@
 
       the position falls back, and the source's time goes on or the server or its log is another: the new log begins
       with the first change behind the highest position of the old one; deliveries that only repeat the old log don't
-      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`, nor
-      another server whose positions go on rising. Where it is the time that tells, streamed changes are compared with,
-      where there are any: a read can have a place ahead of what is streamed behind it (a blocking snapshot's), and its
-      clock is its own;
+      count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`, or
+      Oracle without its commit, nor another server whose positions go on rising. Where it is the time that tells, streamed
+      changes are compared with, where there are any: a read can have a place ahead of what is streamed behind it (a
+      blocking snapshot's), and its clock is its own;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
