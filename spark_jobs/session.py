@@ -28,7 +28,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.delta import files_at
-from spark_jobs.engine import ENGINE_ERRORS, first_cause
+from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
 from spark_jobs.errors import Busy, Fault
 from spark_jobs.files import may_write, no_room
 from spark_jobs.lock import pause

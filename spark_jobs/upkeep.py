@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.damage import delta_tables
 from spark_jobs.delta import remove, snapshot
-from spark_jobs.engine import ENGINE_ERRORS
+from spark_jobs.engine_errors import ENGINE_ERRORS
 from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text_literal
