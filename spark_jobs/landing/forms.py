@@ -60,7 +60,7 @@ _BESIDE = ("op", "deleted", "transaction_id", "transaction_total_order", "id", "
 _OF_SOURCE = (*_BLOCK, *_STATEMENTS)
 _METADATA = tuple(f"__{name}" for name in (*_BESIDE, *_OF_SOURCE, *(f"source_{name}" for name in _OF_SOURCE)))
 # Where it was asked for all that is needed by qualified names, these are columns of the table's own: what is needed it
-# adds once, and nobody here reads the others.
+# adds once, and of the others nobody here needs any.
 _OWN = ("id", "total_order", "data_collection_order", "version", "thread", "user_name", "collection", "origin",
         "row_id")  # fmt: skip
 _OWN_IF_QUALIFIED = tuple(f"__{name}" for name in (*_OWN, *_ALL_NEEDED) if name not in _OF_ENVELOPE)
@@ -243,8 +243,10 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     before = F.when(op == "d", F.col("payload"))
     nothing = F.lit("null")
     source = F.to_json(F.struct(*[_told(*_of_source(name)).alias(name) for name in _BLOCK]))
+    # An `__id` alone can be a column of the table's own.
+    its_id = F.when(_is_told("total_order", "data_collection_order"), _told("id"))
     transaction = F.struct(
-        _told("transaction_id", "id").alias("id"),
+        F.coalesce(_told("transaction_id"), its_id).alias("id"),
         _told("transaction_total_order", "total_order").alias("total_order"),
     )
     is_flattened = F.col("form") == "flattened"
