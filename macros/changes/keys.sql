@@ -156,15 +156,29 @@
 
 
 {#-
+  Condition: whether a change has no key of its own and a `before` that has all of it: where not even a table without a key
+  writes whole rows, columns are missing there that `after` has.
+-#}
+{% macro is_told_by_before_alone(columns, key) -%}
+    (
+        is_unkeyed and has_before and size(unavailable_before) = 0
+        {%- for spec in columns if spec.name in key %}
+        and (before_typed.{{ quoted(spec.name) }} is not null or after_typed.{{ quoted(spec.name) }} is null)
+        {%- endfor %}
+    )
+{%- endmacro %}
+
+
+{#-
   Expression: the key that `before` names, as JSON text, where it can be believed and is another than the change's: a
   change of key written as one `u` (R14). An update of a table without a key brings a `before` from REPLICA IDENTITY FULL
-  or its like alone: nothing else would say which row it is about. Rows tell no key where `after` has another than the record: connectors mask and
-  cut columns of rows, and not those of keys. A row that had no value in the key was no one's.
+  or its like alone: nothing else would say which row it is about. Rows tell no key where `after` has another than the
+  record: connectors mask and cut columns of rows, and not those of keys. A row that had no value in the key was no one's.
 -#}
 {% macro key_before(is_whole, columns, key) -%}
     {%- set before = key_left(columns, key, 'before_typed', 'key_typed') -%}
     if(
-        op = 'u' and ({{ is_whole }} or is_unkeyed and has_before and size(unavailable_before) = 0)
+        op = 'u' and ({{ is_whole }} or {{ is_told_by_before_alone(columns, key) }})
             and {{ has_key_left(columns, key, 'before_typed', 'key_typed') }}
             and not {{ before }} <=> {{ key_struct(columns, key, tells_key(is_whole)) }}
         {%- for spec in columns if spec.name in key %}
