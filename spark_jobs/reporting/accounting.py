@@ -200,10 +200,24 @@ def counted(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]
     return rows_of
 
 
-def record(
-    spark: SparkSession, places: Places, accounts: Sequence[Account], run_id: str, at: datetime
-) -> list[Account]:
-    """Store a run's accounts in `ops/accounting`, and give them back with what changed since the run before.
+def compared(spark: SparkSession, places: Places, accounts: Sequence[Account], run_id: str) -> list[Account]:
+    """A run's accounts with what has changed since the run before, as `ops/accounting` has that."""
+    location = places.table("ops", "accounting")
+    if not is_table(spark, location):
+        return [_with_changes(one, {}) for one in accounts]
+    # A run that is checked twice is stored twice: its rows of one check share their time.
+    before = spark.sql(
+        "with others as (select * from {stored} where run_id <> {run_id})"
+        " select * from others where recorded_at = (select max(recorded_at) from others)",
+        stored=spark.table(table_at(location)),
+        run_id=run_id,
+    )
+    was = {(row["subject"], row["table"], row["disposition"]): row["records"] for row in before.collect()}
+    return [_with_changes(one, was) for one in accounts]
+
+
+def record(spark: SparkSession, places: Places, accounts: Sequence[Account], run_id: str, at: datetime) -> None:
+    """Store a run's accounts in `ops/accounting`: the next run is compared with them.
 
     Args:
         spark: The session.
@@ -216,14 +230,6 @@ def record(
     if not is_table(spark, location):
         clear(spark, location)
         spark.createDataFrame(_STORED.empty_table()).write.format("delta").save(location)
-    # A run that is checked twice is stored twice: its rows of one check share their time.
-    before = spark.sql(
-        "with others as (select * from {stored} where run_id <> {run_id})"
-        " select * from others where recorded_at = (select max(recorded_at) from others)",
-        stored=spark.table(table_at(location)),
-        run_id=run_id,
-    )
-    was = {(row["subject"], row["table"], row["disposition"]): row["records"] for row in before.collect()}
     rows = [
         {
             "run_id": run_id,
@@ -240,7 +246,6 @@ def record(
     spark.createDataFrame(pa.Table.from_pylist(rows, _STORED)).coalesce(1).write.format("delta").mode("append").save(
         location
     )
-    return [_with_changes(one, was) for one in accounts]
 
 
 def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) -> Account:

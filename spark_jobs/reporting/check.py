@@ -92,7 +92,7 @@ def check(
         for name, rows in signs_of_key_shapes(spark, places, tables).items():
             counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, contents, quarantined, measured, counted)
-        accounts = accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
+        accounts = accounting.compared(spark, places, accounts, run.run_id)
     with _folder_aside() as folder:
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(contents)
@@ -131,6 +131,8 @@ def check(
         report = write_report(
             spark, places, replace(run, stages=stages), evidence, folder, finished_at=datetime.now(UTC)
         )
+    # Behind the report: what bronze has lost is told by comparison with the last that somebody could read.
+    accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
     return CheckOutcome(tuple(evidence.failures), tuple(evidence.warnings), report, evidence)
 
 
