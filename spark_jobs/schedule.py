@@ -260,16 +260,22 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
 def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:
     """Keep up the tables in a command of its own: the next scheduled run finds nothing new because of it."""
     memory = Memory.of(run.places)
-    done = _keep_up(run, spark, wanted, memory)
-    memory.store(run.places)
-    return done
+    try:
+        return _keep_up(run, spark, wanted, memory)
+    finally:
+        memory.store(run.places)
 
 
 def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory) -> list[Upkept]:
     project = project_hash(run.places)
     bronze = moving_bronze(run.places)
     is_unchanged = memory.fingerprint == fingerprint_of(run.places, project, bronze)
-    done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
+    try:
+        done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
+    except Fault:
+        if is_unchanged:  # other tables than the one that failed were kept up
+            memory.fingerprint = fingerprint_of(run.places, project, bronze)
+        raise
     if is_unchanged:
         memory.fingerprint = fingerprint_of(run.places, project, bronze)
     memory.upkept_at = datetime.now(UTC).isoformat()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -114,22 +114,29 @@ def keep_up(
     What is old goes first, so that a full disk has room for what is joined. An environment that reads another's bronze
     leaves that alone.
     """
-    upkept = []
+    upkept: list[Upkept] = []
+    errors: dict[str, Exception] = {}
+
+    @contextmanager
+    def noted(name: str) -> Iterator[None]:
+        try:
+            yield
+        except ENGINE_ERRORS as error:
+            errors[name] = error
+
     for folder, keep, spared in (
         (f"{places.schema('ops')}/_staged", wanted.keep, ()),
         (places.schema("reports"), wanted.keep_reports, (LATEST,)),
     ):
-        upkept += _removed(spark, places, folder, keep, spared)
+        with noted(folder):
+            upkept += _removed(spark, places, folder, keep, spared)
     upkept += _removed_logs(wanted.keep_reports)
-    errors: dict[str, Exception] = {}
     with with_settings(spark, _SETTINGS):
         tables = [one for one in delta_tables(places) if not (places.reads_only and one[0] == BRONZE)]
         for layer, name in tables:
-            try:
+            with noted(f"{places.schema(layer)}.{name}"):
                 for done in _kept_up(spark, places, layer, name, wanted, say):
                     upkept.append(done)
-            except ENGINE_ERRORS as error:
-                errors[f"{places.schema(layer)}.{name}"] = error
     for one in upkept:
         log.info("upkeep: %s", one.line)
     say(f"{len(tables)} tables looked at.")
@@ -268,10 +275,14 @@ def _removed_logs(keep: float) -> list[Upkept]:
     if ours is None:
         return []
     before = time.time() - keep
-    old = [(one, one.stat().st_size) for one in Path(ours).parent.glob("*.log") if one.stat().st_mtime < before]
-    for one, _ in old:
-        one.unlink(missing_ok=True)
-    return [Upkept("logs", removed=len(old), freed=sum(count for _, count in old))] if old else []
+    old = []
+    for one in Path(ours).parent.glob("*.log"):
+        with suppress(FileNotFoundError):  # another's upkeep was faster
+            there = one.stat()
+            if there.st_mtime < before:
+                one.unlink()
+                old.append(there.st_size)
+    return [Upkept("logs", removed=len(old), freed=sum(old))] if old else []
 
 
 @contextmanager
