@@ -36,7 +36,7 @@ from spark_jobs.damage import (
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
-from spark_jobs.lock import LAYOUT, check_layout, open_lakehouse, writing
+from spark_jobs.lock import LAYOUT, check_layout, layout_of, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
 from spark_jobs.session import build_session, require_free_catalog, require_thrift_server
@@ -381,6 +381,8 @@ def upgrade(run: Run, spark: SparkSession) -> int | None:
     """
     from spark_jobs.upgrade import environments, upgrade
 
+    if layout_of(run.places) in (None, LAYOUT):
+        return None  # without waiting for anyone
     others = [replace(run.places, prefix=one) for one in environments(run.places) if one != run.places.prefix]
     with ExitStack() as held, run.stage("upgrade"):
         for one in others:
