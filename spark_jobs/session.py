@@ -117,8 +117,6 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
         atexit.register(let_java_end, _ENDING_SECONDS)
     for folder in _folders:
         session._jvm.java.io.File(folder).deleteOnExit()  # behind a process that is killed
-    if places.is_local and not places.is_folder:
-        _require_file_system(session, places)
     _forget_files_of_settings(session)
     # Spark takes Ctrl-C for itself, from those, too, who listen to it already.
     if listening is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
@@ -126,6 +124,8 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
     # PySpark prints each failed statement with its plan and values, beside the exception that its caller gets.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
+    if places.is_local and not places.is_folder:
+        _require_file_system(session, places)
     return session
 
 
