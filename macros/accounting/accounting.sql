@@ -105,7 +105,7 @@
 {% materialization accounting, adapter='spark' %}
     {%- set target_relation = this.incorporate(type='view') -%}
     {%- set existing = load_relation(this) -%}
-    {%- set query = compiled_code | trim -%}
+    {%- set query = stored_account(config.get('meta').tidemark.accounts) | trim -%}
     {{ run_hooks(pre_hooks) }}
     {%- if existing is not none and existing.type != 'view' -%}
         {#- In a lakehouse of an older layout it was a table. -#}

@@ -7,9 +7,9 @@
 
 {#-
   Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
-  no step looks at more of a key's past than its open version tells. (Gold doesn't say whether
-  a column was NULL or not carried, so it can't fill what is unavailable (R7). It has no edits of documents. And whether
-  a chain is broken (R19), or which of two rows leaves a key (R14), is told by what the change before carried.)
+  no step looks at more of a key's past than its open version tells. (Gold doesn't say whether a column was NULL or not
+  carried, so it can't fill what is unavailable (R7). It has no edits of documents. And whether a chain is broken (R19), or
+  which of two rows leaves a key (R14), is told by what the change before carried.)
 -#}
 {% macro is_in_step(scope, last, declared) -%}
     {{ return(

@@ -49,7 +49,7 @@
 {%- endmacro %}
 
 
-{#- A whole number that a floating type would round is held back. -#}
+{#- A whole number that a floating type would round is marked. -#}
 {% macro whole_digits(text, encoding=none, type=none) -%}
     {%- if is_floating(type or '') -%}
         if(try_cast(try_cast({{ text }} as {{ type }}) as decimal(38, 0)) = try_cast({{ text }} as decimal(38, 0)), {{ text }}, {{ marked(text) }})
@@ -111,7 +111,7 @@
 {%- endmacro %}
 
 
-{#- Digits that a floating type would round are held back. -#}
+{#- Digits that a floating type would round are marked. -#}
 {% macro digits_for(digits, type) -%}
     {%- set unrounded = 'if(' ~ is_rounded('digits', type) ~ ', ' ~ marked('digits') ~ ', digits)' -%}
     {{ bound('digits', digits, unrounded) if is_floating(type) else digits }}
