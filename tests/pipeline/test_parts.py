@@ -600,7 +600,9 @@ def test_a_before_beside_no_key_tells_which_row_an_update_is_about(orders: Order
     moved = orders.updated(row, row | {"code": 7}), orders.updated({"id": 8, "code": 8}, {"id": 8, "code": 9})
     orders.land(*(record | {"key": None} for record in moved))
     yield
-    orders.land(orders.record("d", row | {"code": 7}) | {"key": None})
+    deleted = orders.record("d", row) | {"key": None}
+    deleted["value"] = json.dumps(json.loads(deleted["value"]) | {"before": row | {"code": 7}})
+    orders.land(deleted)
     yield
 
     links = ("code", "opened_by", "closed_by", "previous_key", "next_key")
