@@ -156,8 +156,8 @@
 
 
 {#-
-  Condition: whether a change has no key of its own and a `before` that has all of it: where not even a table without a key
-  writes whole rows, columns are missing there that `after` has.
+  Condition: whether a change has no key of its own, and a `before` with all of the declared one. A source that logs some
+  columns alone leaves others NULL there, which `after` has.
 -#}
 {% macro is_told_by_before_alone(columns, key) -%}
     (

@@ -15,8 +15,8 @@
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
       is_of_one_row    condition: whether a position is that of one row alone, so that equal changes there are one without a key,
                        too (R3); false where not said, as rows of one statement can share it
-      lowest           of a change in a log, by `position_in_log`, the lowest position that another delivery of it can have; not
-                       said where they agree
+      lowest           of a change in a log, by `position_in_log`, the beginning of a position that another delivery of it can
+                       have, where that can be lower; not said where they agree
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `boundary.id`, as `transaction` spells it (G7)

@@ -28,7 +28,7 @@
             ~ ', source.`txId`)',
         'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
         'lowest': "if(split_part(" ~ position_in_log() ~ ", ' ', 3) rlike '^[0-9a-fA-F]+$', split_part(" ~ position_in_log()
-            ~ ", ' ', 2), " ~ position_in_log() ~ ')',
+            ~ ", ' ', 2), null)",
         'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'boundary.id',

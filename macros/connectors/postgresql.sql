@@ -19,8 +19,7 @@
             ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ unordered_end() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
-        'lowest': "if(op = 'r', " ~ position_in_log() ~ ", least(split_part(" ~ position_in_log() ~ ", ' ', 1), split_part("
-            ~ position_in_log() ~ ", ' ', 2)))",
+        'lowest': "if(op = 'r', null, split_part(" ~ position_in_log() ~ ", ' ', 2))",
         'is_tied': none,
         'server': none,
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
