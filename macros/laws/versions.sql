@@ -306,10 +306,13 @@ from (
         {{ told_by }} as told_by
     from {{ history }}
 ) as versions
-where is_found or not exists (
-    select 1 from {{ history }}
-    where {{ is_found }} and versions.told_by = {{ told_by }}
-)
+{#- A join, no question within a question: there a column of the table that is named as a relation here would be meant. #}
+left anti join (
+    select {{ told_by }} as told_by
+    from {{ history }}
+    where {{ is_found }}
+) as found
+    on versions.told_by = found.told_by and not versions.is_found
 {%- endmacro %}
 
 
