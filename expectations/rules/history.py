@@ -59,7 +59,7 @@ class ExpectNoGapButAfterAClose(Law):
     """R13: a gap comes after a delete, truncate or key change, or a missed delete that a snapshot closed (R16)."""
 
     description: str = "A version that an update closed is followed at once; gaps come after closes alone (R9, R13)."
-    broken = query("has_untold_gap")
+    broken = query("has_unexplained_gap")
 
 
 class ExpectTimeToAgreeWithPosition(Law):
@@ -170,8 +170,8 @@ def findings(frames: Frames) -> list[DataFrame]:
         arguments = _arguments(frames.table, frames.table.history, frames.history, frames.changes)
         shown = frames.shown and frames.shown.as_dict()
         for law, text in (
-            (ExpectVersionsToBeTraceable, query("untold_versions", *arguments)),
-            (ExpectVersionsToEndAsChangesSay, query("untold_ends", *arguments, shown)),
+            (ExpectVersionsToBeTraceable, query("unexplained_versions", *arguments)),
+            (ExpectVersionsToEndAsChangesSay, query("unexplained_ends", *arguments, shown)),
         ):
             broken.append(breaking(law, spark.sql(text), frames.key_text(F.col("key"))))
     there = {folded(name) for name in frames.history.columns}

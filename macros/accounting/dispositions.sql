@@ -2,7 +2,7 @@
 
 
 {#- Query: what a fold has noted of each committed change, from its last step; `version` is one more column of it. -#}
-{% macro told_of_versions(table, scope, tracked, version=none, versions='versions') -%}
+{% macro noted_changes(table, scope, tracked, version=none, versions='versions') -%}
     select
         *,
         if(size(signs) > 0, {{ key_text('key') }}, null) as key_of_signs
@@ -10,7 +10,7 @@
         select
             key,
             {{ version ~ ',' if version }}
-            {{ told_columns(scope, ignored_columns(table, tracked)) }}
+            {{ outcome_columns(scope, ignored_columns(table, tracked)) }}
         from {{ versions }}
     ) as noted
 {%- endmacro %}
@@ -20,7 +20,7 @@
   Steps to `account`: a row per disposition and per sign.
 
   Args:
-      noted: what `told_of_versions` gave
+      noted: what `noted_changes` gave
       changes_log: the changes, those beyond a cut too
       before: the same of what the stored account has counted of the keys that were folded whole
       stored: the account that this one goes on from
@@ -43,7 +43,7 @@ marks as (
         1 as records,
         false as is_sample
     from (
-        {{ told_by_order(changes_log, account) }}
+        {{ signs_of_order(changes_log, account) }}
     ) as in_order
     where name is not null
     {%- endif %}

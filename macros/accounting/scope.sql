@@ -69,7 +69,7 @@
         if places else 'false'
     }}) as late,
     {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}
-    {%- set falls = "op != 'r' and " ~ falls_behind('position', highest_before(stored)) %}
+    {%- set falls = "op != 'r' and " ~ falls_behind(highest_before(stored)) %}
     count_if({{ is_new ~ ' and (' ~ falls ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }}) as falling_back
 {%- endmacro %}
 

@@ -80,17 +80,17 @@
       signs, an array of {name, records}; key, as JSON text where there are signs; where a change can meet several keys,
       change_id and collapsed_changes, the ids of those
 -#}
-{% macro told_columns(scope, ignored) -%}
+{% macro outcome_columns(scope, ignored) -%}
     {%- set signs = {
         'missed_changes': 'if(is_read and was_open and is_opening, 1, 0)',
         'unknown_updates': "if(is_opening and not was_open and opened_by = 'update', 1, 0)",
-        'held_back_times': 'if(is_boundary and not is_read and told_by.changed_at < boundary, 1, 0)',
+        'held_back_times': 'if(is_boundary and not is_read and opening.changed_at < boundary, 1, 0)',
         'unresolved_columns': 'if(is_opening and size(unresolved_columns) > 0, 1, 0)',
         'exact_values': 'if(is_opening and size(exact_values) > 0, 1, 0)'
     } -%}
     {%- set since_carried = {
         'unresolved_columns': 'if(size(unresolved_columns) > 0, 1, 0) - if(size(unavailable_columns) > 0, 1, 0)',
-        'exact_values': 'if(size(exact_values) > 0, 1, 0) - if(size(exact_values_told) > 0, 1, 0)'
+        'exact_values': 'if(size(exact_values) > 0, 1, 0) - if(size(exact_values_then) > 0, 1, 0)'
     } if ignored else {} -%}
     {%- if scope.hazards.whole_before -%}{%- do signs.update({'found_states': 'if(has_opened_before, 1, 0)'}) -%}{%- endif %}
         case
@@ -110,7 +110,7 @@
         {%- endif %}
         collapsed,
         {%- if scope.account.shared %}
-        told_by.change_id as change_id,
+        opening.change_id as change_id,
         collapsed_changes,
         {%- endif %}
         filter(
@@ -131,12 +131,12 @@
   Query: the log, or what of it is behind a landing, with the signs that its order alone shows. A border can show at a
   change with a problem, whose key may name no row.
 -#}
-{% macro told_by_order(changes_log, account) -%}
+{% macro signs_of_order(changes_log, account) -%}
     {%- set is_new = account.order == 'new' -%}
     select
         if(problem is null, {{ key_text('key') }}, null) as key,
         case
-            when problem is null and op != 'r' and {{ falls_behind('position', 'highest') }} then 'position_regressions'
+            when problem is null and op != 'r' and {{ falls_behind('highest') }} then 'position_regressions'
             when log_number > former_log then 'new_logs'
         end as name
     from (
@@ -156,9 +156,7 @@
         from {{ changes_log }} as log
         {%- if is_new %}
         left join ({{ watermarks_as_rows(account.watermarks) }}) as watermark
-            on log.source_label = watermark.source_label
-            and log.topic = watermark.topic
-            and log.`partition` = watermark.`partition`
+            on {{ is_same_partition('log', 'watermark') }}
         where log.{{ landed_since(account.after) }}
         {%- endif %}
     ) as followed

@@ -33,7 +33,7 @@
     {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set scope = {
-        'case': 'keys', 'key': table.key, 'log': up_to(with_late_columns(changes_log, built.get('late')), last.cut),
+        'case': 'keys', 'key': table.key, 'log': log_shown(changes_log, built, last.cut),
         'touched': [keys], 'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
     {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}
@@ -55,7 +55,7 @@ with
 
 noted as (
 
-    {{ told_of_versions(table, scope, tracked, version) }}
+    {{ noted_changes(table, scope, tracked, version) }}
 
 ),
 
@@ -126,7 +126,7 @@ select
     problem,
     became,
     signs,
-    {{ told_differences(columns, table.key) }} as columns,
+    {{ differing_columns(columns, table.key) }} as columns,
     {{ place('met', "if(coalesce(version.opened_by, 'before') = 'before', 0, 1)") }} as place,
     version.*
 from met
@@ -146,7 +146,7 @@ from met
 
 
 {#- Expression over a change and the row that its key's change before it had: the columns that differ, as [{name, value}]. -#}
-{% macro told_differences(columns, key) -%}
+{% macro differing_columns(columns, key) -%}
     {%- set none_differs -%}cast(array() as array<struct<name: string, value: string>>){%- endset -%}
     {%- set compared = columns | rejectattr('name', 'in', key) | list -%}
     {%- if not compared -%}

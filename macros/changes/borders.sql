@@ -43,9 +43,7 @@
             size(filter(coalesce(border.anew, array()), moment -> rows.processed_at_ms >= moment)) as topic_life
         from {{ rows }} as rows
         left join ({{ borders_as_rows(borders) }}) as border
-            on rows.source_label = border.source_label
-            and rows.topic = border.topic
-            and rows.`partition` = border.`partition`
+            on {{ is_same_partition('rows', 'border') }}
     ) as bordered
     {%- endif -%}
 {%- endmacro %}
@@ -78,9 +76,9 @@
 {%- endmacro %}
 
 
-{#- Expression: the log that a position is in, by what such a position begins with. -#}
-{% macro log_of(position) -%}
-    if(startswith({{ position }}, 'log'), substring_index({{ position }}, ':', 1), '')
+{#- Expression: the log that `position` is in, by what such a position begins with. -#}
+{% macro log_of_position() -%}
+    if(startswith(position, 'log'), substring_index(position, ':', 1), '')
 {%- endmacro %}
 
 
@@ -118,8 +116,8 @@
         {%- set anew = run_query(topics_made_anew(placed)) if has_second_lives else [] -%}
         {%- set starts = [] if anew | length else run_query(new_logs(placed)) -%}
         {#- What partitions show by themselves comes first: what others tell of them rests on it. -#}
-        {%- set is_told = anew | length + starts | length > 0 -%}
-        {%- set behind = run_query(begun_behind_borders(placed, filled, walk.borders)) if walk.borders and not is_told else [] -%}
+        {%- set shows_border = anew | length + starts | length > 0 -%}
+        {%- set behind = run_query(begun_behind_borders(placed, filled, walk.borders)) if walk.borders and not shows_border else [] -%}
         {%- set walk.place = (anew | list + starts | list + behind | list) | first | default(none) -%}
         {%- set walk.grows = walk.place is not none -%}
         {%- for row in anew -%}
@@ -308,8 +306,8 @@
   its server as `highest_with_server`.
 -#}
 {% macro begins_new_log(of_all, of_streamed) -%}
-    {{ falls_behind('position', 'coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and changed_at > coalesce(streamed_at, latest)
-    or {{ falls_behind('position', of_all) }} and server != highest_with_server.server
+    {{ falls_behind('coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and changed_at > coalesce(streamed_at, latest)
+    or {{ falls_behind(of_all) }} and server != highest_with_server.server
 {%- endmacro %}
 
 
@@ -318,9 +316,9 @@
   something: of positions with `unordered_end` every second one does where two transactions are side by side, and one that
   is the beginning of the highest tells less of the same place (a read of SQL Server's or Db2's, which tells a commit alone).
 -#}
-{% macro falls_behind(position, highest) -%}
-    {{ position }} < {{ highest }} and not endswith({{ position }}, {{ text_literal(unordered_end()) }})
-        and not startswith({{ highest }}, concat(rtrim({{ position }}), ' '))
+{% macro falls_behind(highest) -%}
+    position < {{ highest }} and not endswith(position, {{ text_literal(unordered_end()) }})
+        and not startswith({{ highest }}, concat(rtrim(position), ' '))
 {%- endmacro %}
 
 
@@ -342,6 +340,6 @@
     select
         source_label, topic, `partition`, `offset`, op, server, unix_millis(processed_at) as processed_at_ms, topic_life,
         log_number, changed_at,
-        {{ followed_position(scope.borders, scope.connectors) if scope.has_placeless else 'told_position' }} as position
+        {{ followed_position(scope) }} as position
     from placed
 {%- endmacro %}

@@ -116,7 +116,7 @@ select * from deliveries
   Query: the changes among deliveries that are held.
 
   Args:
-      placing: what `told_by_deliveries` has found in them
+      placing: what `placing_of` has found in them
 -#}
 {% macro placed_query(scope, deliveries, placing) -%}
 with
@@ -133,32 +133,36 @@ select
     change_id,
     op,
     key,
-    {{ followed_position(scope.borders, scope.connectors) if scope.has_placeless else 'told_position' }} as position,
+    {{ followed_position(scope) }} as position,
     * except (
-        change_id, op, key, topic_life, connector, source, content_hash, snapshot_lsn, told_position
+        change_id, op, key, topic_life, connector, source, content_hash, snapshot_lsn, log_position
     )
 from placed
 {%- endmacro %}
 
 
-{#- Steps up to `filled`: each record read, typed and told what it lacks, without a place among the others. -#}
+{#- Steps up to `filled`: each record read, typed, and what it lacks, without a place among the others. -#}
 {% macro read_steps(captured, scope) -%}
-    {%- set feed, columns, key = captured.feed, captured.columns, captured.key -%}
+{{ envelope_steps(captured, scope) }},
+
+{{ document_read_steps(captured, scope) if captured.documents else row_read_steps(captured, scope) }}
+{%- endmacro %}
+
+
+{#- Steps up to `envelopes`: each record of the feed with its envelope and its key, as their JSON has them. -#}
+{% macro envelope_steps(captured, scope) -%}
+    {%- set columns, key = captured.columns, captured.key -%}
     {%- set columns_of_key = columns | selectattr('name', 'in', key) | list if captured.documents else columns -%}
-    {%- set shapes_differ = not captured.documents and shapes_differ(columns) -%}
-    {%- set absent = placeholder_texts(captured.placeholder) -%}
-    {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
-    {%- set links = ['previous', 'next'] if key and not captured.documents else [] -%}
 records as (
 
     select {{ spread(scope.records) }}*
     from {{ captured.records }}
-    where feed = {{ text_literal(feed) }}
+    where feed = {{ text_literal(captured.feed) }}
         and {{ landed_since(scope.after, scope.batch_id) }}
 
 ),
 
-{% if shapes_differ -%}
+{% if has_shapes(captured) -%}
 shapes as (
 
     select
@@ -169,7 +173,7 @@ shapes as (
         )) as encodings,
         any_value({{ absent_columns('fields.name', columns) }}) as absent_columns
     from {{ lakehouse_table('bronze', 'shapes') }}
-    where feed = {{ text_literal(feed) }}
+    where feed = {{ text_literal(captured.feed) }}
     group by shape_id
 
 ),
@@ -200,75 +204,24 @@ envelopes as (
         * except (parsed_value, parsed_key),
         if(parsed_value.payload is null, {{ without_payload('parsed_value', captured.documents) }}, parsed_value.payload) as envelope,
         {{ key_row('parsed_key', 'record_key', columns_of_key, key) }} as raw_key
-        {%- for link in links %},
+        {%- for link in links_of(captured) %},
         {{ linked_row(link ~ '_key_text', columns, key) }} as {{ link }}_row
         {%- endfor %}
     from parsed
 
-),
-
-{% if captured.documents -%}
-{{ document_read_steps(captured, scope) }}
-{%- else -%}
-texts as (
-
-    select
-        {{ told_by_envelope(captured) }},
-        {{ plain_struct('envelope.after', columns) }} as after_text,
-        {{ plain_struct('envelope.before', columns) }} as before_text,
-        {{ plain_struct('raw_key', columns, key) }} as key_text,
-        record_key is null as is_unkeyed,
-        {{ is_named_by_before(columns, key) }} as is_named_by_before,
-        {%- for link in links %}
-        {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
-        {%- endfor %}
-        {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
-        {{ unavailable_with_nulls('envelope.after', columns, absent) }} as unavailable_columns,
-        {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
-    from envelopes
-    {%- if shapes_differ %}
-    left join shapes on envelopes.shape_id = shapes.shape_id
-    {%- endif %}
-
-),
-
-typed as (
-
-    select
-        *{{ ' except (previous_row, next_row)' if links }},
-        {{ by_connector('position', scope.connectors) }} as place,
-        {{ typed_struct('after_text', columns) }} as after_typed,
-        {{ typed_struct('before_text', columns) }} as before_typed,
-        {%- for link in links %}
-        if({{ link }}_row is null, null, {{ typed_struct(link ~ '_texts', columns, key) }}) as {{ link }}_typed,
-        {%- endfor %}
-        {{ typed_struct('key_text', columns, key) }} as key_typed
-    from texts
-
-),
-
-filled as (
-
-    select
-        * except (is_unkeyed, is_named_by_before),
-        {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
-        {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
-        {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
-        {{ key_struct(columns, key, tells_key(is_whole)) }} as key_struct,
-        {%- if key %}
-        coalesce({{ linked_key('previous', columns, key) }}, {{ key_before(is_whole, columns, key) }}) as previous_key,
-        {{ linked_key('next', columns, key) }} as next_key,
-        {%- else %}
-        cast(null as string) as previous_key,
-        cast(null as string) as next_key,
-        {%- endif %}
-        {{ is_whole }} as is_before_whole,
-        if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,
-        {{ problem(columns, key, scope.connectors, tells_key(is_whole)) }} as problem
-    from typed
-
 )
-{%- endif -%}
+{%- endmacro %}
+
+
+{#- Whether the shapes of records have to be asked how columns are encoded, or which are there. -#}
+{% macro has_shapes(captured) -%}
+    {{ return(not captured.documents and shapes_differ(captured.columns)) }}
+{%- endmacro %}
+
+
+{#- The headers by which a change of key names another key: of that before, and of that behind it (R14). -#}
+{% macro links_of(captured) -%}
+    {{ return(['previous', 'next'] if captured.key and not captured.documents else []) }}
 {%- endmacro %}
 
 
@@ -284,7 +237,7 @@ filled as (
 
 
 {#- Expression list over `envelopes`: what an event says beside the row's images. -#}
-{% macro told_by_envelope(captured) -%}
+{% macro envelope_columns(captured) -%}
     envelopes.* except (envelope, raw_key, {{ 'record_key, ' if not captured.documents }}shape_id, connector),
         {{ ruling_connector(captured.connector) }} as connector,
         envelope.source as source,
@@ -374,7 +327,7 @@ deliveries as (
   Steps up to `placed`: of the deliveries of a change the one that counts (R3), and where it stands (R4, R5).
 
   Args:
-      placing: what `told_by_deliveries` has found, where it was asked
+      placing: what `placing_of` has found, where it was asked
 -#}
 {% macro place_steps(scope, deliveries, placing=none) -%}
 counted as (
@@ -412,7 +365,7 @@ placed as (
 
     select
         *,
-        {{ position_across_logs(by_connector('position', scope.connectors), scope.borders) }} as told_position
+        {{ position_across_logs(by_connector('position', scope.connectors), scope.borders) }} as log_position
     from behind
 
 )
@@ -427,7 +380,7 @@ placed as (
       reads: as `snapshot_reads` has them; none where they can't be told, as of changes that are delivered twice
       needs_window: whether they are placed by looking at whole rows among each other
 -#}
-{% macro told_by_deliveries(deliveries, scope) -%}
+{% macro placing_of(deliveries, scope) -%}
     {%- set counts = run_query('select count(*), count(distinct xxhash64(change_id)) from ' ~ deliveries)[0] -%}
     {%- set repeats = counts[0] > counts[1] -%}
     {%- set reads = none if repeats else snapshot_reads(deliveries, scope) -%}
@@ -456,7 +409,7 @@ placed as (
         when {{ is_state_op() }} and not has_after then 'row_not_read'
         {%- endif %}
         {%- if key and not documents %}
-        when {{ is_key_untold(columns, key, tells_key) }} then 'key_not_told'
+        when {{ is_key_missing(columns, key, tells_key) }} then 'key_not_told'
         {%- endif %}
         {%- if key %}
         when {% for spec in columns if spec.name in key -%}

@@ -7,6 +7,20 @@
 {%- endmacro %}
 
 
+{#- Condition: whether two relations' rows are of one partition of a topic. -#}
+{% macro is_same_partition(one, other, in_one_log=false) -%}
+    {{ one }}.source_label = {{ other }}.source_label and {{ one }}.topic = {{ other }}.topic
+        and {{ one }}.`partition` = {{ other }}.`partition`
+        {{- ' and ' ~ one ~ '.log_number = ' ~ other ~ '.log_number' if in_one_log }}
+{%- endmacro %}
+
+
+{#- Expression: what names a delivery where nothing names the thing that it delivers: then it repeats no other. -#}
+{% macro delivery_itself() -%}
+    array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash)
+{%- endmacro %}
+
+
 {#-
   The columns that deliveries of one change, or of another record, are told apart by, in their order. A topic that was made anew
   (R1) can have a change, as one read again, at the offset that it had: it counts as it was written first.

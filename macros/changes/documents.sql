@@ -65,7 +65,7 @@
 texts as (
 
     select
-        {{ told_by_envelope(captured) }},
+        {{ envelope_columns(captured) }},
         {{ plain_struct('raw_key', of_key, key) }} as key_text,
         {{ document_fields('envelope.before') }} as before_fields,
         {{ document_fields('envelope.after') }} as after_fields,
@@ -86,7 +86,7 @@ described as (
         map_from_entries(transform(
             filter(edits, edit -> size(edit.path) = 1 and edit.how = 'set'), edit -> struct(edit.path[0], edit.value)
         )) as set_fields,
-        transform(filter(edits, {{ tells_field() }}), edit -> edit.path[0]) as told_fields
+        transform(filter(edits, {{ tells_field() }}), edit -> edit.path[0]) as whole_fields
     from texts
 
 ),
@@ -97,7 +97,7 @@ plain as (
         *,
         {{ document_texts('before_fields', columns, key) }} as before_plain,
         {{ document_texts('if(is_described, set_fields, after_fields)', columns, key) }} as after_plain,
-        if(is_described, {{ columns_not_in('told_fields', others) }}, cast(array() as array<string>)) as unavailable_columns,
+        if(is_described, {{ columns_not_in('whole_fields', others) }}, cast(array() as array<string>)) as unavailable_columns,
         -- what tells the change from others at its place (R3); a document that was looked up is another each time
         cast(null as string) as before_text,
         case

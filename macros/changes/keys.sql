@@ -120,21 +120,21 @@
 {#- Expression: what a row says of a column of the key, in its images as `text` or `typed`. -#}
 {% macro of_row(form, spec, tells_key) -%}
     case
-        when {{ is_told_by_after(spec) }} then after_{{ form }}.{{ quoted(spec.name) }}
+        when {{ is_in_after(spec) }} then after_{{ form }}.{{ quoted(spec.name) }}
         when {{ tells_key }} then before_{{ form }}.{{ quoted(spec.name) }}
     end
 {%- endmacro %}
 
 
 {#- Condition: whether `after` has a value for a column, be it NULL. -#}
-{% macro is_told_by_after(spec) -%}
+{% macro is_in_after(spec) -%}
     has_after and not array_contains(unavailable_columns, {{ text_literal(spec.name) }})
     {{- ' and not array_contains(absent_columns, ' ~ text_literal(spec.name) ~ ')' if not spec.is_always_there }}
 {%- endmacro %}
 
 
 {#- Condition: whether neither the record's own key nor its row tells a value of any column of the declared key (R8). -#}
-{% macro is_key_untold(columns, key, tells_key) -%}
+{% macro is_key_missing(columns, key, tells_key) -%}
     op != 't'
     {%- for spec in columns if spec.name in key %}
     and key_text.{{ quoted(spec.name) }} is null and {{ of_row('text', spec, tells_key) }} is null
@@ -147,7 +147,7 @@
     {{ is_undecoded('key_text', 'key_typed', spec) }}
     {%- if not documents %}
     or key_text.{{ quoted(spec.name) }} is null and case
-        when {{ is_told_by_after(spec) }} then {{ is_undecoded('after_text', 'after_typed', spec) }}
+        when {{ is_in_after(spec) }} then {{ is_undecoded('after_text', 'after_typed', spec) }}
         when {{ tells_key }} then {{ is_undecoded('before_text', 'before_typed', spec) }}
         else false
     end
@@ -159,7 +159,7 @@
   Condition: whether a change has no key of its own, and a `before` with all of the declared one. A source that logs some
   columns alone leaves others NULL there, which `after` has.
 -#}
-{% macro is_told_by_before_alone(columns, key) -%}
+{% macro is_in_before_alone(columns, key) -%}
     (
         is_unkeyed and has_before and size(unavailable_before) = 0
         {%- for spec in columns if spec.name in key %}
@@ -178,7 +178,7 @@
 {% macro key_before(is_whole, columns, key) -%}
     {%- set before = key_left(columns, key, 'before_typed', 'key_typed') -%}
     if(
-        op = 'u' and ({{ is_whole }} or {{ is_told_by_before_alone(columns, key) }})
+        op = 'u' and ({{ is_whole }} or {{ is_in_before_alone(columns, key) }})
             and {{ has_key_left(columns, key, 'before_typed', 'key_typed') }}
             and not {{ before }} <=> {{ key_struct(columns, key, tells_key(is_whole)) }}
         {%- for spec in columns if spec.name in key %}

@@ -108,10 +108,7 @@
             from {{ relation }}
         ) as log
         left join ({{ watermarks_as_rows(watermarks) }}) as watermark
-            on log.source_label = watermark.source_label
-            and log.topic = watermark.topic
-            and log.`partition` = watermark.`partition`
-            and log.log_number = watermark.log_number
+            on {{ is_same_partition('log', 'watermark', in_one_log=true) }}
         window
             by_offset as (
                 partition by log.source_label, log.topic, log.`partition`, log.log_number order by log.`offset`

@@ -57,7 +57,7 @@
 {#- Hold what a compiled query delivers. Returns: {query, needs_window}, of the changes among it. -#}
 {% macro placed_changes(sql, decision) -%}
     {%- set delivered = stage(sql, 'delivered') -%}
-    {%- set placing = told_by_deliveries(delivered, decision) -%}
+    {%- set placing = placing_of(delivered, decision) -%}
     {{ return({'query': placed_query(decision, delivered, placing), 'needs_window': placing.needs_window}) }}
 {%- endmacro %}
 
@@ -247,14 +247,14 @@
 
 {#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
 {% macro merge_revisions(revisions, target_relation, id) -%}
-    {%- set columns = columns_in(target_relation) | map(attribute='name') | list -%}
+    {%- set columns = columns_in(target_relation) -%}
     merge into {{ target_relation }} as target
     using ({{ revisions }}) as revised
     on target.{{ id }} = revised.{{ id }}
     when matched then update set
         {%- for column in columns %}
-        target.{{ quoted(column) }} = revised.{{ quoted(column) }}{{ ',' if not loop.last }}
+        target.{{ quoted(column.name) }} = revised.{{ quoted(column.name) }}{{ ',' if not loop.last }}
         {%- endfor %}
-    when not matched then insert ({% for column in columns %}{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %})
-        values ({% for column in columns %}revised.{{ quoted(column) }}{{ ', ' if not loop.last }}{% endfor %})
+    when not matched then insert ({{ names_of(columns) }})
+        values ({{ names_of(columns, 'revised.') }})
 {%- endmacro %}

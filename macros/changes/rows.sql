@@ -264,3 +264,71 @@
         (name, value) -> value is not null
     )
 {%- endmacro %}
+
+
+{#- Steps from `envelopes` to `filled`, as `document_read_steps` has them for documents. -#}
+{% macro row_read_steps(captured, scope) -%}
+    {%- set columns, key = captured.columns, captured.key -%}
+    {%- set shapes_differ = has_shapes(captured) -%}
+    {%- set absent = placeholder_texts(captured.placeholder) -%}
+    {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
+    {%- set links = links_of(captured) -%}
+texts as (
+
+    select
+        {{ envelope_columns(captured) }},
+        {{ plain_struct('envelope.after', columns) }} as after_text,
+        {{ plain_struct('envelope.before', columns) }} as before_text,
+        {{ plain_struct('raw_key', columns, key) }} as key_text,
+        record_key is null as is_unkeyed,
+        {{ is_named_by_before(columns, key) }} as is_named_by_before,
+        {%- for link in links %}
+        {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
+        {%- endfor %}
+        {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
+        {{ unavailable_with_nulls('envelope.after', columns, absent) }} as unavailable_columns,
+        {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
+    from envelopes
+    {%- if shapes_differ %}
+    left join shapes on envelopes.shape_id = shapes.shape_id
+    {%- endif %}
+
+),
+
+typed as (
+
+    select
+        *{{ ' except (previous_row, next_row)' if links }},
+        {{ by_connector('position', scope.connectors) }} as place,
+        {{ typed_struct('after_text', columns) }} as after_typed,
+        {{ typed_struct('before_text', columns) }} as before_typed,
+        {%- for link in links %}
+        if({{ link }}_row is null, null, {{ typed_struct(link ~ '_texts', columns, key) }}) as {{ link }}_typed,
+        {%- endfor %}
+        {{ typed_struct('key_text', columns, key) }} as key_typed
+    from texts
+
+),
+
+filled as (
+
+    select
+        * except (is_unkeyed, is_named_by_before),
+        {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
+        {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
+        {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,
+        {{ key_struct(columns, key, tells_key(is_whole)) }} as key_struct,
+        {%- if key %}
+        coalesce({{ linked_key('previous', columns, key) }}, {{ key_before(is_whole, columns, key) }}) as previous_key,
+        {{ linked_key('next', columns, key) }} as next_key,
+        {%- else %}
+        cast(null as string) as previous_key,
+        cast(null as string) as next_key,
+        {%- endif %}
+        {{ is_whole }} as is_before_whole,
+        if(op = 'r', null, {{ by_connector('server', scope.connectors) }}) as server,
+        {{ problem(columns, key, scope.connectors, tells_key(is_whole)) }} as problem
+    from typed
+
+)
+{%- endmacro %}

@@ -46,7 +46,7 @@
       records: how many there are to read; none where that wasn't asked
 -#}
 {% macro changes_scope(captured) -%}
-    {%- set last = graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {} -%}
+    {%- set last = own_progress() -%}
     {%- set scope = log_scope_as_declared(captured, last) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
@@ -123,7 +123,7 @@
         hazards=last.get('hazards', {}), borders=last.get('borders', []), watermarks=last.get('watermarks', []),
         has_placeless=last.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}
-    {%- if scope.case == 'increment' and (were_told(captured, scope) or are_read_otherwise(captured, scope)) -%}
+    {%- if scope.case == 'increment' and (had_added_columns(captured, scope) or are_read_otherwise(captured, scope)) -%}
         {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
     {%- endif -%}
     {%- if scope.case != 'increment' -%}
@@ -153,7 +153,7 @@
     {%- elif is_ahead -%}
         {{ return(
             follows_reads or scope.has_placeless or scope.borders
-            or has_rows('select 1 from ' ~ this ~ ' where ' ~ log_of('position') ~ " != ''")
+            or has_rows('select 1 from ' ~ this ~ ' where ' ~ log_of_position() ~ " != ''")
         ) }}
     {%- endif -%}
     {{ return(false) }}
@@ -164,7 +164,7 @@
   Whether records that the log was built from have told of columns that are new to it: fields that a model declares since,
   of documents or beside another column of theirs.
 -#}
-{% macro were_told(captured, scope) -%}
+{% macro had_added_columns(captured, scope) -%}
     {%- set added = scope.added | map('first') | list -%}
     {%- for spec in captured.columns
         if spec.name in added and (captured.documents or (spec.first_batch or scope.after + 1) | int <= scope.after) -%}

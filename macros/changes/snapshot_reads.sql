@@ -35,17 +35,11 @@
     from {{ changes }} as changes
     {%- if counts_reads and reads is not none %}
     left join ({{ reads_as_rows(reads) }}) as earlier
-        on changes.source_label = earlier.source_label
-        and changes.topic = earlier.topic
-        and changes.`partition` = earlier.`partition`
-        and changes.log_number = earlier.log_number
+        on {{ is_same_partition('changes', 'earlier', in_one_log=true) }}
     {%- endif %}
     {%- if scope.watermarks %}
     left join watermarks as watermark
-        on changes.source_label = watermark.source_label
-        and changes.topic = watermark.topic
-        and changes.`partition` = watermark.`partition`
-        and changes.log_number = watermark.log_number
+        on {{ is_same_partition('changes', 'watermark', in_one_log=true) }}
     {%- endif %}
     {%- endif %}
 {%- endmacro %}

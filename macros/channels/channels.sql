@@ -21,8 +21,7 @@
       columns: [{name, type, …}], the columns of a payload, where they are declared
 -#}
 {% macro channel_scope(declared, records, stands_alone, columns=[]) -%}
-    {%- set progress = graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {} -%}
-    {%- set scope = dict(build_scope('silver', declared, columns, progress), batch_id=none) -%}
+    {%- set scope = dict(build_scope('silver', declared, columns, own_progress()), batch_id=none) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
@@ -40,7 +39,7 @@
 
 
 {#- Expression: a record's value with these fields (name → type), whether or not a schema stands beside them. -#}
-{% macro read_told(fields) -%}
+{% macro read_wrapped(fields) -%}
     {%- set block = [] -%}
     {%- for name, type in fields.items() -%}
         {%- do block.append(quoted(name) ~ ': ' ~ type) -%}
@@ -51,7 +50,7 @@
 
 
 {#- Columns: the fields of `parsed`, which is such a value. -#}
-{% macro told_fields(fields) -%}
+{% macro unwrapped_fields(fields) -%}
     {%- for name in fields -%}
         if(parsed.payload is null, parsed.{{ quoted(name) }}, parsed.payload.{{ quoted(name) }}) as {{ quoted(name) }}{{ ', ' if not loop.last }}
     {%- endfor -%}
@@ -69,10 +68,9 @@
 
 
 {#- Expression: a row's stable name, from what makes two records the same thing; without a place each delivery stands alone. -#}
-{% macro told_once(parts) -%}
+{% macro stable_id(parts) -%}
     sha2({{ exact_json(
-        'named_struct(' ~ parts ~ ", 'place', if(place is null,"
-        ~ ' array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash), identity))'
+        'named_struct(' ~ parts ~ ", 'place', if(place is null, " ~ delivery_itself() ~ ', identity))'
     ) }}, 256)
 {%- endmacro %}
 

@@ -36,12 +36,12 @@ events as (
 
     select
         * except (parsed),
-        {{ told_fields(fields) }},
+        {{ unwrapped_fields(fields) }},
         coalesce(contains(parsed.`schema`, '"bytes"'), false) as is_base64
     from (
         select
             source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, op, connector,
-            {{ read_told(fields) }} as parsed
+            {{ read_wrapped(fields) }} as parsed
         from {{ lakehouse_table('bronze', 'records') }}
         where {{ is_of_channel(['message'], prefix) }} and batch_id > {{ after }}
     ) as records
@@ -82,7 +82,7 @@ typed as (
     select
         *,
         {{ typed_struct('field_texts', specs) }} as typed_fields,
-        {{ told_once("'prefix', prefix, 'content', field_texts") }} as message_id
+        {{ stable_id("'prefix', prefix, 'content', field_texts") }} as message_id
     from placed
 
 ),

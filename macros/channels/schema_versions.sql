@@ -40,13 +40,13 @@ events as (
 
     select
         * except (parsed),
-        {{ told_fields(fields) }}
+        {{ unwrapped_fields(fields) }}
     from (
         select
             source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, connector,
             cast(null as string) as op,
             cast(null as bigint) as snapshot_lsn,
-            {{ read_told(fields) }} as parsed
+            {{ read_wrapped(fields) }} as parsed
         from {{ lakehouse_table('bronze', 'records') }}
         where {{ is_of_channel(['schema_change'], prefix) }}
     ) as records
@@ -120,7 +120,7 @@ named as (
     select
         *,
         {#- Ids of rows that are stored have the name `told` in their hash. -#}
-        {{ told_once(
+        {{ stable_id(
             "'number', number, 'told', to_json(table_change), 'ddl', ddl, 'db', db, 'schema', `schema`"
         ) }} as schema_version_id
     from renamed

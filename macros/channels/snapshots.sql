@@ -60,16 +60,16 @@ notices as (
 
     select
         source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at,
-        {{ told_fields(notice) }}
+        {{ unwrapped_fields(notice) }}
     from (
-        select *, {{ read_told(notice) }} as parsed
+        select *, {{ read_wrapped(notice) }} as parsed
         from {{ lakehouse_table('bronze', 'records') }}
         where {{ is_of_channel(['notification'], prefix) }}
     ) as records
 
 ),
 
-told_once as (
+distinct_notices as (
 
     select
         topic, `partition`, `offset`, batch_id, landed_at,
@@ -103,7 +103,7 @@ begun as (
     select
         *,
         `type` in ('STARTED', 'SKIPPED') or coalesce(lag(`type`) over by_clock in ('COMPLETED', 'ABORTED', 'SKIPPED'), true) as begins
-    from told_once
+    from distinct_notices
     window by_clock as (partition by kind order by {{ by_clock }})
 
 ),
@@ -172,9 +172,9 @@ signals as (
         batch_id, landed_at, timestamp_micros({{ source_time() }}) as at,
         {{ column }}['id'] as id, {{ column }}['type'] as `type`, {{ column }}['data'] as data, false
     from (
-        select batch_id, landed_at, {{ told_fields(row) }}
+        select batch_id, landed_at, {{ unwrapped_fields(row) }}
         from (
-            select *, {{ read_told(row) }} as parsed
+            select *, {{ read_wrapped(row) }} as parsed
             from {{ lakehouse_table('bronze', 'records') }}
             where {{ asked_in }}
         ) as records

@@ -105,8 +105,8 @@
     {%- set content = 'to_json(struct(before_text, after_text))' -%}
     {%- set is_tied = 'coalesce(' ~ by_connector('is_tied', among) ~ ', false)' -%}
     {#- Where the source has no such key, rows of one statement can share it, and a place in the log (R18). -#}
-    {%- set is_untold = [] -%}
-    {%- for name in key -%}{%- do is_untold.append('key_text.' ~ quoted(name) ~ ' is null') -%}{%- endfor -%}
+    {%- set lacks_key = [] -%}
+    {%- for name in key -%}{%- do lacks_key.append('key_text.' ~ quoted(name) ~ ' is null') -%}{%- endfor -%}
     named_struct(
         {%- if key %}
         'key', key_struct,
@@ -117,10 +117,10 @@
         'place', if(
             place is null and (op != 'r' or connector is null)
                 or (problem <=> 'key_not_told' and previous_key is null),
-            array(source_label, topic, cast(`partition` as string), cast(`offset` as string), content_hash),
+            {{ delivery_itself() }},
             {{ by_connector('identity', among) }}
         ),
-        'content', {{ "if(op = 'r' or " ~ is_tied ~ ' or ' ~ is_untold | join(' or ') ~ ', ' ~ content ~ ', null)' if key else content }}
+        'content', {{ "if(op = 'r' or " ~ is_tied ~ ' or ' ~ lacks_key | join(' or ') ~ ', ' ~ content ~ ', null)' if key else content }}
     )
 {%- endmacro %}
 
@@ -171,12 +171,16 @@
 
 
 {#- Expression: a read without a position follows the greatest before it by offset in its partition and its log (R4). -#}
-{% macro followed_position(borders, among) -%}
-    coalesce(told_position, if(op = 'r' and problem is null, coalesce(max(told_position) over (
-        partition by source_label, topic, `partition`, log_number, {{ by_connector('log', among) }}
+{% macro followed_position(scope) -%}
+    {%- if not scope.has_placeless -%}
+    log_position
+    {%- else -%}
+    coalesce(log_position, if(op = 'r' and problem is null, coalesce(max(log_position) over (
+        partition by source_label, topic, `partition`, log_number, {{ by_connector('log', scope.connectors) }}
         order by `offset`
         rows between unbounded preceding and 1 preceding
-    ), {{ position_across_logs("''", borders) }}), null))
+    ), {{ position_across_logs("''", scope.borders) }}), null))
+    {%- endif -%}
 {%- endmacro %}
 
 
@@ -185,7 +189,7 @@
     {%- set lowest = connectors(among) | selectattr('lowest', 'defined') | map(attribute='lowest') | list -%}
     {%- if lowest -%}
         concat(
-            if(log_number = 0, '', concat({{ log_of('position') }}, ':')),
+            if(log_number = 0, '', concat({{ log_of_position() }}, ':')),
             least({{ position_in_log() }}, {{ lowest | join(', ') }})
         )
     {%- else -%}

@@ -77,7 +77,7 @@ versions_alone as (
         changed_at as boundary,
         changed_at as version_from,
         cast(null as timestamp) as version_to,
-        {{ opening_change() }} as told_by,
+        {{ opening_change() }} as opening,
         0 as collapsed,
         cast(array() as array<string>) as collapsed_changes,
         0 as unknown_deletes,

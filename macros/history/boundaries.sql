@@ -55,11 +55,11 @@
     if(
         is_read,
         least(
-            told_by.changed_at,
+            opening.changed_at,
             confirmed_at,
-            if(lead(is_read) over by_place, null, lead(told_by.changed_at) over by_place)
+            if(lead(is_read) over by_place, null, lead(opening.changed_at) over by_place)
         ),
-        told_by.changed_at
+        opening.changed_at
     )
 {%- endmacro %}
 

@@ -1,7 +1,7 @@
 {#-
   Steps: from the ordered log of some keys to their versions. Each step is one rule or two; the last, `versions`, has a
   row per version with the row's state as a struct. `scope.hazards` says which steps the log needs. Where the fold is
-  accounted for (`scope.account`), `versions` has a row per committed change, for `told_of_versions`.
+  accounted for (`scope.account`), `versions` has a row per committed change, for `noted_changes`.
 
   Args:
       declared: what the history declared, with `snapshot_deletes` as `snapshot_deletes_of` gives it
@@ -41,7 +41,7 @@ committed as (
             op = 'b',
             lead({{ opening_change() }}) over by_place,
             {{ opening_change() }}
-        ) as told_by,
+        ) as opening,
         lag(if(is_state, struct(state, unresolved_columns, absent_columns, exact_values), null)) over by_place as last_state
     from begun
     where is_last
@@ -75,7 +75,7 @@ confirmed as (
         {%- if ignored %}
         * except (state, unresolved_columns, exact_values),
         {%- if account %}
-        exact_values as exact_values_told,
+        exact_values as exact_values_then,
         {%- endif %}
         {{ newest_state(table, ignored) }} as state,
         {{ newest_unresolved(ignored) }} as unresolved_columns,
@@ -83,7 +83,7 @@ confirmed as (
         {%- else %}
         *,
         {%- endif %}
-        min(if(is_read or not (is_state or was_open), null, told_by.changed_at)) over in_version as confirmed_at
+        min(if(is_read or not (is_state or was_open), null, opening.changed_at)) over in_version as confirmed_at
     from numbered
     window in_version as (
         partition by key, boundary_no order by place rows between unbounded preceding and unbounded following
@@ -99,7 +99,7 @@ boundaries as (
 
     select
         *,
-        {{ boundary_clock() if hazards.reads else 'told_by.changed_at' }} as clock
+        {{ boundary_clock() if hazards.reads else 'opening.changed_at' }} as clock
     {%- if account %}
     -- what made no boundary stays, to be counted, and stands apart from what did
     from (select *, {{ makes_boundary() }} as is_boundary from {{ last_step }}) as changes

@@ -51,7 +51,7 @@
                 log='(select * from ' ~ scope.log ~ ' where not coalesce(' ~ scope.news ~ ', false))'
             ) -%}
             {%- do scope.account.update({'before': stage(
-                'with ' ~ fold_steps(table, before, declared, tracked) ~ ' ' ~ told_of_versions(table, before, tracked),
+                'with ' ~ fold_steps(table, before, declared, tracked) ~ ' ' ~ noted_changes(table, before, tracked),
                 'before'
             )}) -%}
         {%- endif -%}

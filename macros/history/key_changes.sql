@@ -77,12 +77,12 @@
 -#}
 {% macro handed_over(changes, table, hazards) -%}
     {%- set row = 'state, unavailable_columns, absent_columns, exact_values' -%}
-    {%- set is_told = hazards.whole_before or hazards.moves %}
+    {%- set has_whole_rows = hazards.whole_before or hazards.moves %}
     select
-        * except (place, arrival, is_left, is_alive{{ ', resident, alone_no' if is_told }}),
+        * except (place, arrival, is_left, is_alive{{ ', resident, alone_no' if has_whole_rows }}),
         if(
             arrival is not null and is_alive
-            {%- if is_told %}
+            {%- if has_whole_rows %}
             and not coalesce(bool_or(
                 arrival is not null and before is not null
                 and not {{ is_of_another_row('arrival', table) }} and {{ is_of_another_row('resident', table) }}
@@ -95,7 +95,7 @@
         select
             *,
             last_value(if(is_left or arrival is not null, null, is_state), true) over before_it as is_alive
-            {%- if is_told %},
+            {%- if has_whole_rows %},
             last_value(if(is_left, null, coalesce(arrival, struct(place, {{ row }}))), true) over before_it as resident,
             sum(if(is_left or arrival is not null, 0, 1)) over (
                 partition by key order by place rows between unbounded preceding and current row

@@ -30,7 +30,7 @@
     {%- if not is_building() -%}
         {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
     {%- endif -%}
-    {%- set last = progress.get(model.unique_id, {}) -%}
+    {%- set last = own_progress() -%}
     {%- set log_progress = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, log_progress) if history is none else none -%}
     {%- if is_idle(scope, table, log_progress, last, stored, progress.get(history)) -%}
@@ -74,10 +74,10 @@
 {#- The scope by declaration and progress, before the log is asked; where dbt builds no tables, by declaration alone. -#}
 {% macro scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
     {%- set cut = cut_of(declared.changes) -%}
-    {%- set last = progress.get(model.unique_id, {}) -%}
+    {%- set last = own_progress() -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, last, table.name),
-        key=table.key, log=up_to(with_late_columns(changes_log, built.get('late')), cut), scans=[], touched=[], carried=none,
+        key=table.key, log=log_shown(changes_log, built, cut), scans=[], touched=[], carried=none,
         alone=none, account=none
     ) -%}
     {%- if not is_building() -%}

@@ -140,6 +140,6 @@ stays as (
     {%- else -%}
         transaction_id is null
         or not transaction_id <=> lag(transaction_id) over by_place
-        or not {{ log_of('position') }} <=> lag({{ log_of('position') }}) over by_place
+        or not {{ log_of_position() }} <=> lag({{ log_of_position() }}) over by_place
     {%- endif -%}
 {%- endmacro %}

@@ -44,7 +44,7 @@
             {{ version_columns(table, column_names) }}
         ), null) as version
     {%- endset -%}
-    {{ told_of_versions(table, scope, tracked, version, versions) }}
+    {{ noted_changes(table, scope, tracked, version, versions) }}
 {%- endmacro %}
 
 
@@ -85,11 +85,11 @@
         {{ is_start_known('opened_by') }} as {{ own('is_start_known', column_names) }},
         unresolved_columns as {{ own('unresolved_columns', column_names) }},
         exact_values as {{ own('exact_values', column_names) }},
-        told_by.position as {{ own('position', column_names) }},
-        told_by.transaction_id as {{ own('transaction_id', column_names) }},
-        told_by.topic as {{ own('topic', column_names) }},
-        told_by.`partition` as {{ own('partition', column_names) }},
-        told_by.`offset` as {{ own('offset', column_names) }},
+        opening.position as {{ own('position', column_names) }},
+        opening.transaction_id as {{ own('transaction_id', column_names) }},
+        opening.topic as {{ own('topic', column_names) }},
+        opening.`partition` as {{ own('partition', column_names) }},
+        opening.`offset` as {{ own('offset', column_names) }},
         {{ version_id(table) }} as {{ own('version_id', column_names) }}
 {%- endmacro %}
 
@@ -97,7 +97,7 @@
 {#- Expression: a stable name of a version, which a carried one has already. -#}
 {% macro version_id(table) -%}
     case
-        when told_by.change_id like 'version %' then substring(told_by.change_id, 9)
+        when opening.change_id like 'version %' then substring(opening.change_id, 9)
         when is_again then {{ hash_of_version(table.name, is_again=true) }}
         else {{ hash_of_version(table.name) }}
     end
@@ -109,13 +109,13 @@
   contradict each other make, what tells the later ones is their delivery.
 -#}
 {% macro hash_of_version(source, is_again=false) -%}
-    {%- set opening -%}
-        'table', {{ text_literal(source) }}, 'key', key, 'position', told_by.position, 'opened_by', opened_by
+    {%- set named_by -%}
+        'table', {{ text_literal(source) }}, 'key', key, 'position', opening.position, 'opened_by', opened_by
     {%- endset -%}
     {%- set delivery -%}
-        , 'partition', told_by.`partition`, 'offset', told_by.`offset`, 'topic', told_by.topic
+        , 'partition', opening.`partition`, 'offset', opening.`offset`, 'topic', opening.topic
     {%- endset -%}
-    sha2({{ exact_json('named_struct(' ~ opening ~ (delivery if is_again) ~ ')') }}, 256)
+    sha2({{ exact_json('named_struct(' ~ named_by ~ (delivery if is_again) ~ ')') }}, 256)
 {%- endmacro %}
 
 
@@ -127,9 +127,9 @@
 
 {#- Expression over the order of a key's boundaries: whether an earlier one opened a version at this position, and as this. -#}
 {% macro opens_again() -%}
-    is_state and coalesce(told_by.position = case opened_by
+    is_state and coalesce(opening.position = case opened_by
         {%- for opened_by in ['insert', 'update', 'snapshot', 'key_change', 'before'] %}
-        when '{{ opened_by }}' then max(if(is_state and opened_by = '{{ opened_by }}', told_by.position, null)) over earlier
+        when '{{ opened_by }}' then max(if(is_state and opened_by = '{{ opened_by }}', opening.position, null)) over earlier
         {%- endfor %}
     end, false)
 {%- endmacro %}

@@ -84,6 +84,6 @@ window by_place as (partition by identity order by place)
   Condition: whether no version follows at once where an update closed one (R9). A gap comes after a delete, a truncate or a
   change of key (R13), or where a complete snapshot lacked the row (R16).
 -#}
-{% macro has_untold_gap() -%}
+{% macro has_unexplained_gap() -%}
     closed_by = 'update' and not (has_next and next_from <=> valid_to)
 {%- endmacro %}

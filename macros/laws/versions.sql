@@ -3,7 +3,7 @@
   of Great Expectations take it alike (expectations/rules/shared.py).
 
   A version begins with its change, or at the key's boundary before it (R10): where a delete or the like closed the version
-  before that is the end of it, else its beginning. What a read began can have moved back: `untold_ends` asks how far. What a
+  before that is the end of it, else its beginning. What a read began can have moved back: `unexplained_ends` asks how far. What a
   first change found (R19) was another change's state, and is told with the last of the transaction (R11): a truncate too,
   or a change of key that was written as one (R14). Values are those of the change where it tells them (R7); of documents
   inserts and reads alone are whole.
@@ -14,7 +14,7 @@
       table: {source, key, documents}, as the changes model declares them
       declared: {track, ignore, reselected, snapshot_deletes}, as far as the history's model says so
 -#}
-{% macro untold_versions(history, changes, columns, names, table, declared) -%}
+{% macro unexplained_versions(history, changes, columns, names, table, declared) -%}
 {#- What were built apart can have keys of other types. -#}
 {%- set is_of_its_key = key_text('versions.key') ~ ' = ' ~ key_text('changes.key') -%}
 {%- set tracked = declared.get('track') -%}
@@ -38,10 +38,10 @@ from (
     ) as stored
 ) as versions
 left anti join {{ changes }} as changes
-    on versions.told_by.topic = changes.topic
-    and versions.told_by.`partition` = changes.`partition`
-    and versions.told_by.`offset` = changes.`offset`
-    and versions.told_by.position <=> changes.position
+    on versions.opening.topic = changes.topic
+    and versions.opening.`partition` = changes.`partition`
+    and versions.opening.`offset` = changes.`offset`
+    and versions.opening.position <=> changes.position
     and versions.transaction_id <=> changes.transaction_id
     and versions.version_id in (versions.usual_id, versions.id_of_another)
     and versions.is_start_known = ({{ is_start_known('versions.opened_by') }})
@@ -124,11 +124,11 @@ left anti join {{ changes }} as changes
   landed behind the history's last build, and what its cut hides (G7), is no part of it.
 
   Args:
-      columns, names, table, declared: as `untold_versions` takes them
+      columns, names, table, declared: as `unexplained_versions` takes them
       shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then open versions
           are not asked
 -#}
-{% macro untold_ends(history, changes, columns, names, table, declared, shown) -%}
+{% macro unexplained_ends(history, changes, columns, names, table, declared, shown) -%}
 {%- set is_change = is_change_of_key({'problems': true}) -%}
 {%- set is_shown -%}
     {%- if shown is none -%}
@@ -281,7 +281,7 @@ having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_bac
                 {%- for name in place_columns %}
                 {{ own(name, names) }} as {{ quoted(name) }}{{ ',' if not loop.last }}
                 {%- endfor %}
-            ) as told_by,
+            ) as opening,
             struct(*) as row
         from {{ history }}
 {%- endmacro %}
@@ -294,25 +294,34 @@ having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_bac
 -#}
 {% macro changes_of_versions(history, names) -%}
 {%- set is_found = own('opened_by', names) ~ " = 'before'" -%}
-{%- set told_by -%}
+{%- set opening -%}
     struct({{ own('position', names) }}, {{ own('topic', names) }}, {{ own('partition', names) }}, {{ own('offset', names) }})
 {%- endset -%}
-select
-    count(distinct if(is_found, told_by, null)) + count_if(not is_found) as opened,
-    count_if(is_found) as found_versions
-from (
+with
+
+{#- A table's own column can be named as a relation here: a join knows them apart, a question within a question wouldn't. #}
+versions as (
+
     select
         {{ is_found }} as is_found,
-        {{ told_by }} as told_by
+        {{ opening }} as opening
     from {{ history }}
-) as versions
-{#- A join, no question within a question: there a column of the table that is named as a relation here would be meant. #}
-left anti join (
-    select {{ told_by }} as told_by
-    from {{ history }}
-    where {{ is_found }}
-) as found
-    on versions.told_by = found.told_by and not versions.is_found
+
+),
+
+found as (
+
+    select opening
+    from versions
+    where is_found
+
+)
+
+select
+    count(distinct if(is_found, opening, null)) + count_if(not is_found) as opened,
+    count_if(is_found) as found_versions
+from versions
+left anti join found on versions.opening = found.opening and not versions.is_found
 {%- endmacro %}
 
 

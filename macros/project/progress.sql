@@ -88,6 +88,12 @@
 {%- endmacro %}
 
 
+{#- What the last run of this model wrote down; nothing where dbt builds no tables, or it was never built. -#}
+{% macro own_progress() -%}
+    {{ return(graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {}) }}
+{%- endmacro %}
+
+
 {#-
   What a history shows of its log, as its last build wrote it down: {batch_id, cut, columns, …}; none where it was never built,
   or of another log than there is. Within a run that builds it, that build counts.

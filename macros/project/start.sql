@@ -140,7 +140,7 @@
         {%- set location = lakehouse(layer) ~ '/' ~ name -%}
         {%- set make = 'create table if not exists ' ~ table ~ ' using delta location ' ~ text_literal(location) -%}
         {%- do run_query(make) -%}
-        {%- set place = place_of(layer_schema(layer), name) -%}
+        {%- set place = location_in_catalog(layer, name) -%}
         {%- if place != location | replace('file:', '') -%}
             {%- do run_query('drop ' ~ ('table ' if place else 'view ') ~ table) -%}
             {%- do run_query(make) -%}
@@ -150,14 +150,14 @@
 
 
 {#- Where the catalog knows a table; a folder without its scheme. Delta would read the table's log to say so. -#}
-{% macro place_of(schema, name) -%}
-    {%- set description = run_query('show table extended in ' ~ quoted(schema) ~ ' like ' ~ text_literal(name))[0] -%}
-    {{ return(place_told(description['information'])) }}
+{% macro location_in_catalog(layer, name) -%}
+    {%- set description = run_query('show table extended in ' ~ quoted(layer_schema(layer)) ~ ' like ' ~ text_literal(name))[0] -%}
+    {{ return(location_in(description['information'])) }}
 {%- endmacro %}
 
 
 {#- The same of what a catalog tells of a relation; nothing of a view. -#}
-{% macro place_told(information) -%}
+{% macro location_in(information) -%}
     {#- A line of the table's own description, which comes before it, may look like it. -#}
     {{ return(modules.re.findall('(?m)^Location: (.*)$', information) | last | default('', true) | replace('file:', '')) }}
 {%- endmacro %}
@@ -165,7 +165,7 @@
 
 {#- Stop where the catalog knows a table of another lakehouse: builds would go on there, past its lock. -#}
 {% macro only_this_lakehouse(layer, name) -%}
-    {%- set location = place_of(layer_schema(layer), name) -%}
+    {%- set location = location_in_catalog(layer, name) -%}
     {%- set wanted = lakehouse(layer) ~ '/' ~ name -%}
     {%- if location != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(

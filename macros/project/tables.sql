@@ -62,7 +62,7 @@
     {%- set existing = load_relation(this) -%}
     {{ return(
         existing is not none and existing.is_delta
-        and place_told(existing.information) == (lakehouse(layer) ~ '/' ~ this.identifier) | replace('file:', '')
+        and location_in(existing.information) == (lakehouse(layer) ~ '/' ~ this.identifier) | replace('file:', '')
     ) }}
 {%- endmacro %}
 

@@ -46,11 +46,12 @@
 {%- endmacro %}
 
 
-{#- Relation: a log up to a cut. -#}
-{% macro up_to(changes_log, cut) -%}
+{#- Relation: a log as a history reads it: its rows name the columns that came late (R8), and it ends at the cut (G7). -#}
+{% macro log_shown(changes_log, built, cut) -%}
+    {%- set log = with_late_columns(changes_log, built.get('late')) -%}
     {%- if cut is none -%}
-        {{ changes_log }}
+        {{ log }}
     {%- else -%}
-        (select * from {{ changes_log }} where position < {{ text_literal(cut) }})
+        (select * from {{ log }} where position < {{ text_literal(cut) }})
     {%- endif -%}
 {%- endmacro %}

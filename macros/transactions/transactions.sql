@@ -74,7 +74,7 @@
 -#}
 {% macro transactions_scope(source_name, feeds) -%}
     {%- do only_in_layer('ops') -%}
-    {%- set last = graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {} -%}
+    {%- set last = own_progress() -%}
     {%- set scope = {
         'case': 'nothing', 'seen': last.get('batch_id', -1), 'batch_id': none, 'layer': 'ops', 'state': {'columns': []}
     } -%}
@@ -170,9 +170,9 @@ boundaries as (
         select
             `offset`,
             batch_id,
-            {{ told_fields(boundary) }}
+            {{ unwrapped_fields(boundary) }}
         from (
-            select `offset`, batch_id, {{ read_told(boundary) }} as parsed
+            select `offset`, batch_id, {{ read_wrapped(boundary) }} as parsed
             from {{ lakehouse_table('bronze', 'records') }}
             where {{ is_boundary(source_name, feeds) if feeds else 'false' }}
                 {{- ' and batch_id <= ' ~ graph.tidemark.landed if is_building() }}

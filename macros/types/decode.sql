@@ -50,7 +50,7 @@
 {% macro plain_of(text, json, seen, spec) -%}
     {%- set kind = kind_of(spec.type) -%}
     {%- set encoding = effective_encoding(seen, spec) -%}
-    {%- set value = whole_json(text) if encoding == 'io.debezium.data.Json' or is_untold(encoding, none) else text -%}
+    {%- set value = whole_json(text) if encoding == 'io.debezium.data.Json' or is_undescribed(encoding, none) else text -%}
     {%- if has_maps(spec) and encoding in ('map', 'io.debezium.data.Json') -%}
         {{ sorted_map(text) }}
     {%- elif kind == 'text' and encoding.startswith('array:') -%}
@@ -68,7 +68,7 @@
     {%- elif is_array(spec.type) -%}
         {{ plain_array(value, seen, item_type(spec.type), spec.encoding) }}
     {%- elif is_nested(spec.type) -%}
-        {{ plain_nested(value, spec.type, plain_told if is_struct(encoding) else plain_untold) }}
+        {{ plain_nested(value, spec.type, plain_described if is_struct(encoding) else plain_undescribed) }}
     {%- else -%}
         {{ text if spec.type == 'boolean' else value }}
     {%- endif -%}

@@ -81,7 +81,7 @@
     {%- if name in readings_by_encoding -%}
         {{ return(readings_by_encoding[name]) }}
     {%- endif -%}
-    {%- if '' in readings_by_encoding and is_untold(encoding, kind) -%}
+    {%- if '' in readings_by_encoding and is_undescribed(encoding, kind) -%}
         {{ return(readings_by_encoding['']) }}
     {%- endif -%}
     {%- if kind == 'binary' and not encoding.endswith(':bytes') -%}
@@ -129,7 +129,7 @@
   here knows. Bytes are always base64, and no number or BOOLEAN is. BIGINT UNSIGNED says which number it is, and not what
   that counts.
 -#}
-{% macro is_untold(encoding, kind) -%}
+{% macro is_undescribed(encoding, kind) -%}
     {%- set name = encoding.split(':')[0] -%}
     {%- if name in ('', 'string') -%}
         {{ return(true) }}
@@ -166,7 +166,7 @@
 {% macro effective_encoding(encoding, spec) -%}
     {#- A decimal in its own form would be bytes. -#}
     {%- set is_text = encoding == 'string' and is_decimal(spec.encoding or '') -%}
-    {%- if not spec.encoding or is_text or not is_untold(encoding, kind_of(spec.type)) -%}
+    {%- if not spec.encoding or is_text or not is_undescribed(encoding, kind_of(spec.type)) -%}
         {{ return(encoding) }}
     {%- endif -%}
     {%- set is_wide = not encoding and spec.encoding.startswith('org.apache.kafka.connect.data.Decimal:') -%}
@@ -183,7 +183,7 @@
 -#}
 {% macro shapeless_encoding(spec, encodings) -%}
     {%- set of_schemas = [] -%}
-    {%- for one in encodings if not is_untold(one, kind_of(spec.type)) -%}
+    {%- for one in encodings if not is_undescribed(one, kind_of(spec.type)) -%}
         {%- do of_schemas.append(one) -%}
     {%- endfor -%}
     {{ return(of_schemas[0] if of_schemas | length == 1 and not spec.encoding else '') }}
@@ -193,7 +193,7 @@
 {#- Whether all records of a column are read alike, those too that have no shape. -#}
 {% macro has_one_encoding(spec) -%}
     {%- set encodings = spec.encodings or [] -%}
-    {{ return(encodings | length == 1 and (not spec.encoding or is_untold(encodings[0], kind_of(spec.type)))) }}
+    {{ return(encodings | length == 1 and (not spec.encoding or is_undescribed(encodings[0], kind_of(spec.type)))) }}
 {%- endmacro %}
 
 
@@ -214,7 +214,7 @@
 
 {#- Whether a schema describes a value's fields, as that of a point does: their bytes are base64 then. -#}
 {% macro is_struct(encoding) -%}
-    {{ return(encoding not in ('map', 'io.debezium.data.Json') and not is_untold(encoding, none)) }}
+    {{ return(encoding not in ('map', 'io.debezium.data.Json') and not is_undescribed(encoding, none)) }}
 {%- endmacro %}
 
 

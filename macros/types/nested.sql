@@ -154,10 +154,10 @@
 
 
 {#- Expression in `value`, a variant that no schema tells of: its plain text. -#}
-{% macro plain_untold(type) -%}
+{% macro plain_undescribed(type) -%}
     {%- set text = 'cast(value as string)' -%}
     {%- if is_nested(type) -%}
-        {{ plain_members(type, plain_untold) }}
+        {{ plain_members(type, plain_undescribed) }}
     {%- else -%}
         {{ never_lost(text, plain_of(text, none, '', {'type': type, 'encodings': ['']}), {'type': type}) }}
     {%- endif -%}
@@ -165,11 +165,11 @@
 
 
 {#- The same of a value whose fields a schema describes. -#}
-{% macro plain_told(type) -%}
+{% macro plain_described(type) -%}
     {%- if is_nested(type) -%}
-        {{ plain_members(type, plain_told) }}
+        {{ plain_members(type, plain_described) }}
     {%- else -%}
-        {{ 'cast(value as string)' if type == 'binary' else plain_untold(type) }}
+        {{ 'cast(value as string)' if type == 'binary' else plain_undescribed(type) }}
     {%- endif -%}
 {%- endmacro %}
 

@@ -583,7 +583,7 @@ def test_every_version_says_what_a_change_told_that_is_whole(built: Built, spark
         assert table.history is not None
         stored, log = (spark.table(table_at(model.location)) for model in (table.history, table.changes))
         _, *arguments = _arguments(table, table.history, stored, log)
-        return spark.sql(query("untold_versions", history, *arguments)).count()
+        return spark.sql(query("unexplained_versions", history, *arguments)).count()
 
     places = {name: table_at(table.history.location) for name, table in built.tables.items() if table.history}
     assert {name: untold(built.tables[name], place) for name, place in places.items()} == dict.fromkeys(places, 0)

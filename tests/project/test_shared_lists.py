@@ -34,7 +34,7 @@ def test_each_problem_of_a_change_has_words() -> None:
 
 def test_each_sign_has_a_meaning() -> None:
     of_folds = re.findall(r"'(\w+)':", SIGNS.read_text())
-    of_order = re.findall(r"then '(\w+)'", macro(SIGNS, "told_by_order"))
+    of_order = re.findall(r"then '(\w+)'", macro(SIGNS, "signs_of_order"))
     of_keys = re.findall(r'"(\w+_key_shapes)":', (PROJECT / "spark_jobs/reporting/key_shapes.py").read_text())
 
     assert {*of_folds, *of_order, *of_keys} == set(MEANINGS)

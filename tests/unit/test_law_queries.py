@@ -26,7 +26,7 @@ DECLARED = {"snapshot_deletes": "close", "ignore": ["name"], "reselected": ["nam
 def test_versions_are_compared_in_what_their_history_tracks(
     declared: dict[str, Any], says: tuple[str, ...], says_not: tuple[str, ...]
 ) -> None:
-    text = query("untold_versions", "gold.history", "silver.changes", COLUMNS, NAMES, TABLE, declared)
+    text = query("unexplained_versions", "gold.history", "silver.changes", COLUMNS, NAMES, TABLE, declared)
 
     # A map is compared by its entries.
     for one in (*says, "from gold.history", "map_entries(versions.row.`labels`)"):
@@ -37,7 +37,7 @@ def test_versions_are_compared_in_what_their_history_tracks(
 def test_exact_values_are_compared_and_of_documents_what_is_told_whole() -> None:
     columns = [*COLUMNS, {"name": "n", "type": "decimal(9,2)"}]
     rows, documents = (
-        query("untold_versions", "h", "c", columns, NAMES, TABLE | {"documents": has_any}, {})
+        query("unexplained_versions", "h", "c", columns, NAMES, TABLE | {"documents": has_any}, {})
         for has_any in (False, True)
     )
     assert "regexp_replace(versions.exact_values['n']" in rows
@@ -53,7 +53,7 @@ def test_exact_values_are_compared_and_of_documents_what_is_told_whole() -> None
 def test_ends_are_asked_of_what_a_history_shows(
     declared: dict[str, Any], closes: bool, shown: dict[str, Any] | None, is_shown: str
 ) -> None:
-    text = query("untold_ends", "gold.history", "silver.changes", COLUMNS, NAMES, TABLE, declared, shown)
+    text = query("unexplained_ends", "gold.history", "silver.changes", COLUMNS, NAMES, TABLE, declared, shown)
 
     assert "from gold.history" in text
     assert is_shown in text

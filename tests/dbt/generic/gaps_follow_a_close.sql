@@ -4,5 +4,5 @@ select *
 from (
     {{ versions_of_model(model, key, column_names) }}
 ) as versions
-where {{ has_untold_gap() }}
+where {{ has_unexplained_gap() }}
 {% endtest %}

@@ -29,12 +29,12 @@
     {%- endfor -%}
     select version_id as broken
     from (
-        {{ untold_versions(model, changes, columns, names, table, declared) }}
-    ) as untold
+        {{ unexplained_versions(model, changes, columns, names, table, declared) }}
+    ) as unexplained
     union all
     select version_id
     from (
-        {{ untold_ends(model, changes, columns, names, table, declared, shown) }}
+        {{ unexplained_ends(model, changes, columns, names, table, declared, shown) }}
     ) as ended
     {%- if lacking %}
     union all
