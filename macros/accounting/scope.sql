@@ -5,7 +5,7 @@
   How the whole of a log is accounted for.
 
   Returns: {is_whole, shared, ends, order, quarantined, held_back, no_op}
-      shared: whether one change can meet several keys, and then counts as the most that it did
+      shared: whether one change can meet several keys: it is counted once, by its greatest effect
       ends: whether complete snapshots are looked at (R16)
       order: of which changes the order is told: `all`, those that are `new`, or `none`, as they are in order
       quarantined, held_back, no_op: how many changes no fold meets

@@ -158,7 +158,7 @@
 {%- endmacro %}
 
 
-{#- Query: a row where any offset of a partition has two records: without, no topic was made anew. -#}
+{#- Query: a row where an offset of a partition has two records. Where there is none, no topic was made anew. -#}
 {% macro doubled_offsets(filled) -%}
     select 1
     from {{ filled }}

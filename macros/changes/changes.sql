@@ -42,9 +42,9 @@
     {%- if scope.case == 'nothing' and is_building() -%}
         {{ return(as_it_is(scope)) }}
     {%- endif %}
-    {#- Which deliveries repeat others, and which reads stand before which changes, a few narrow columns tell: nearly always
-        nothing, and then no row has to be moved. They are asked of deliveries that are held: this query gives those, and the
-        materialization places them. Where they are few, to move them all is done sooner. -#}
+    {#- A few narrow columns show which deliveries repeat others, and which reads stand before which changes. Nearly always
+        none do, and no row has to be moved. To be asked, deliveries have to be held: this query gives them, and the
+        materialization places them. Where they are few, sorting all of them is faster. -#}
     {%- set are_many = scope.records is none or scope.records > sorted_records -%}
     {%- do scope.update({'is_held': is_building() and scope.case in ('full', 'some') and are_many}) %}
 {{ decision(scope) }}

@@ -91,10 +91,9 @@
 
 
 {#-
-  Expression over `before_text`, `after_text` and `log_number`: what makes two records one change, a structure to hash
-  (R3), which log of the source (R5) it is in among it. Never `total_order` and never the envelope's
-  time, which differ between deliveries of one change. What tells no position repeats nothing that could be known: each
-  delivery of it stands alone.
+  Expression over `before_text`, `after_text` and `log_number`: what makes two records one change (R3), as a structure to
+  hash; the source's log (R5) is part of it. `total_order` and the envelope's time are not: they differ between deliveries of
+  one change. What tells no position repeats nothing that could be known: each delivery of it stands alone.
 
   Args:
       key: the declared key, whose value is in `key_struct`, or where that has a `problem` in `key_text`; none for a table without one

@@ -117,8 +117,8 @@ left anti join {{ changes }} as changes
 
   What ends a version stands behind its opening, and no later than that of the key's next version: a change of the key, the
   half of one `u` that tells of two keys (R14), or a truncate. It ends it at its time, or at the version's start where that is
-  later (R10). A read ends a version by opening the next. The query tells too little rather than what is wrong: where it asks
-  for less than a rule says, a comment names that.
+  later (R10). A read ends a version by opening the next. Where the query can't be sure, it leaves a version out: a comment marks each
+  such place and its rule.
 
   A version is open in vain where the last of all that the log has of its key is such an end, and the history shows that: what
   landed behind the history's last build, and what its cut hides (G7), is no part of it.

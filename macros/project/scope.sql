@@ -53,8 +53,8 @@
 {#-
   Condition: whether what has a `batch_id` was landed after what a model holds, and no later than the newest landing that it
   knows of, by default the run's. This is a list where it can be: a number becomes part of the code that Spark generates,
-  which each run would then compile anew. Lists of more than ten stand beside the code; numbers that no landing will have
-  make them as long, and leave the lowest one, by which files are left unread, as it is.
+  which each run would then compile anew. A list of more than ten stands beside the code, not in it, so it is filled up with
+  numbers that no landing will have. They are high: the lowest, by which files are skipped, stays.
 -#}
 {% macro landed_since(after, newest=none) -%}
     {%- set newest = graph.tidemark.landed if newest is none and is_building() else newest -%}

@@ -77,7 +77,6 @@ REASONS = {
     "no-message": "a logical decoding message without its prefix and content",
 }
 
-
 _SIGNALS = ("log", "schema-changes", *(f"{what}-snapshot" for what in ("execute", "stop", "pause", "resume")))
 _NUMBERS_OF_PLACE = ("lsn", "server_id", "pos", "row")
 _SEQUENCE = r'^\[\s*(null|"[0-9]{1,18}")\s*,\s*(null|"[0-9]{1,18}")\s*\]$'

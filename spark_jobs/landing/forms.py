@@ -81,7 +81,6 @@ _SIGNS = (
     "source_collection",
 )
 
-
 # In headers `__op` alone tells nothing: the transform adds it to true tombstones, too.
 _MORE_SIGNS = tuple(f"__{name}" for name in _SIGNS if name != "op")
 _DOUBTFUL = ("not-unicode", "value-not-json", "key-not-json", "no-envelope", "schema-without-payload")

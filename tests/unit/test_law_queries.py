@@ -58,22 +58,3 @@ def test_ends_are_asked_of_what_a_history_shows(
     assert "from gold.history" in text
     assert is_shown in text
     assert ("snapshot != 'incremental' and position is not null" in text) == closes
-
-
-def test_versions_stand_beside_their_next() -> None:
-    text = query("versions_with_next", "gold.history", ["id", "name"], NAMES | {"valid_from": "since"})
-
-    for one in ("named_struct('id', `id`, 'name', `name`) as identity", "`since` as valid_from", "from gold.history"):
-        assert one in text
-
-
-def test_current_state_stands_beside_open_versions() -> None:
-    text = query("current_beside_history", "silver.current", "gold.history", ["version_id"], ["id", "name"], "is_open")
-
-    for one in (
-        "named_struct('version_id', `version_id`) as identity",
-        "from silver.current",
-        "from gold.history",
-        "where is_open",
-    ):
-        assert one in text

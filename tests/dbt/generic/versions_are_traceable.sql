@@ -1,7 +1,7 @@
 {#-
-  Law: every version leads back to the change that opened it, and says what that says; a change has ended it as it says, and
-  none has ended an open one; what a read opened begins before it only where a change behind it is as early; and a history has the columns that it was built with. A log can move a change to an earlier
-  delivery of it (R3), and its history follows when it is built.
+  Law: every version leads back to the change that opened it, and says what that says. A change ended it as it says, and none
+  ended an open one. What a read opened begins before it only where a change behind it is as early. A history has the columns
+  that it was built with. A log can move a change to an earlier delivery of it (R3); its history follows when it is built.
 
   Columns: broken, the id of a version or the name of a column
 -#}
