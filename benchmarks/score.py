@@ -1,7 +1,9 @@
 """Holds a contender's history against the answer: which keys are right at every instant, and what is wrong.
 
 A history is Parquet with the columns of the workload, `valid_from` and `valid_to`: timestamps or microseconds, half
-open, `valid_to` NULL while a version is open. DuckDB compares, whoever made it; rows are compared by a hash of 64 bits.
+open, `valid_to` NULL while a version is open. A `valid_from` that is NULL is before all time, and a key that is NULL
+is one that the source never had: no history is right with them. DuckDB compares, whoever made it; rows are compared by
+a hash of 64 bits.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ _ROW = ", ".join(
     f'cast("{name}" as {"varchar" if kind == "string" else kind})' for name, kind in COLUMNS.items() if name != "id"
 )
 _FOREVER = 1 << 62
+_NO_KEY = 0
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class Score:
         versions: The same keys: right where the versions themselves are the answer's, empty ones aside.
         overlaps: Versions that begin before the one before them ends.
         backwards: Versions that end before they begin.
-        unknown: Keys that the answer never had.
+        unknown: Keys that the source never had, in versions that last or in empty ones.
         hazards: `instants` of the keys that met a hazard, and of those that met no other but tombstones, which come
             with every delete.
     """
@@ -58,8 +61,8 @@ class Score:
 
     @property
     def is_right(self) -> bool:
-        """Whether every key is right at every instant, and no version overlaps another."""
-        return self.instants.right == self.instants.keys and not (self.overlaps or self.backwards or self.unknown)
+        """Whether every key is right: overlaps, what runs backwards and unknown keys are wrong at some instant."""
+        return self.instants.right == self.instants.keys
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -82,6 +85,8 @@ def score(history: Iterable[Path], answer: Path, keys: Path) -> Score:
         create table keys as
         select id, is_changed, hazards from read_parquet('{keys}')
     """)
+    connection.execute("create view told_backwards as from told where valid_from > valid_to")
+    connection.execute("create view told_unknown as from told where id not in (select id from keys)")
     for name, of in (("wrong_versions", "{}_versions"), ("wrong_instants", "{}_instants")):
         told, truth = of.format("told"), of.format("truth")
         connection.execute(f"""
@@ -90,20 +95,18 @@ def score(history: Iterable[Path], answer: Path, keys: Path) -> Score:
                 (from {told} except all from {truth}) union all (from {truth} except all from {told})
             )
             union select id from told_overlaps
-            union select id from told where valid_from > valid_to
+            union select id from told_backwards
+            union select id from told_unknown
         """)
     result = Score(
         overlaps=_number(connection, "select count(*) from told_overlaps"),
-        backwards=_number(connection, "select count(*) from told where valid_from > valid_to"),
-        unknown=_number(
-            connection, "select count(distinct id) from told_versions where id not in (select id from truth)"
-        ),
+        backwards=_number(connection, "select count(*) from told_backwards"),
+        unknown=_number(connection, "select count(distinct id) from told_unknown"),
     )
     connection.execute("""
         create table judged as
         select coalesce(keys.id, wrong.id) as id, hazards, wrong.id is null as is_right,
-            not exists (from wrong_versions as other where other.id is not distinct from coalesce(keys.id, wrong.id))
-                as has_right_versions
+            coalesce(keys.id, wrong.id) not in (select id from wrong_versions) as has_right_versions
         from keys full join wrong_instants as wrong on keys.id = wrong.id
         where keys.is_changed or wrong.id is not null or keys.id in (select id from wrong_versions)
     """)
@@ -147,8 +150,8 @@ def _intervals(connection: duckdb.DuckDBPyConnection, name: str, files: list[str
 
     connection.execute(f"""
         create table {name} as
-        select cast(id as bigint) as id, hash({_ROW}) as state,
-            {moment("valid_from")} as valid_from,
+        select coalesce(cast(id as bigint), {_NO_KEY}) as id, hash({_ROW}) as state,
+            coalesce({moment("valid_from")}, -{_FOREVER}) as valid_from,
             coalesce({moment("valid_to")}, {_FOREVER}) as valid_to
         from read_parquet([{listing}])
     """)

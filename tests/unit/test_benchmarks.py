@@ -158,11 +158,24 @@ def invent_a_key(rows: list[dict[str, Any]]) -> None:
     rows.append({**long_closed(rows), "id": 1_000_000})
 
 
+def invent_a_key_for_no_time(rows: list[dict[str, Any]]) -> None:
+    row = long_closed(rows)
+    rows.append({**row, "id": 1_000_000, "valid_to": row["valid_from"]})
+
+
+def tell_of_no_key(rows: list[dict[str, Any]]) -> None:
+    rows.append({**long_closed(rows), "id": None})
+
+
+def tell_twice_without_start(rows: list[dict[str, Any]]) -> None:
+    rows.append({**long_closed(rows), "valid_from": None})
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
         move_start, move_end, change_a_value, lose_a_null, lose_a_version, leave_open, tell_twice, turn_round,
-        invent_a_key,
+        invent_a_key, invent_a_key_for_no_time, tell_of_no_key, tell_twice_without_start,
     ],
 )  # fmt: skip
 def test_an_error_makes_one_key_wrong(
@@ -176,9 +189,9 @@ def test_an_error_makes_one_key_wrong(
     assert not found.is_right
     assert found.instants.keys - found.instants.right == 1
     assert found.versions.keys - found.versions.right == 1
-    assert (found.overlaps > 0) == (spoil in (leave_open, tell_twice))
+    assert (found.overlaps > 0) == (spoil in (leave_open, tell_twice, tell_twice_without_start))
     assert found.backwards == (spoil is turn_round)
-    assert found.unknown == (spoil is invent_a_key)
+    assert found.unknown == (spoil in (invent_a_key, invent_a_key_for_no_time, tell_of_no_key))
 
 
 def test_a_needless_cut_is_right_at_every_instant(
