@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -24,9 +24,9 @@ from typing import Any, Final
 import click
 
 from benchmarks.contenders import ENTRIES
-from benchmarks.report import markdown
+from benchmarks.report import COMPARED, markdown
 from benchmarks.score import merged, score
-from benchmarks.workload import SETS, Sizes, generate
+from benchmarks.workload import Sizes, generate
 
 PROJECT: Final = Path(__file__).parents[1]
 RIVALS: Final = tuple(name for name, entry in ENTRIES.items() if entry.has_increments)
@@ -46,7 +46,7 @@ class Trial:
 
 _FAST: Final = ("tidemark", "merge_careful", "rebuild_spark", "rebuild_duckdb")
 SMOKE: Final = (
-    *(Trial(kind, Sizes(2_000, 2, 200, kind)) for kind in ("clean", "hostile", "truncate")),
+    *(Trial(kind, Sizes(2_000, 2, 200, kind)) for kind in COMPARED),
     Trial("initial", Sizes(2_000, 0), ("tidemark", "bare_parts")),
     Trial("again", Sizes(2_000, 1, 200), ("tidemark",), ("replay", "idle")),
 )
@@ -57,7 +57,7 @@ SHORT: Final = (
     Trial("again", Sizes(50_000, 1, 5_000), ("tidemark",), ("replay", "idle")),
 )
 LONG: Final = (
-    *(Trial(kind, Sizes(kind=kind)) for kind in ("clean", "hostile", "truncate")),
+    *(Trial(kind, Sizes(kind=kind)) for kind in COMPARED),
     Trial("keys_100k", Sizes(100_000, 3), _FAST),
     Trial("keys_1600k", Sizes(1_600_000, 3), _FAST),
     Trial("versions_20", Sizes(100_000, 3, versions=20), ("tidemark",)),
@@ -78,7 +78,6 @@ class Bench:
 
     work: Path
     out: Path
-    results: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, trials: Sequence[Trial], contenders: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Take the trials; what each contender gave in each, as it comes.
@@ -87,16 +86,15 @@ class Bench:
         """
         warm = self.work / "workloads" / _WARM_NAME
         generate(warm, _WARM)
-        for _, group in groupby(trials, lambda trial: "sets" if trial.name in SETS else trial.name):
+        for _, group in groupby(trials, lambda trial: "sets" if trial.name in COMPARED else trial.name):
             together = list(group)
             folders = {trial.name: self.work / "workloads" / trial.name for trial in together}
-            takers = [name for name in contenders if name in together[0].contenders]
-            made = {trial.name: generate(folders[trial.name], trial.sizes) for trial in together if takers}
-            for name in takers:
-                for trial, result in self._contend(name, [warm, *folders.values()], together[0].then).items():
-                    self._judge(result, folders[trial])
-                    self.results.append({**result, "sizes": made[trial]})
-                    yield self.results[-1]
+            made = {trial.name: generate(folders[trial.name], trial.sizes) for trial in together}
+            for name in contenders:
+                if name in together[0].contenders:
+                    for trial, result in self._contend(name, [warm, *folders.values()], together[0].then).items():
+                        scores = _scores(result.pop("histories", {}), folders[trial])
+                        yield {**result, "scores": scores, "sizes": made[trial]}
             for folder in folders.values():
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -123,17 +121,17 @@ class Bench:
         failed = {"contender": name, "error": why}
         return {trial: told.get(trial, {**failed, "workload": trial}) for trial in trials}
 
-    def _judge(self, result: dict[str, Any], folder: Path) -> None:
-        result["scores"] = {}
-        for moment, tables in result.pop("histories", {}).items():
-            suffix = ".initial" if moment == "initial" else ""
-            scores = {
-                table: score(
-                    map(Path, files), folder / f"answer/{table}{suffix}.parquet", folder / f"keys/{table}.parquet"
-                )
-                for table, files in tables.items()
-            }
-            result["scores"][moment] = merged(scores).plain()
+
+def _scores(histories: Mapping[str, Mapping[str, Sequence[str]]], folder: Path) -> dict[str, Any]:
+    """What each moment's histories are worth, all tables together."""
+    told = {}
+    for moment, tables in histories.items():
+        suffix = ".initial" if moment == "initial" else ""
+        told[moment] = merged(
+            score(map(Path, files), folder / f"answer/{table}{suffix}.parquet", folder / f"keys/{table}.parquet")
+            for table, files in tables.items()
+        ).plain()
+    return told
 
 
 def _machine() -> dict[str, Any]:
@@ -145,11 +143,26 @@ def _is_right(result: Mapping[str, Any]) -> bool:
     return "error" not in result and all(one["is_right"] for one in result["scores"].values())
 
 
+def clear(out: Path) -> None:
+    """Make the folder, and take out what an earlier run left there. One that no run has made is refused."""
+    found = out / "bench.json"
+    if out.exists() and any(out.iterdir()) and not found.exists():
+        raise click.UsageError(
+            f"{out} has files, but no {found.name} of an earlier run. Name another folder, or empty it."
+        )
+    shutil.rmtree(out / "logs", ignore_errors=True)
+    for file in out.glob("bench.*"):
+        file.unlink()
+    out.mkdir(parents=True, exist_ok=True)
+
+
 @click.command()
 @click.option("--profile", type=click.Choice(list(PROFILES)), default="short", show_default=True)
 @click.option("--only", multiple=True, help="Contenders to run; all of them where none is named.")
 @click.option("--trial", "trials", multiple=True, help="Trials to run; all of the profile where none is named.")
-@click.option("--out", type=click.Path(path_type=Path), default=PROJECT / "target/bench", show_default=False)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=PROJECT / "target/bench", show_default=False
+)
 def main(profile: str, only: tuple[str, ...], trials: tuple[str, ...], out: Path) -> None:
     """Run a profile of the benchmark, and write what was found into a folder (`target/bench`)."""
     if unknown := {*only} - ENTRIES.keys():
@@ -157,29 +170,37 @@ def main(profile: str, only: tuple[str, ...], trials: tuple[str, ...], out: Path
     chosen = [trial for trial in PROFILES[profile] if not trials or trial.name in trials]
     if unknown := {*trials} - {trial.name for trial in chosen}:
         raise click.UsageError(f"Profile {profile} has no trial {', '.join(sorted(unknown))}.")
+    contenders = only or tuple(ENTRIES)
+    runs = {word for trial in chosen for name in trial.contenders if name in contenders for word in (trial.name, name)}
+    if idle := {*only, *trials} - runs:
+        takers = "".join(f"\n  {trial.name}: {', '.join(trial.contenders)}" for trial in chosen)
+        raise click.UsageError(f"Nothing would run for {', '.join(sorted(idle))}. Trials, and who takes them:{takers}")
+    clear(out)
     # Ended from outside, it takes its contender with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    results: list[dict[str, Any]] = []
     found: dict[str, Any] = {
         "profile": profile,
         "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
         "machine": _machine(),
-        "results": [],
+        "results": results,
     }
+
+    def write() -> None:
+        (out / "bench.json").write_text(json.dumps(found, indent=1))
+        (out / "bench.md").write_text(markdown(found))
+
+    write()  # before all, so that the folder is known as a run's
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as work:
-        bench = Bench(Path(work), out)
-        for result in bench.run(chosen, only or tuple(ENTRIES)):
+        for result in Bench(Path(work), out).run(chosen, contenders):
             seconds = [round(sum(parts.values()), 1) for parts in result.get("increments", [])]
             right = {moment: f"{one['percent']:.1f} %" for moment, one in result["scores"].items()}
             said = result.get("error") or f"{seconds}, right {right}"
             click.echo(f"{result['workload']}: {result['contender']}: {said}", err=True)
-            # After each, so that hours of results outlive whatever ends the run.
-            found["results"] = bench.results
-            (out / "bench.json").write_text(json.dumps(found, indent=1))
-            (out / "bench.md").write_text(markdown(found))
+            results.append(result)
+            write()  # after each, so that hours of results outlive whatever ends the run
     click.echo(markdown(found))
-    if not all(_is_right(result) for result in bench.results if result["contender"] == "tidemark"):
+    if not all(_is_right(result) for result in results if result["contender"] == "tidemark"):
         sys.exit("bench: an answer of Tidemark's is wrong.")
 
 

@@ -12,6 +12,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -50,17 +51,15 @@ def contend(name: str, home: Path, folder: Path, then: Sequence[str]) -> dict[st
             for table in made["names"]
         }
 
-    told["initial"] = _timed(lambda: contender.initial([initial]))
+    told["initial"] = _timed(partial(contender.initial, [initial]))
     told["histories"] = {"initial": exported("initial")}
-    told["increments"] = []
-    for file in increments:
-        told["increments"].append(_timed(lambda file=file: contender.increment([file])))  # type: ignore[misc]
+    told["increments"] = [_timed(partial(contender.increment, [file])) for file in increments]
     if increments:
         told["histories"]["increments"] = exported("increments")
     before = _versions(contender)
     for what in then:
         files = increments[-1:] if what == "replay" else []
-        told[what] = _timed(lambda files=files: contender.increment(files))  # type: ignore[misc]
+        told[what] = _timed(partial(contender.increment, files))
         told["histories"][what] = exported(what)
     told["new_versions"] = _versions(contender) - before
     told["extras"] = dict(contender.extras()) if increments else {}

@@ -14,7 +14,8 @@ from typing import Any, Final
 from benchmarks.contenders import ENTRIES
 from benchmarks.workload import HAZARDS
 
-_SETS: Final = ("clean", "hostile", "truncate")
+# The sets that all contenders take; of the chart, too.
+COMPARED: Final = ("clean", "hostile", "truncate")
 Result = Mapping[str, Any]
 
 
@@ -27,10 +28,15 @@ class Found:
             (result["workload"], result["contender"]): result for result in found["results"]
         }
 
+    def sizes(self, trial: str) -> Mapping[str, Any]:
+        """What `workload.json` said of a trial that was taken."""
+        sizes: Mapping[str, Any] = next(result["sizes"] for (name, _), result in self.results.items() if name == trial)
+        return sizes
+
     @property
     def contenders(self) -> list[str]:
         """Those that took part in the sets, in the order of the list."""
-        took = {contender for trial, contender in self.results if trial in _SETS}
+        took = {contender for trial, contender in self.results if trial in COMPARED}
         return [name for name in ENTRIES if name in took]
 
     def initial(self, trial: str, contender: str = "tidemark") -> float | None:
@@ -59,7 +65,7 @@ class Found:
 
     def overlaps(self, contender: str) -> int:
         """Versions that overlap another, in all sets."""
-        scores = (self.results.get((trial, contender), {}).get("scores", {}) for trial in _SETS)
+        scores = (self.results.get((trial, contender), {}).get("scores", {}) for trial in COMPARED)
         return sum(one["overlaps"] for score in scores for one in score.values())
 
 
@@ -90,8 +96,7 @@ def bars(found: Found) -> list[Bar]:
         return min((one for one in seconds if one is not None), default=None)
 
     def each(seconds: float | None, trial: str) -> float | None:
-        result = found.results.get((trial, "tidemark"), {})
-        return seconds / result["sizes"]["tables"] if seconds is not None and "sizes" in result else None
+        return seconds / found.sizes(trial)["tables"] if seconds is not None else None
 
     applied = next((trial for trial in ("replay", "again") if found.increment(trial) is not None), "")
     listed = [
@@ -149,7 +154,7 @@ def _sets(found: Found) -> Iterable[str]:
             _number(result.get("start")), _number(found.initial("clean", name)),
             _number(found.increment("clean", name)), _number(min(seconds, default=None)),
             _number(_ratio(found.increment("clean", name), own), "×{:.2f}"),
-            " / ".join(_number(found.share(trial, name)) for trial in _SETS),
+            " / ".join(_number(found.share(trial, name)) for trial in COMPARED),
             str(found.overlaps(name)),
             _number(extras.get("dbt test")), _number(extras.get("check and report")),
             _number(result.get("peak_mb"), "{:.0f}"),
@@ -170,9 +175,7 @@ def _hazards(found: Found) -> Iterable[str]:
             rows.append([ENTRIES[name].title, *(_percent(hazards[hazard]["alone"]) for hazard in HAZARDS)])
     if not rows:
         return []
-    counts = found.results["hostile", next(name for trial, name in found.results if trial == "hostile")]["sizes"][
-        "hazards"
-    ]
+    counts = found.sizes("hostile")["hazards"]
     rows.append(["(how often)", *(str(counts[hazard]) for hazard in HAZARDS)])
     return ["Right in percent of the keys that met one hazard alone:", _table(["contender", *HAZARDS], rows)]
 
@@ -193,7 +196,7 @@ def _trials(found: Found) -> Iterable[str]:
     """What isn't in the table of the sets: other sizes, and what follows increments."""
     rows = []
     for (trial, name), result in found.results.items():
-        if trial in _SETS or "error" in result:
+        if trial in COMPARED or "error" in result:
             continue
         after = ", ".join(f"{what} {sum(result[what].values()):.1f}" for what in ("replay", "idle") if what in result)
         rows.append([

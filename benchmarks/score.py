@@ -8,7 +8,7 @@ a hash of 64 bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,10 +123,10 @@ def score(history: Iterable[Path], answer: Path, keys: Path) -> Score:
     return result
 
 
-def merged(scores: Mapping[str, Score]) -> Score:
+def merged(scores: Iterable[Score]) -> Score:
     """The scores of several tables as one."""
     total = Score(hazards={name: {"all": Share(), "alone": Share()} for name in HAZARDS})
-    for one in scores.values():
+    for one in scores:
         pairs = [(total.instants, one.instants), (total.versions, one.versions)]
         for name, both in one.hazards.items():
             pairs += [(total.hazards[name][kind], share) for kind, share in both.items()]

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 
+from benchmarks import bench
 from benchmarks.report import Found, bars, markdown
 from benchmarks.score import Score, Share, score
 from benchmarks.workload import COLUMNS, HAZARDS, SETS, Sizes, generate
@@ -249,3 +251,31 @@ def test_tables_say_what_was_found() -> None:
         "increment": (0.5, "aim"), "initial load": (1.2, "**missed**"), "1 % late": (2.5, "**missed**"),
         "replay of an applied batch": (0.25, "holds"),
     }  # fmt: skip
+
+
+# The command
+
+
+def test_a_choice_that_runs_nothing_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ended = CliRunner().invoke(bench.main, ["--trial", "again", "--only", "rebuild_duckdb", "--out", str(out)])
+    assert ended.exit_code == 2
+    assert "Nothing would run for again, rebuild_duckdb." in ended.output
+    assert "again: tidemark\n" in ended.output
+    assert not out.exists()
+
+
+def test_a_folder_that_no_run_has_made_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "bench.svg").touch()
+    ended = CliRunner().invoke(bench.main, ["--out", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert "no bench.json of an earlier run" in ended.output
+    assert (tmp_path / "bench.svg").exists()
+
+
+def test_only_what_a_run_has_made_is_taken_out(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for name in ("bench.json", "bench.md", "bench.svg", "logs/clean-tidemark.log", "notes.md"):
+        (tmp_path / name).touch()
+    bench.clear(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.md"]
