@@ -46,7 +46,7 @@ _SCHEMA_NAME = "{% macro generate_schema_name(name, node) %}{{ name or target.sc
 _MERGE = f"""
     merge into contender.customers as customers
     using newest_changes as newest on customers.id = newest.id
-    when matched and newest.op = 'd' then delete
+    when matched and newest.lsn > customers.lsn and newest.op = 'd' then delete
     when matched and newest.lsn > customers.lsn then update set
         {", ".join(f"{name} = newest.{name}" for name in [*ROW, "changed_at", "lsn"])}
     when not matched and newest.op <> 'd' then insert ({", ".join([*COLUMNS, "changed_at", "lsn"])})
