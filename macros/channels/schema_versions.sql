@@ -19,101 +19,12 @@
 
 
 {% macro schema_versions_query(prefix) -%}
-    {%- set table -%}
-        struct<`primaryKeyColumnNames`: array<string>, columns: array<struct<
-            name: string, `jdbcType`: string, `typeName`: string, `typeExpression`: string, `charsetName`: string,
-            length: string, scale: string, position: string, optional: boolean, `autoIncremented`: boolean,
-            generated: boolean, `defaultValueExpression`: string, `enumValues`: array<string>, comment: string
-        >>>
-    {%- endset -%}
-    {%- set fields = dict(clock_fields(), **{
-        'source': source_ddl(none)[:-1] ~ ', db: string, `schema`: string, `table`: string>',
-        'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
-        'tableChanges': 'array<struct<`type`: string, id: string, `table`: ' ~ modules.re.sub('\\s+', ' ', table) ~ '>>'
-    }) -%}
     {%- set before -%}
         partition by db, `schema`, name order by place_in_log rows between unbounded preceding and 1 preceding
     {%- endset -%}
 with
 
-events as (
-
-    select
-        * except (parsed),
-        {{ unwrapped_fields(fields) }}
-    from (
-        select
-            source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, connector,
-            cast(null as string) as op,
-            cast(null as bigint) as snapshot_lsn,
-            {{ read_wrapped(fields) }} as parsed
-        from {{ lakehouse_table('bronze', 'records') }}
-        where {{ is_of_channel(['schema_change'], prefix) }}
-    ) as records
-
-),
-
-placed as (
-
-    select
-        *,
-        {{ by_connector('position', none) }} as place,
-        {{ by_connector('identity', none) }} as identity
-    from events
-
-),
-
-of_tables as (
-
-    select
-        *,
-        -- "db"."table"; of a renamed table the name before can stand in front of it
-        transform(
-            regexp_extract_all(table_change.id, '"([^"]*(?:""[^"]*)*)"', 1), part -> replace(part, '""', '"')
-        ) as parts
-    from placed
-    lateral view posexplode(`tableChanges`) exploded as number, table_change
-
-),
-
-described as (
-
-    select
-        *,
-        -- spelled as the source block of changes spells them
-        coalesce(nullif(source.db, ''), `databaseName`) as db,
-        coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
-        coalesce(try_element_at(parts, -1), source.`table`) as `table`,
-        transform(table_change.`table`.columns, field -> named_struct(
-            'name', field.name,
-            'type', {{ spelled_type('field') }},
-            'jdbc_type', try_cast(field.`jdbcType` as int),
-            'length', try_cast(field.length as int),
-            'scale', try_cast(field.scale as int),
-            'charset', field.`charsetName`,
-            'is_optional', field.optional,
-            'is_auto_incremented', field.`autoIncremented`,
-            'is_generated', field.generated,
-            'default_value', field.`defaultValueExpression`,
-            'enum_values', field.`enumValues`,
-            'comment', field.comment
-        )) as columns
-    from of_tables
-
-),
-
-renamed as (
-
-    select
-        *,
-        case
-            when size(parts) > 2 and contains(table_change.id, '","')
-                then try_element_at(parts, cast(size(parts) div 2 as int))
-            when table_change.`type` = 'ALTER' then {{ by_connector('previous_table', none) }}
-        end as previous_table
-    from described
-
-),
+{{ statement_steps(prefix) }},
 
 named as (
 
@@ -196,6 +107,101 @@ select
     landed_at
 from followed
 where name <=> coalesce(previous_table, `table`)
+{%- endmacro %}
+
+
+{#- Steps up to `renamed`: the tables that each statement tells of, named, with the columns that they have behind it. -#}
+{% macro statement_steps(prefix) -%}
+    {%- set table -%}
+        struct<`primaryKeyColumnNames`: array<string>, columns: array<struct<
+            name: string, `jdbcType`: string, `typeName`: string, `typeExpression`: string, `charsetName`: string,
+            length: string, scale: string, position: string, optional: boolean, `autoIncremented`: boolean,
+            generated: boolean, `defaultValueExpression`: string, `enumValues`: array<string>, comment: string
+        >>>
+    {%- endset -%}
+    {%- set fields = dict(clock_fields(), **{
+        'source': source_ddl(none)[:-1] ~ ', db: string, `schema`: string, `table`: string>',
+        'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
+        'tableChanges': 'array<struct<`type`: string, id: string, `table`: ' ~ modules.re.sub('\\s+', ' ', table) ~ '>>'
+    }) -%}
+events as (
+
+    select
+        * except (parsed),
+        {{ unwrapped_fields(fields) }}
+    from (
+        select
+            source_label, topic, `partition`, `offset`, content_hash, batch_id, landed_at, connector,
+            cast(null as string) as op,
+            cast(null as bigint) as snapshot_lsn,
+            {{ read_wrapped(fields) }} as parsed
+        from {{ lakehouse_table('bronze', 'records') }}
+        where {{ is_of_channel(['schema_change'], prefix) }}
+    ) as records
+
+),
+
+placed as (
+
+    select
+        *,
+        {{ by_connector('position', none) }} as place,
+        {{ by_connector('identity', none) }} as identity
+    from events
+
+),
+
+of_tables as (
+
+    select
+        *,
+        -- "db"."table"; of a renamed table the name before can stand in front of it
+        transform(
+            regexp_extract_all(table_change.id, '"([^"]*(?:""[^"]*)*)"', 1), part -> replace(part, '""', '"')
+        ) as parts
+    from placed
+    lateral view posexplode(`tableChanges`) exploded as number, table_change
+
+),
+
+described as (
+
+    select
+        *,
+        -- spelled as the source block of changes spells them
+        coalesce(nullif(source.db, ''), `databaseName`) as db,
+        coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
+        coalesce(try_element_at(parts, -1), source.`table`) as `table`,
+        transform(table_change.`table`.columns, field -> named_struct(
+            'name', field.name,
+            'type', {{ spelled_type('field') }},
+            'jdbc_type', try_cast(field.`jdbcType` as int),
+            'length', try_cast(field.length as int),
+            'scale', try_cast(field.scale as int),
+            'charset', field.`charsetName`,
+            'is_optional', field.optional,
+            'is_auto_incremented', field.`autoIncremented`,
+            'is_generated', field.generated,
+            'default_value', field.`defaultValueExpression`,
+            'enum_values', field.`enumValues`,
+            'comment', field.comment
+        )) as columns
+    from of_tables
+
+),
+
+renamed as (
+
+    select
+        *,
+        case
+            when size(parts) > 2 and contains(table_change.id, '","')
+                then try_element_at(parts, cast(size(parts) div 2 as int))
+            when table_change.`type` = 'ALTER' then {{ by_connector('previous_table', none) }}
+        end as previous_table
+    from described
+
+)
 {%- endmacro %}
 
 

@@ -40,6 +40,87 @@
 
 
 {% macro snapshots_query(prefix, asked_in) -%}
+with
+
+{{ notice_steps(prefix) }},
+
+{{ request_steps(prefix, asked_in) }},
+
+answered as (
+
+    select
+        by_table.*,
+        ask.at as asked_at,
+        coalesce(ask.is_filtered, false) as is_filtered
+    from by_table
+    left join (
+        select
+            id, max_by(is_filtered, at) as is_filtered, max(at) as at
+        from asks
+        where id is not null
+        group by id
+    ) as ask on by_table.signal_id = ask.id
+
+)
+
+select
+    snapshot_id,
+    kind,
+    signal_id,
+    collection,
+    case
+        when skipped_at is not null then 'skipped'
+        when aborted_at is not null then 'aborted'
+        when completed_at is not null then 'completed'
+        when paused_at > coalesce(resumed_at, timestamp'0001-01-01') then 'paused'
+        when scan is not null then 'scanned'
+        when size(progressed) > 0 then 'in_progress'
+        else 'started'
+    end as state,
+    is_filtered,
+    asked_at,
+    started_at,
+    size(progressed) as chunks,
+    scan.at as scanned_at,
+    scan.status as scan_status,
+    scan.rows_scanned,
+    paused_at,
+    resumed_at,
+    completed_at,
+    aborted_at,
+    skipped_at,
+    batch_id,
+    landed_at
+from answered
+union all
+select
+    sha2({{ exact_json('struct(id, at, is_of_kafka, kind, collections)') }}, 256) as snapshot_id,
+    kind,
+    id as signal_id,
+    collection,
+    'asked' as state,
+    is_filtered,
+    at as asked_at,
+    cast(null as timestamp) as started_at,
+    0 as chunks,
+    cast(null as timestamp) as scanned_at,
+    cast(null as string) as scan_status,
+    cast(null as bigint) as rows_scanned,
+    cast(null as timestamp) as paused_at,
+    cast(null as timestamp) as resumed_at,
+    cast(null as timestamp) as completed_at,
+    cast(null as timestamp) as aborted_at,
+    cast(null as timestamp) as skipped_at,
+    batch_id,
+    landed_at
+from asks
+lateral view explode(if(size(collections) > 0, collections, array(cast(null as string)))) exploded as collection
+where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.id)
+{%- endmacro %}
+
+
+{#- Steps up to `by_table`: what notifications tell of each snapshot and of each table in it. -#}
+{% macro notice_steps(prefix) -%}
     {#- Of one millisecond what ends a snapshot is behind what happened in it, whatever partitions they came by. -#}
     {%- set by_clock -%}
         at asc nulls first, case when `type` in ('STARTED', 'SKIPPED') then 0 when `type` in ('COMPLETED', 'ABORTED') then 2 else 1 end, topic, `partition`, `offset`
@@ -48,14 +129,6 @@
         'id': 'string', 'aggregate_type': 'string', 'type': 'string', 'additional_data': 'map<string, string>',
         'timestamp': 'string'
     } -%}
-    {%- set signal = 'id: string, `type`: string, data: string' -%}
-    {%- set clocks = clock_fields() -%}
-    {%- set row = dict(clocks, **{'after': 'map<string, string>', 'source': 'struct<' ~ clocks | join(': string, ') ~ ': string>'}) -%}
-    {%- set column = 'transform_keys(after, (name, value) -> lower(name))' -%}
-    {%- set request_type = 'struct<`data-collections`: array<string>, `additional-conditions`: string,'
-        ~ ' `additional-condition`: string, `type`: string>' -%}
-with
-
 notices as (
 
     select
@@ -157,8 +230,18 @@ by_table as (
     from by_snapshot
     lateral view explode(if(size(collections) > 0, array_sort(collections), array(cast(null as string)))) exploded as collection
 
-),
+)
+{%- endmacro %}
 
+
+{#- Steps up to `asks`: who asked for a snapshot, over Kafka or by a row of a signal table, each request once. -#}
+{% macro request_steps(prefix, asked_in) -%}
+    {%- set signal = 'id: string, `type`: string, data: string' -%}
+    {%- set clocks = clock_fields() -%}
+    {%- set row = dict(clocks, **{'after': 'map<string, string>', 'source': 'struct<' ~ clocks | join(': string, ') ~ ': string>'}) -%}
+    {%- set column = 'transform_keys(after, (name, value) -> lower(name))' -%}
+    {%- set request_type = 'struct<`data-collections`: array<string>, `additional-conditions`: string,'
+        ~ ' `additional-condition`: string, `type`: string>' -%}
 signals as (
 
     select batch_id, landed_at, timestamp as at, signal.id, signal.`type`, signal.data, true as is_of_kafka
@@ -202,78 +285,7 @@ asks as (
     ) as asking
     group by all
 
-),
-
-answered as (
-
-    select
-        by_table.*,
-        ask.at as asked_at,
-        coalesce(ask.is_filtered, false) as is_filtered
-    from by_table
-    left join (
-        select
-            id, max_by(is_filtered, at) as is_filtered, max(at) as at
-        from asks
-        where id is not null
-        group by id
-    ) as ask on by_table.signal_id = ask.id
-
 )
-
-select
-    snapshot_id,
-    kind,
-    signal_id,
-    collection,
-    case
-        when skipped_at is not null then 'skipped'
-        when aborted_at is not null then 'aborted'
-        when completed_at is not null then 'completed'
-        when paused_at > coalesce(resumed_at, timestamp'0001-01-01') then 'paused'
-        when scan is not null then 'scanned'
-        when size(progressed) > 0 then 'in_progress'
-        else 'started'
-    end as state,
-    is_filtered,
-    asked_at,
-    started_at,
-    size(progressed) as chunks,
-    scan.at as scanned_at,
-    scan.status as scan_status,
-    scan.rows_scanned,
-    paused_at,
-    resumed_at,
-    completed_at,
-    aborted_at,
-    skipped_at,
-    batch_id,
-    landed_at
-from answered
-union all
-select
-    sha2({{ exact_json('struct(id, at, is_of_kafka, kind, collections)') }}, 256) as snapshot_id,
-    kind,
-    id as signal_id,
-    collection,
-    'asked' as state,
-    is_filtered,
-    at as asked_at,
-    cast(null as timestamp) as started_at,
-    0 as chunks,
-    cast(null as timestamp) as scanned_at,
-    cast(null as string) as scan_status,
-    cast(null as bigint) as rows_scanned,
-    cast(null as timestamp) as paused_at,
-    cast(null as timestamp) as resumed_at,
-    cast(null as timestamp) as completed_at,
-    cast(null as timestamp) as aborted_at,
-    cast(null as timestamp) as skipped_at,
-    batch_id,
-    landed_at
-from asks
-lateral view explode(if(size(collections) > 0, collections, array(cast(null as string)))) exploded as collection
-where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.id)
 {%- endmacro %}
 
 
