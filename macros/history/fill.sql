@@ -240,9 +240,18 @@ resolved as (
     from (
         select
             {{ in_order_of_place('struct(place, change_id, state, unresolved_columns, ' ~ exact ~ 'answer)') }} as links
-        from filled_alone
-        -- of a move that is one change, what leaves the old key asks for nothing
-        inner join answers on change_id = asker and previous_key is not null
+        from (
+            select
+                *,
+                -- few rows are moved twice: without one no link needs another, and each is followed alone
+                bool_or(
+                    answer.link is not null and arrays_overlap(unresolved_columns, answer.unresolved_columns)
+                ) over () as are_linked
+            from filled_alone
+            -- of a move that is one change, what leaves the old key asks for nothing
+            inner join answers on change_id = asker and previous_key is not null
+        ) as asking
+        group by if(are_linked, null, change_id)
     ) as in_order
 
 ),
