@@ -168,7 +168,11 @@ class _Stream:
         with self.writing():
             begin = kafka_offsets.beginnings(look, self.offsets, first, start_offsets)
             offsets = self.with_policies(begin.offsets, look)
-            kafka_offsets.take_back_gaps(self.spark, self.places, self.label, begin.again)
+            gaps = kafka_offsets.stored_gaps(self.spark, self.places, self.label)
+            if read := kafka_offsets.landed_after_all(gaps, self.offsets, begin.resumed):
+                # Behind what justifies it: a gap is the only record of a loss.
+                self.keep(begin.resumed, [])
+                kafka_offsets.take_back_gaps(self.spark, self.places, self.label, read)
             self.keep(offsets, begin.gaps)
         self.is_moved, self.has_begun, self.result.is_begun = False, True, True
 

@@ -8,7 +8,7 @@ never read: it can't be made anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -225,13 +225,12 @@ def first_offsets(broker: Broker, look: Look, start: str | datetime | dict[Place
 class Beginnings:
     """Where landing begins in each partition of the pattern, and what has been lost since the last landing.
 
-    `again` are partitions whose gaps from there on are read after all: a topic is shown again, or `--starting` goes
-    back.
+    `resumed` is from where all partitions go on in the life that is known of them, before what is passed over now.
     """
 
     offsets: dict[Place, Offsets]
     gaps: list[Gap]
-    again: list[Offsets]
+    resumed: dict[Place, Offsets]
 
 
 def beginnings(
@@ -248,59 +247,65 @@ def beginnings(
     Raises:
         UsageError: An offset is asked for that isn't there.
     """
-    begin, gaps, again = {}, [], []
-    lives = _lives(offsets)
-    # Where no two ids of a topic are told fewer records show that it was made anew.
-    shorter = {
-        place
-        for place, ends in look.partitions.items()
-        if place in offsets
-        and NO_ID in (ends.topic_id, offsets[place].topic_id)
-        and ends.end < offsets[place].next_offset
-    }
-    with_shorter = {topic for topic, _ in shorter}
     if strange := sorted(set(start_offsets) - set(look.partitions)):
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
         )
+    begin, gaps, resumed = {}, [], dict(offsets)
+    lives = _lives(offsets)
+    ended = {place for place, ends in look.partitions.items() if place in offsets and _has_ended(offsets[place], ends)}
     for place, ends in look.partitions.items():
-        landed = offsets.get(place)
-        if landed is not None and (not _are_one(landed.topic_id, ends.topic_id) or place in shorter):
-            gaps += [] if landed.is_gone else [_unseen(landed, "topic_made_anew")]
-            landed = replace(
-                landed, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None, open_since=None
-            )
-        elif landed is not None and place[0] in with_shorter:
-            # It may be another life, too, and bronze knows what it has.
-            landed = replace(landed, topic_id=ends.topic_id, next_offset=ends.first)
-        elif landed is not None and landed.is_gone:
-            again.append(landed)
-        elif landed is None:
+        was, start = offsets.get(place), start_offsets.get(place)
+        if was is None:
             landed = _met(place, ends, lives, first[place])
-            landed = replace(landed, next_offset=start_offsets.get(place, landed.next_offset))
-        if place in start_offsets:
-            if start_offsets[place] > ends.end:
-                raise UsageError(
-                    f"--starting: partition {place[1]} of {place[0]} ends at offset {ends.end}, and"
-                    f" {start_offsets[place]} is behind that."
-                )
-            gaps += _gap(landed, landed.next_offset, start_offsets[place], "skipped")
-            gaps += _gap(landed, max(landed.next_offset, start_offsets[place]), ends.first, "retention")
-            landed = replace(landed, next_offset=max(start_offsets[place], ends.first))
-            again.append(landed)
-        elif landed.next_offset < ends.first:
-            gaps += _gap(landed, landed.next_offset, ends.first, "retention")
-            landed = replace(landed, next_offset=ends.first)
-        # A broker that lost the end of a log, and tells by an id that the topic is the same, writes these offsets anew;
-        # bronze then has both (R5).
-        begin[place] = replace(landed, next_offset=min(landed.next_offset, ends.end)).seen(ends, look.at)
+            landed = landed if start is None else replace(landed, next_offset=start)
+        else:
+            landed = _as_known(was, ends, ended)
+            gaps += [_unseen(was, "topic_made_anew")] if place in ended and not was.is_gone else []
+        if was is None or landed is was:
+            goes_on = min(landed.next_offset, ends.end, *(() if start is None else (start,)))
+            resumed[place] = replace(landed, next_offset=goes_on, is_gone=False)
+        landed, lost = _moved(landed, ends, start)
+        begin[place] = landed.seen(ends, look.at)
+        gaps += lost
     for place, landed in offsets.items():
         if place not in begin:
             if look.is_without(place) and not landed.is_gone:
                 gaps.append(_unseen(landed, "topic_gone"))
                 landed = replace(landed, is_gone=True, looked_at=look.at)
             begin[place] = landed
-    return Beginnings(begin, gaps, again)
+    return Beginnings(begin, gaps, resumed)
+
+
+def _has_ended(was: Offsets, ends: Ends) -> bool:
+    """Whether a topic was made anew; where no two ids of it are told, fewer records show that."""
+    is_shorter = NO_ID in (ends.topic_id, was.topic_id) and ends.end < was.next_offset
+    return is_shorter or not _are_one(was.topic_id, ends.topic_id)
+
+
+def _as_known(was: Offsets, ends: Ends, ended: Collection[Place]) -> Offsets:
+    """A known partition in the life that its topic has now; `ended` are those of which it is another."""
+    if (was.topic, was.partition) in ended:
+        return replace(was, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None, open_since=None)
+    if any(topic == was.topic for topic, _ in ended):
+        # It may be another life, too, and bronze knows what it has.
+        return replace(was, topic_id=ends.topic_id, next_offset=ends.first)
+    return was
+
+
+def _moved(landed: Offsets, ends: Ends, start: int | None) -> tuple[Offsets, list[Gap]]:
+    """Where landing goes on, which `--starting` may say, and what it passes over: first what retention took anyway."""
+    if start is not None and start > ends.end:
+        raise UsageError(
+            f"--starting: partition {landed.partition} of {landed.topic} ends at offset {ends.end}, and {start} is"
+            " behind that."
+        )
+    start = landed.next_offset if start is None else start
+    gaps = _gap(landed, landed.next_offset, ends.first, "retention")
+    gaps += _gap(landed, max(landed.next_offset, ends.first), start, "skipped")
+    # A broker that lost the end of a log, and tells by an id that the topic is the same, writes these offsets anew;
+    # bronze then has both (R5).
+    return replace(landed, next_offset=min(max(start, ends.first), ends.end)), gaps
 
 
 def _unseen(landed: Offsets, reason: str) -> Gap:
@@ -438,24 +443,57 @@ def store_gaps(spark: SparkSession, places: Places, label: str, run_id: str, gap
     spark.catalog.dropTempView("found_gaps")
 
 
-def take_back_gaps(spark: SparkSession, places: Places, label: str, again: Sequence[Offsets]) -> None:
-    """Remove the gaps of partitions whose records are read after all, from where landing goes on."""
-    if not again or not is_table(spark, places.table("ops", "kafka_gaps")):
-        return
-    begins: dict[tuple[str, str, int], int] = {}
-    for one in again:
-        place = (text_literal(one.topic), text_literal(one.topic_id), one.partition)
-        begins[place] = min(one.next_offset, begins.get(place, one.next_offset))
-    read = ", ".join(f"({', '.join(map(str, [*place, begin]))})" for place, begin in begins.items())
+def stored_gaps(spark: SparkSession, places: Places, label: str) -> list[Gap]:
+    """The gaps of a label's partitions."""
+    there = table_if_made(spark, places.table("ops", "kafka_gaps"))
+    if there is None:
+        return []
+    rows = there.where(F.col("source_label") == label).select(*Gap.__dataclass_fields__).collect()
+    return [Gap(**row.asDict()) for row in rows]
+
+
+def landed_after_all(gaps: Sequence[Gap], before: PlaceOffsets, resumed: PlaceOffsets) -> list[Gap]:
+    """The gaps that reach behind where landing goes on, each cut to what is before that: one of no offsets is none.
+
+    What is behind that is read after all: a topic is shown again, `--starting` goes back, or a run was killed between
+    storing a gap and passing over it. What retention took, and what another life of the topic had, stays missing.
+
+    Args:
+        gaps: The gaps that are stored.
+        before: How far partitions were landed.
+        resumed: From where they go on.
+    """
+    found = []
+    for gap in gaps:
+        one, was = (offsets.get((gap.topic, gap.partition)) for offsets in (resumed, before))
+        if one is None or one.is_gone or gap.reason not in ("topic_gone", "skipped"):
+            continue
+        # Where no id tells the lives of a topic apart, only what is seen to come again is known to be of this one.
+        is_again = was is not None and (was.is_gone or one.next_offset < was.next_offset)
+        is_its = gap.topic_id == one.topic_id if gap.topic_id != NO_ID else is_again
+        if is_its and (gap.from_offset >= one.next_offset or gap.to_offset > one.next_offset):
+            end = max(gap.from_offset, one.next_offset)
+            records = end - gap.from_offset
+            found.append(
+                replace(gap, to_offset=end, records=min(records, records if gap.records is None else gap.records))
+            )
+    return found
+
+
+def take_back_gaps(spark: SparkSession, places: Places, label: str, gaps: Sequence[Gap]) -> None:
+    """Let gaps end where they do now, and remove those that end where they begin."""
+    told = ", ".join(
+        f"({text_literal(one.topic)}, {text_literal(one.topic_id)}, {one.partition}, {one.from_offset},"
+        f" {one.to_offset}, {one.records})"
+        for one in gaps
+    )
+    same = ["topic", "topic_id", "`partition`", "from_offset"]
     spark.sql(
         f"merge into {table_at(places.table('ops', 'kafka_gaps'))} as gaps"
-        f" using (values {read} as told(topic, topic_id, `partition`, next_offset)) as again"
-        f" on gaps.source_label = {text_literal(label)} and gaps.reason in ('topic_gone', 'skipped')"
-        " and gaps.topic = again.topic and gaps.`partition` = again.`partition`"
-        f" and gaps.topic_id in (again.topic_id, {text_literal(NO_ID)}) and gaps.to_offset > again.next_offset"
-        " when matched and gaps.from_offset >= again.next_offset then delete"
-        " when matched then update set to_offset = again.next_offset,"
-        " records = least(gaps.records, again.next_offset - gaps.from_offset)"
+        f" using (values {told} as told({', '.join(same)}, to_offset, records)) as told"
+        f" on gaps.source_label = {text_literal(label)} and {' and '.join(f'gaps.{one} = told.{one}' for one in same)}"
+        " when matched and told.to_offset = told.from_offset then delete"
+        " when matched then update set to_offset = told.to_offset, records = told.records"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,16 @@ from spark_jobs.cli import main
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import kafka, kafka_offsets
 from spark_jobs.landing.kafka_client import NO_ID, Away, Ends, Look, Settings, explained, patiently
-from spark_jobs.landing.kafka_offsets import Offsets, beginnings, first_offsets, has_moved, landed_until, starting
+from spark_jobs.landing.kafka_offsets import (
+    Gap,
+    Offsets,
+    beginnings,
+    first_offsets,
+    has_moved,
+    landed_after_all,
+    landed_until,
+    starting,
+)
 from spark_jobs.landing.land import Landed
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -233,6 +243,8 @@ def test_offsets_that_are_asked_for_pass_records_over_and_say_so() -> None:
     assert begun(look(), landed_to(6), {PLACE: 2}) == (2, [])
     assert begun(look(first=4), landed_to(6), {PLACE: 2}) == (4, [])
     assert begun(look(first=8), landed_to(6), {PLACE: 2}) == (8, [(6, 8, "retention")])
+    assert begun(look(first=8), landed_to(6), {PLACE: 7}) == (8, [(6, 8, "retention")])
+    assert begun(look(first=8), landed_to(6), {PLACE: 9}) == (9, [(6, 8, "retention"), (8, 9, "skipped")])
     with pytest.raises(UsageError, match="no partition 4"):
         begun(look(), landed_to(), {(TOPIC, 4): 1})
 
@@ -296,12 +308,54 @@ def test_a_topic_that_is_gone_leaves_a_gap_once() -> None:
     assert beginnings(look(topic_id="z"), after, {}, {}).gaps == []
 
 
-def test_gaps_of_what_is_read_after_all_are_taken_back() -> None:
-    gone = landed_to(6, 9, is_gone=True)
+SHOWN_AGAIN = landed_to(6, 9, is_gone=True)
 
-    assert [one.next_offset for one in beginnings(look(), gone, {}, {}).again] == [6], "the topic is shown again"
-    assert [one.next_offset for one in beginnings(look(), landed_to(6), {}, {PLACE: 2}).again] == [2]
-    assert beginnings(look(), landed_to(6), {}, {}).again == []
+
+@pytest.mark.parametrize(
+    ("before", "start", "reason", "gap", "left"),
+    [
+        (SHOWN_AGAIN, None, "topic_gone", (6, 9), (6, 6)),
+        (SHOWN_AGAIN, None, "topic_gone", (6, 6), (6, 6)),  # all of it was landed
+        (SHOWN_AGAIN, 8, "topic_gone", (6, 9), (6, 6)),  # what is passed over now is a gap of its own
+        (landed_to(9), 2, "skipped", (4, 8), (4, 4)),
+        (landed_to(9), 5, "skipped", (4, 8), (4, 5)),
+        (landed_to(9), 8, "skipped", (4, 8), None),
+        (landed_to(6), None, "skipped", (6, 8), (6, 6)),  # a run was killed before it passed over them
+        (landed_to(6), None, "topic_gone", (6, 9), (6, 6)),
+        (landed_to(8), None, "skipped", (6, 8), None),
+        (landed_to(6), None, "retention", (6, 8), None),
+        ({}, None, "skipped", (4, 8), (4, 4)),  # how far it was landed is lost
+    ],
+)
+def test_a_gap_is_none_behind_where_landing_goes_on(
+    before: dict[tuple[str, int], Offsets],
+    start: int | None,
+    reason: str,
+    gap: tuple[int, int],
+    left: tuple[int, int] | None,
+) -> None:
+    resumed = beginnings(look(), before, {PLACE: 0}, {} if start is None else {PLACE: start}).resumed
+    found = landed_after_all([Gap(TOPIC, 0, "a", *gap, None, reason)], before, resumed)
+    assert [(one.from_offset, one.to_offset) for one in found] == ([] if left is None else [left])
+    assert landed_after_all([Gap(TOPIC, 0, "z", *gap, None, reason)], before, resumed) == [], "of another life"
+
+
+def test_gaps_of_a_topic_that_is_still_gone_and_of_an_earlier_life_stay() -> None:
+    gone, gap = Look(NOON, {}, {}), Gap(TOPIC, 0, "a", 6, 9, None, "topic_gone")
+    found = beginnings(gone, SHOWN_AGAIN, {}, {})
+    assert landed_after_all([gap], SHOWN_AGAIN, found.resumed) == []
+    ends = beginnings(gone, landed_to(6, 9), {}, {})
+    assert landed_after_all([gap], landed_to(6, 9), ends.resumed) != [], "it ends now, and its gap is found anew"
+    anew = beginnings(look(topic_id="z"), SHOWN_AGAIN, {}, {})
+    assert landed_after_all([gap], SHOWN_AGAIN, anew.resumed) == []
+
+    unnamed, before = Gap(TOPIC, 0, NO_ID, 6, 9, None, "topic_gone"), landed_to(6, 9, NO_ID, is_gone=True)
+    shown = beginnings(look(topic_id=NO_ID), before, {}, {})
+    assert landed_after_all([unnamed], before, shown.resumed) != []
+    other = beginnings(look(end=4, topic_id=NO_ID), before, {}, {})
+    assert landed_after_all([unnamed], before, other.resumed) == []
+    later = beginnings(look(end=5, topic_id=NO_ID), other.offsets, {}, {})
+    assert landed_after_all([unnamed], other.offsets, later.resumed) == [], "it may be of the life before"
 
 
 def test_a_topic_that_another_pattern_names_is_left_as_it_is() -> None:
@@ -416,7 +470,7 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
     monkeypatch.setattr(
         kafka_offsets, "store", lambda *arguments: stored.append(("offsets", arguments[-1][PLACE].next_offset))
     )
-    monkeypatch.setattr(kafka_offsets, "take_back_gaps", lambda *_: None)
+    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: [])
     monkeypatch.setattr(kafka, "land_rows", land_rows)
     monkeypatch.setattr(kafka, "_as_records", lambda *_: None)
     monkeypatch.setattr(kafka, "_planned", lambda *_: {PLACE: 10})
@@ -433,6 +487,29 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
     landing.land(rows, 1, "")
     assert stored[2:] == [("gaps", []), ("offsets", 10)]
     assert [(one.from_offset, one.to_offset) for one in landing.result.gaps] == [(6, 8)]
+
+
+def test_a_gap_is_taken_back_behind_the_offsets_that_justify_it(landing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored: list[tuple[str, Any]] = []
+
+    def note(name: str, of: Callable[[Any], Any]) -> None:
+        monkeypatch.setattr(kafka_offsets, name, lambda *arguments: stored.append((name, of(arguments[-1]))))
+
+    note("store", lambda offsets: (offsets[PLACE].next_offset, offsets[PLACE].is_gone))
+    note("store_gaps", lambda gaps: [(one.from_offset, one.to_offset, one.reason) for one in gaps])
+    note("take_back_gaps", lambda gaps: [(one.from_offset, one.to_offset) for one in gaps])
+    gap = Gap(TOPIC, 0, "a", 6, 9, None, "topic_gone")
+    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: [gap])
+    landing.offsets = SHOWN_AGAIN
+
+    landing.begin("earliest")
+    assert stored == [
+        ("store_gaps", []),
+        ("store", (6, False)),
+        ("take_back_gaps", [(6, 6)]),
+        ("store_gaps", [(6, 8, "retention")]),
+        ("store", (8, False)),
+    ]
 
 
 @pytest.mark.parametrize(
