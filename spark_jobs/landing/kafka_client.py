@@ -103,7 +103,7 @@ class Settings:
         level = file.get("isolation.level", _LEVELS[0])
         if level not in _LEVELS:
             raise UsageError(f"{_FILE}={environ[_FILE]}: isolation.level={level}: it takes {' or '.join(_LEVELS)}.")
-        return cls(_DEFAULTS | file | _of_variables(variables, file))
+        return cls(_DEFAULTS | _of_other_timeout(file) | file | _of_variables(variables, file))
 
     def redacted(self, text: str) -> str:
         """A text without any of the secrets in it."""
@@ -114,6 +114,16 @@ class Settings:
         ):
             text = text.replace(value, "…") if value else text
         return text
+
+
+def _of_other_timeout(file: Mapping[str, str]) -> dict[str, str]:
+    """The timeout that a file leaves out, where it sets the other: one request may take no longer than a whole call."""
+    request, call = (file.get(name, "") for name in _TIMEOUTS)
+    usual_request, usual_call = (int(_DEFAULTS[name]) for name in _TIMEOUTS)
+    return {
+        "request.timeout.ms": str(min(usual_request, int(call) if call.isdigit() else usual_request)),
+        "default.api.timeout.ms": str(max(usual_call, int(request) if request.isdigit() else usual_call)),
+    }
 
 
 def _of_variables(variables: Mapping[str, str], file: Mapping[str, str]) -> dict[str, str]:

@@ -101,6 +101,26 @@ def test_settings_are_read_from_a_file_as_kafkas_tools_take_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("set_in_file", "request_and_call"),
+    [
+        ("", (10_000, 20_000)),
+        ("request.timeout.ms=30000", (30_000, 30_000)),
+        ("request.timeout.ms=15000", (15_000, 20_000)),
+        ("default.api.timeout.ms=5000", (5000, 5000)),
+        ("default.api.timeout.ms=60000", (10_000, 60_000)),
+        ("request.timeout.ms=30000\ndefault.api.timeout.ms=60000", (30_000, 60_000)),
+    ],
+)
+def test_one_of_two_timeouts_may_be_set(tmp_path: Path, set_in_file: str, request_and_call: tuple[int, int]) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(set_in_file)
+
+    settings = Settings.of({"TIDEMARK_KAFKA_FILE": str(file)}).properties
+    names = ("request.timeout.ms", "default.api.timeout.ms")
+    assert tuple(int(settings[name]) for name in names) == request_and_call, "Kafka's client refuses the reverse"
+
+
+@pytest.mark.parametrize(
     ("text", "password"),
     [
         ("# of C:\\\nssl.key.password=x", "x"),
