@@ -220,7 +220,10 @@ def in_even_parts(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
 
 
 def refuse_damaged(files: Sequence[str]) -> None:
-    """Raise UsageError for a file that can't be unpacked; looked for only after Spark has failed on one."""
+    """Raise UsageError for a file whose content can't be unpacked; looked for only after Spark has failed to read.
+
+    What keeps a file from being read, such as that it was taken away, is Spark's to tell.
+    """
     for file in files:
         if (ending := Path(file).suffix.lower()) in _PACKED:
             name, unpack, _ = _PACKED[ending]
@@ -230,6 +233,8 @@ def refuse_damaged(files: Sequence[str]) -> None:
                         pass
                 _require_nothing_behind(file, ending)
             except (OSError, EOFError, zlib.error) as error:
+                if getattr(error, "errno", None) is not None:
+                    continue
                 raise UsageError(
                     f"{file}: not a whole {name} file ({str(error).split(' (')[0]}). Nothing was landed; copy or pack"
                     " it again, or leave it out."

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
+from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
@@ -104,9 +105,6 @@ def land_files(spark: SparkSession, places: Places, arguments: Sequence[str], la
         )
         with in_even_parts(spark, files):
             return land_rows(spark, places, rows, landing, check=refuse_others, files=files)
-    except Fault:
-        refuse_damaged(files)
-        raise
     except (*ENGINE_ERRORS, FileNotFoundError) as error:
         raise Fault(
             f"Spark could not read the files: {first_cause(str(error))}. Nothing was landed; where one was taken away"
@@ -133,6 +131,7 @@ def land_rows(
         files: The files that they are all lines of, where they are.
 
     Raises:
+        UsageError: A file can't be unpacked.
         Fault: Spark could not read or write.
     """
     columns = [name for name in rows.columns if name not in ("reason", *TEXTS)]
@@ -140,7 +139,13 @@ def land_rows(
     as_bytes = rows.transform(routed).persist(StorageLevel.MEMORY_AND_DISK)
     persisted = [as_bytes]
     try:
-        survey = _survey(as_bytes)
+        try:
+            survey = _survey(as_bytes)
+        except ENGINE_ERRORS as error:
+            if not IN_THE_WAY.search(said := str(error)):
+                # Spark names the file that it failed on, most often, and to unpack all of them can take hours.
+                refuse_damaged([file for file in files if file in f"{said}\n{unquote(said)}"] or files)
+            raise
         check(survey)
         if not survey and not (files and bronze.is_ready(spark, places)):
             return Landed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import resource
@@ -12,8 +13,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +25,7 @@ from spark_jobs import bronze, declarations, logs
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import land
-from spark_jobs.landing.input_files import files_named, in_even_parts
+from spark_jobs.landing.input_files import files_named, in_even_parts, refuse_damaged
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.lock import layout_of, open_lakehouse, writing
 from spark_jobs.names import feed
@@ -155,6 +159,46 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
             files_named([str(argument)])
     link.unlink()
     assert files_named([f"{tmp_path}/in"]) == [f"{tmp_path}/in/a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Encountered error while reading file file:///in/a%20b.gz. EOFException", ["/in/a b.gz"]),
+        ("EOFException: Unexpected end of input stream", ["/in/a b.gz", "/in/c.gz"]),
+        ("java.io.IOException: No space left on device", None),
+    ],
+)
+def test_files_are_unpacked_to_find_a_damaged_one_only_where_reading_them_failed(
+    monkeypatch: pytest.MonkeyPatch, said: str, asked: list[str] | None
+) -> None:
+    def fails(*_: object) -> None:
+        raise PySparkException(said)
+
+    rows = SimpleNamespace(columns=[], unpersist=lambda: None, withColumns=lambda _: None)
+    rows.transform = rows.persist = lambda _: rows
+    seen: list[list[str]] = []
+    monkeypatch.setattr(land, "refuse_damaged", seen.append)
+    monkeypatch.setattr(land, "_survey", fails)
+    monkeypatch.setattr(land.F, "lit", lambda _: SimpleNamespace(cast=lambda _: None))
+    arguments: tuple[Any, ...] = (None, None, rows, Landing("run", datetime.now(UTC)))
+
+    with pytest.raises(Fault, match="could not land the records"):
+        land.land_rows(*arguments, files=["/in/a b.gz", "/in/c.gz"])
+    assert seen == ([] if asked is None else [asked])
+
+    monkeypatch.setattr(land, "_survey", lambda _: [{"suspects": 0}])
+    monkeypatch.setattr(bronze, "ensure", fails)
+    with pytest.raises(Fault, match="could not land the records"):
+        land.land_rows(*arguments, files=["/in/a b.gz"])
+    assert seen[1:] == [], "bronze was in the way"
+
+
+def test_a_file_that_can_not_be_read_is_no_damaged_one(tmp_path: Path) -> None:
+    (half := tmp_path / "half.jsonl.gz").write_bytes(gzip.compress(os.urandom(5000))[:2000])
+    refuse_damaged([str(tmp_path / "taken away.jsonl.gz")])
+    with pytest.raises(UsageError, match=f"^{half}: not a whole gzip file"):
+        refuse_damaged([str(tmp_path / "taken away.jsonl.gz"), str(half)])
 
 
 def test_who_only_reads_bronze_leaves_alone_what_landing_knows_of_topics(
