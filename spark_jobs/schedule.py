@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import steps
 from spark_jobs.engine_errors import ENGINE_ERRORS, unforeseen
 from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, Stopped, TidemarkError, UsageError
-from spark_jobs.files import Files
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
 from spark_jobs.landing.input_files import files_named
 from spark_jobs.landing.land import Landed
 from spark_jobs.logs import log
 from spark_jobs.notify import say_unforeseen, tell_machines, warn
 from spark_jobs.places import Places
-from spark_jobs.run_memory import Memory, memory_file
+from spark_jobs.run_memory import Memory
 from spark_jobs.session import lacks_catalog
 from spark_jobs.upkeep import Upkept, Wanted
 
@@ -171,7 +170,7 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
         outcome.status, outcome.error = error.status, str(error)
         log.error("%s", error)
         if not is_counted and not isinstance(error, Busy):
-            _count_failed(task, outcome, memory)
+            memory = _count_failed(task, outcome)
     except BaseException as error:
         outcome.status, outcome.error = Fault.status, unforeseen(error)
         raise
@@ -184,20 +183,19 @@ def tell_of_refusal(task: Task, error: TidemarkError) -> None:
     """Tell machines of a run that doesn't begin, since its project or its topics are not what it takes."""
     run = steps.Run(task.places, "run")
     outcome = Outcome(run.run_id, run.started_at, error.status, str(error))
-    memory = Memory()
-    if task.places.lakehouse:
-        memory = Memory.of(task.places)
-        outcome.lag, outcome.gaps = memory.lag, memory.gaps
-        _count_failed(task, outcome, memory)
-    tell_machines(task, outcome, memory)
+    tell_machines(task, outcome, _count_failed(task, outcome) if task.places.lakehouse else Memory())
 
 
-def _count_failed(task: Task, outcome: Outcome, memory: Memory) -> None:
-    """Count a run that failed before it had the lock."""
+def _count_failed(task: Task, outcome: Outcome) -> Memory:
+    """Count a run that failed before it had the lock; the memory as others have left it by now, with that run in it."""
+    memory = Memory.of(task.places)
+    is_kept = memory != Memory()
     memory.failed_runs += 1
-    with suppress(Fault, OSError):  # of the store, which may be why the run failed
-        if Files.of(task.places).read(memory_file(task.places)) is not None:
-            memory.store(task.places, outcome)
+    outcome.lag, outcome.gaps = memory.lag, memory.gaps
+    if is_kept:
+        with suppress(Fault, OSError):  # of the store, which may be why the run failed
+            memory.store(task.places)
+    return memory
 
 
 def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
@@ -272,12 +270,9 @@ def _keep_up(run: steps.Run, spark: SparkSession, wanted: Wanted, memory: Memory
     is_unchanged = memory.fingerprint == fingerprint_of(run.places, project, bronze)
     try:
         done = steps.upkeep(run, spark, wanted, lambda words: print(words, file=sys.stderr, flush=True))
-    except Fault:
-        if is_unchanged:  # other tables than the one that failed were kept up
+    finally:
+        if is_unchanged:  # where a table failed, others were kept up
             memory.fingerprint = fingerprint_of(run.places, project, bronze)
-        raise
-    if is_unchanged:
-        memory.fingerprint = fingerprint_of(run.places, project, bronze)
     memory.upkept_at = datetime.now(UTC).isoformat()
     return done
 

@@ -200,6 +200,25 @@ def test_a_run_whose_project_or_topics_are_wrong_is_told_to_machines(
             one.unlink()
 
 
+def test_a_run_that_fails_before_it_has_the_lock_is_counted_in_what_others_left_meanwhile(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def taken(*_: Any) -> Iterator[None]:
+        Memory(fingerprint="new", files={"default": {"new.jsonl": [1, 2]}}, last_success="now").store(places)
+        raise Fault("the store was away")
+        yield
+
+    monkeypatch.setattr(steps.Run, "as_writer", taken)
+    Memory(fingerprint="old", failed_runs=3).store(places)
+    summary = places.project / "summary"
+    assert run_once(Task(places, summary=str(summary))).status == 3
+    left = Memory.of(places)
+    assert (left.fingerprint, left.files, left.failed_runs) == ("new", {"default": {"new.jsonl": [1, 2]}}, 1)
+    said = json.loads(summary.read_text())
+    assert (said["failed_runs"], said["last_success"]) == (1, "now")
+
+
 def test_a_name_that_is_no_text_keeps_nothing_from_being_told(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     # What a test logs goes from process to process as UTF-8, which such a name ends.
     monkeypatch.setattr(logging.getLogger("tidemark"), "disabled", True)
