@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -11,10 +10,10 @@ from pyspark.sql import functions as F
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Model, captured_tables
 from spark_jobs.delta import table_if_made
-from spark_jobs.files import Files
 from spark_jobs.lock import holder_of
-from spark_jobs.places import LATEST, Places
+from spark_jobs.places import Places
 from spark_jobs.reporting.kafka import gaps, lags
+from spark_jobs.reporting.report import last_report, reports_of
 from spark_jobs.run_memory import Memory
 
 
@@ -109,8 +108,5 @@ def _lock(places: Places) -> str:
 
 
 def _last_check(places: Places) -> str:
-    report = Files.of(places).read(f"{places.schema('reports')}/{LATEST}/report.json")
-    if report is None:
-        return "none yet"
-    said = json.loads(report)
-    return f"{said['run_id']}: {said['status']}"
+    said = last_report(reports_of(places))
+    return f"{said['run_id']}: {said['status']}" if said else "none yet"

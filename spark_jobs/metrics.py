@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,8 +12,8 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files, write_named
-from spark_jobs.places import LATEST
 from spark_jobs.reporting.kafka import ASKED_NO_MORE
+from spark_jobs.reporting.report import last_report
 
 # A store that is away is why a run failed, and was waited for.
 _PATIENCE = 2.0
@@ -86,9 +85,9 @@ def _asked_for(lags: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any
 
 def _held(report: str | None) -> list[dict[str, Any]]:
     """The quarantine as the report of the last check has it; nothing where that can't be read."""
-    with suppress(OSError, ValueError, LookupError, TypeError, Fault):
-        text = report and Files(report.rsplit("/", 2)[0], _PATIENCE).read(f"{LATEST}/report.json")
-        return list(json.loads(text)["quarantine"]) if text else []
+    with suppress(OSError, LookupError, TypeError, Fault):
+        said = last_report(Files(report.rsplit("/", 2)[0], _PATIENCE)) if report else None
+        return list(said["quarantine"]) if said else []
     return []
 
 

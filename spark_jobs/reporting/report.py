@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def write_report(
         Fault: The lakehouse can't be written.
     """
     data_docs = _DATA_DOCS if (folder / _DATA_DOCS).is_file() else None
-    said = document(run, evidence, finished_at, _previous(places), data_docs)
+    said = document(run, evidence, finished_at, last_report(reports_of(places)), data_docs)
     (folder / "report.json").write_text(json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (folder / "report.html").write_text(page(said), encoding="utf-8")
     shutil.copy(Path(__file__).with_name(SCHEMA_FILE), folder / SCHEMA_FILE)
@@ -85,15 +86,22 @@ def _why(error: Exception) -> str:
     return first_cause(str(error))
 
 
-def _previous(places: Places) -> Mapping[str, Any] | None:
-    """The last report's data; None where there is none that can be read: then the trend begins anew."""
-    files, reports = Files.of(places), places.schema("reports")
-    try:
-        text = files.read(f"{reports}/{LATEST}/report.json")
-        if text is None:
-            # A kill can come between the two renames that put it there; the run's own was whole before.
-            runs = [name for name in files.folders(reports) if not name.startswith(".")]
-            text = files.read(f"{reports}/{runs[-1]}/report.json") if runs else None
-        return None if text is None else dict(json.loads(text))
-    except (OSError, ValueError):
-        return None
+def reports_of(places: Places) -> Files:
+    """The folders of reports of a lakehouse."""
+    return Files(f"{places.lakehouse}/{places.schema('reports')}")
+
+
+def last_report(reports: Files) -> Mapping[str, Any] | None:
+    """The last report's data; None where there is none that can be read."""
+    with suppress(OSError, ValueError, TypeError):
+        for name in _newest_first(reports):
+            text = reports.read(f"{name}/report.json")
+            if text is not None:
+                return dict(json.loads(text))
+    return None
+
+
+def _newest_first(reports: Files) -> Iterator[str]:
+    """The folders of reports: `latest`, and where a kill came while it was put there, the runs' own."""
+    yield LATEST
+    yield from (name for name in reversed(reports.folders()) if name != LATEST and not name.startswith("."))

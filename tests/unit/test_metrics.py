@@ -77,6 +77,12 @@ def test_what_the_last_check_found_held(tmp_path: Path) -> None:
     assert samples(file)[("tidemark_quarantine_held", "no-envelope", HOSTILE)] == 5
     assert samples(file)[("tidemark_quarantine_held", "line-not-json", "")] == 1
 
+    # A kill came while it was put there, and the run's own is whole.
+    latest.parent.rename(own := latest.parent.with_name("r1"))
+    write_metrics(file, run)
+    assert samples(file)[("tidemark_quarantine_held", "line-not-json", "")] == 1
+    own.rename(latest.parent)
+
     for text in (json.dumps({"quarantine": []}), "[]", "half a fi"):
         latest.write_text(text)
         write_metrics(file, run)

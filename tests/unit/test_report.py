@@ -20,7 +20,7 @@ from expectations.template import suite_source
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.engine_errors import first_cause, redacted
 from spark_jobs.errors import Fault
-from spark_jobs.listing import _newest
+from spark_jobs.listing import _last_check, _newest
 from spark_jobs.names import exact_json
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
@@ -33,7 +33,7 @@ from spark_jobs.reporting.liveness import Pulse, pulses
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import duration, page
-from spark_jobs.reporting.report import _previous, _publish
+from spark_jobs.reporting.report import _publish, last_report, reports_of
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, findings
@@ -391,13 +391,18 @@ def test_times_on_the_page_have_their_zone() -> None:
     assert page(said).count("<td>2024-05-01 12:00:00 UTC</td>") == 2, "of the statement, and of the run in the trend"
 
 
-def test_the_trend_goes_on_where_no_latest_report_was_left(tmp_path: Path) -> None:
-    places = Places(tmp_path, str(tmp_path), "")
-    assert _previous(places) is None
+def test_a_report_is_the_last_one_where_no_latest_was_left(tmp_path: Path) -> None:
+    reports = reports_of(places := Places(tmp_path, str(tmp_path), ""))
+    assert last_report(reports) is None
+    assert _last_check(places) == "none yet"
     for name in ("20240501T120000-a", "20240502T120000-b", ".aside"):
         (tmp_path / "reports" / name).mkdir(parents=True)
-        (tmp_path / "reports" / name / "report.json").write_text(json.dumps({"run_id": name}))
-    assert (_previous(places) or {})["run_id"] == "20240502T120000-b"
+        (tmp_path / "reports" / name / "report.json").write_text(json.dumps({"run_id": name, "status": "passed"}))
+    # What a kill leaves on a store, where files come one by one.
+    for name in ("20240503T120000-c", "latest"):
+        (tmp_path / "reports" / name).mkdir()
+    assert (last_report(reports) or {})["run_id"] == "20240502T120000-b"
+    assert _last_check(places) == "20240502T120000-b: passed"
 
 
 def test_the_trend_goes_on_and_is_bounded() -> None:
