@@ -188,7 +188,11 @@ def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage,
         # An object store has no folders: its files are copied one by one.
         files, location = files_at(spark, damage.location)
         files.mkdirs(files_at(spark, place)[1].getParent())
-        files.rename(location, files_at(spark, place)[1])
+        if not files.rename(location, files_at(spark, place)[1]):
+            raise Fault(
+                f"{damage.location} could not be moved to {place}: the store refused without a reason. Nothing was"
+                " removed; see that this user may write there, and run again."
+            )
     # A shared catalog is the Thrift Server's: what it knows of the table is replaced by the build that follows.
     if model is not None and places.is_local:
         spark.sql(f"drop table if exists {model.relation}")
