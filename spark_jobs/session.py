@@ -42,6 +42,8 @@ _MOMENT_SECONDS = 2
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 # The folders of temporary files of this process's Spark: one for each that was started.
 _folders: list[str] = []
+# Set while the JVM is launched.
+_java_starts = threading.Event()
 # For TIDEMARK_JAVA_OPTIONS where tables are small: compiled queries, and code compiled twice, cost more than they give.
 FOR_SMALL_TABLES = (
     "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
@@ -111,7 +113,7 @@ def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
         builder = builder.config(name, value)
     builder = builder.config("spark.sql.catalogImplementation", "hive" if catalog else "in-memory")
     listening = signal.getsignal(signal.SIGINT)
-    with _java_noise_aside():
+    with _java_noise_aside(), _java_deaf():
         session: SparkSession = builder.getOrCreate()
     if catalog:
         atexit.register(let_java_end, _ENDING_SECONDS)
@@ -312,6 +314,30 @@ def _java_noise_aside() -> Iterator[None]:
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
+
+
+@contextmanager
+def _java_deaf() -> Iterator[None]:
+    """Have the JVM that is launched meanwhile ignore the signals that this process ends by: it ends Java itself.
+
+    A terminal that is closed, and whoever ends a process group, tell both, and Java would end in the middle of a step.
+    This process hears them all the time. PySpark has the JVM ignore Ctrl-C in the same way.
+    """
+    _java_starts.set()
+    try:
+        yield
+    finally:
+        _java_starts.clear()
+
+
+def _ignore_ends() -> None:
+    if _java_starts.is_set():
+        for one in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(one, signal.SIG_IGN)
+
+
+# What a process ignores so does the program that it is replaced by.
+os.register_at_fork(after_in_child=_ignore_ends)
 
 
 def _cause(output: str) -> str:

@@ -719,7 +719,7 @@ def test_a_process_that_is_told_to_stop_leaves_nothing_undone(lake: Lake, broker
 
     with process(lake, broker, "proc") as to_the_end:
         assert eventually(lambda: landed() >= 50)
-        to_the_end.send_signal(signal.SIGTERM)
+        os.killpg(to_the_end.pid, signal.SIGTERM)  # Spark's Java, too
         said, _ = to_the_end.communicate(timeout=PATIENCE)
     assert (to_the_end.returncode, landed() % 50) == (143, 0), "behind its batch"
     assert f"stopped: {end - landed()} records wait" in said

@@ -382,7 +382,9 @@ def process(runs: Runs, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     # Who starts tests behind `&` or nohup has them, and what they start, ignore these signals.
     program = ["env", "--default-signal=INT,HUP", str(Path(sys.executable).with_name("tidemark"))]
     command = [*program, "run", *arguments, "--project-dir", str(places.project)]
-    with subprocess.Popen(command, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as one:
+    with subprocess.Popen(
+        command, env=ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as one:
         try:
             yield one
         finally:
@@ -411,8 +413,8 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
     with process(runs, str(runs.home / "records"), "--every", "1s", "--summary", str(summary)) as every:
         until_it_says(every, "land …")
         java = java_of(every)
-        for one in (signal.SIGINT, signal.SIGTERM):
-            every.send_signal(one)
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.killpg(every.pid, one)  # as a terminal does, which tells Spark's Java as well
         output, _ = every.communicate(timeout=120)
         assert "Traceback" not in output
         assert not Path("/proc", java).exists(), "Spark holds the catalog against the next command"
