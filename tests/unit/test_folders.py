@@ -21,7 +21,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze, declarations, logs
+from spark_jobs import bronze, damage, declarations, logs
+from spark_jobs.damage import Damage, move_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing import land
@@ -175,23 +176,25 @@ def test_files_are_unpacked_to_find_a_damaged_one_only_where_reading_them_failed
     def fails(*_: object) -> None:
         raise PySparkException(said)
 
-    rows = SimpleNamespace(columns=[], unpersist=lambda: None, withColumns=lambda _: None)
+    nothing: Any = None
+    rows: Any = SimpleNamespace(columns=[], unpersist=lambda: None, withColumns=lambda _: None)
     rows.transform = rows.persist = lambda _: rows
     seen: list[list[str]] = []
     monkeypatch.setattr(land, "refuse_damaged", seen.append)
     monkeypatch.setattr(land, "_survey", fails)
-    monkeypatch.setattr(land.F, "lit", lambda _: SimpleNamespace(cast=lambda _: None))
-    arguments: tuple[Any, ...] = (None, None, rows, Landing("run", datetime.now(UTC)))
+    monkeypatch.setattr(F, "lit", lambda _: SimpleNamespace(cast=lambda _: None))
+    landing, files = Landing("run", datetime.now(UTC)), ["/in/a b.gz", "/in/c.gz"]
+    wanted = [] if asked is None else [asked]
 
     with pytest.raises(Fault, match="could not land the records"):
-        land.land_rows(*arguments, files=["/in/a b.gz", "/in/c.gz"])
-    assert seen == ([] if asked is None else [asked])
+        land.land_rows(nothing, nothing, rows, landing, files=files)
+    assert seen == wanted
 
     monkeypatch.setattr(land, "_survey", lambda _: [{"suspects": 0}])
     monkeypatch.setattr(bronze, "ensure", fails)
     with pytest.raises(Fault, match="could not land the records"):
-        land.land_rows(*arguments, files=["/in/a b.gz"])
-    assert seen[1:] == [], "bronze was in the way"
+        land.land_rows(nothing, nothing, rows, landing, files=files)
+    assert seen == wanted, "bronze was in the way"
 
 
 def test_a_file_that_can_not_be_read_is_no_damaged_one(tmp_path: Path) -> None:
@@ -199,6 +202,19 @@ def test_a_file_that_can_not_be_read_is_no_damaged_one(tmp_path: Path) -> None:
     refuse_damaged([str(tmp_path / "taken away.jsonl.gz")])
     with pytest.raises(UsageError, match=f"^{half}: not a whole gzip file"):
         refuse_damaged([str(tmp_path / "taken away.jsonl.gz"), str(half)])
+
+
+def test_a_table_that_a_store_does_not_move_aside_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing: Any = None
+    files = SimpleNamespace(mkdirs=lambda _: True, rename=lambda *_: False)
+    monkeypatch.setattr(damage, "files_at", lambda *_: (files, SimpleNamespace(getParent=lambda: None)))
+    store = Places(tmp_path, "s3a://bucket/lake", "")
+    harmed = Damage("gold", "orders", store.table("gold", "orders"), "its log is gone", has_log=False)
+
+    with pytest.raises(
+        Fault, match=r"s3a://bucket/lake/gold/orders could not be moved to .*/_damaged/run/gold\.orders"
+    ):
+        move_aside(nothing, store, "run", harmed, None)
 
 
 def test_who_only_reads_bronze_leaves_alone_what_landing_knows_of_topics(
