@@ -194,6 +194,8 @@ class Project:
             "var": lambda name, default=None: default,
             "env_var": lambda name, default="": default,
             "target": SimpleNamespace(schema="default"),
+            "project_name": "tidemark",
+            "adapter": SimpleNamespace(config=SimpleNamespace(vars=SimpleNamespace(to_dict=dict), cli_vars={})),
             "graph": {
                 "nodes": self._nodes,
                 "sources": {f"{one.source_name}.{one.name}": one for one in sources},

@@ -149,6 +149,13 @@ select * from final
 {% macro tracked_columns(table, track, ignore) -%}
     {%- set names = table.columns | map(attribute='name') | list -%}
     {%- do check_columns('track/ignore', (track or []) + (ignore or []), table.known_names) -%}
+    {%- for name in ignore or [] if name in (track or []) or name in table.key -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": ignore names '" ~ name ~ "', "
+            ~ ('a column of the key: another value there is another row (R14). Take it out of `ignore`.' if name in table.key
+                else 'and so does track. Take it out of one of them.')
+        ) }}
+    {%- endfor -%}
     {%- set tracked = [] -%}
     {%- for name in names
         if name not in table.key and (track is none or name in track) and name not in (ignore or []) -%}

@@ -264,6 +264,7 @@
                 else "--vars takes it as '{sources: …}'.")
         ) }}
     {%- endif -%}
+    {%- do only_sources_have_their_options() -%}
     {%- set sources = var('sources', none) or {} -%}
     {%- if sources is not mapping -%}
         {{ exceptions.raise_compiler_error(
@@ -271,6 +272,26 @@
         ) }}
     {%- endif -%}
     {{ return(sources) }}
+{%- endmacro %}
+
+
+{#- Stop where another variable of this project has options of sources: it is `sources`, misspelled, and nobody reads it. -#}
+{% macro only_sources_have_their_options() -%}
+    {%- set told = adapter.config.vars.to_dict() -%}
+    {%- set option_names = known_options('source') -%}
+    {%- for where, variables in [
+        ('vars: ' ~ project_name ~ ': ', told.get(project_name)), ('vars: ', told), ('--vars: ', adapter.config.cli_vars)
+    ] if variables is mapping -%}
+        {%- for name, value in variables.items() if name != 'sources' and value is mapping -%}
+            {%- for options in value.values()
+                if options is mapping and options and options | reject('in', option_names) | list == [] -%}
+                {{ exceptions.raise_compiler_error(
+                    where ~ name ~ ' has options of sources (' ~ options | join(', ') ~ '), and nobody reads it. Did you mean'
+                    ~ " 'sources'?"
+                ) }}
+            {%- endfor -%}
+        {%- endfor -%}
+    {%- endfor -%}
 {%- endmacro %}
 
 

@@ -57,6 +57,10 @@ def parsed(project: Path, model: str, sources: str = "{}") -> Any:
 
 OPTIONS_OF_SOURCE = "{{ config(meta={'options': source_options('shop')}) }} select 1 as one"
 CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict(changes='log', $)) %} select 1 as one"
+CHECKED_COLUMNS = (
+    "{{ config(materialized='view') }}"
+    " {% do tracked_columns({'columns': [], 'known_names': [], 'key': ['id']}, $) %} select 1 as one"
+)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,12 @@ CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict
         (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of names.'),
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
         (CHANGES.replace("key=", "source_fields=['query'], key="), "{}", "the text of a statement can hold what"),
+        (CHECKED_COLUMNS.replace("$", "['state'], ['state']"), "{}", "ignore names 'state', and so does track."),
+        (CHECKED_COLUMNS.replace("$", "none, ['id']"), "{}", "ignore names 'id', a column of the key: another value"),
+        (
+            OPTIONS_OF_SOURCE, "{}\n    source: {shop: {consistent: true}}",
+            "vars: tidemark: source has options of sources (consistent), and nobody reads it. Did you mean 'sources'?",
+        ),
         (OPTIONS_OF_SOURCE, "{shop: {placeholdr: x}}", "shop has no option 'placeholdr'. Did you mean 'placeholder'?"),
         (OPTIONS_OF_SOURCE, "{shop: {placeholder: 'hex:5f5'}}", "a text, or hex: and two digits for each byte"),
         (OPTIONS_OF_SOURCE, "{shop: {before_is_whole: 'yes'}}", 'before_is_whole is "yes"; it takes true or false.'),
@@ -159,7 +169,8 @@ def test_sources_where_no_project_reads_them_are_refused(
 
 
 def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None:
-    said = parsed(project, OPTIONS_OF_SOURCE, "{shop: {before_is_whole: true}}")
+    elsewhere = "{shop: {before_is_whole: true}}\n    owners: {shop: {team: orders}, elsewhere: {}}"
+    said = parsed(project, OPTIONS_OF_SOURCE, elsewhere)
 
     assert said["options"] == {
         "connector": None, "placeholder": "__debezium_unavailable_value", "before_is_whole": True,
