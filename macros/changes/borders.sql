@@ -101,6 +101,46 @@
 
 
 {#-
+  Stop where a declared border names a label or a partition from which nothing of its topic has landed: it would do nothing. Of
+  a topic that hasn't landed at all it warns, since that may come. Asked once a run, and not where no border is declared.
+-#}
+{% macro only_landed_places(new_logs) -%}
+    {%- set asked = 'select distinct source_label, topic, `partition` from ' ~ lakehouse_table('bronze', 'records')
+        ~ ' where topic in (' ~ text_list(new_logs | map(attribute='topic') | unique | list) ~ ')' -%}
+    {%- if asked not in graph.tidemark.landed_places -%}
+        {%- set landed = {} -%}
+        {%- for row in run_query(asked) -%}
+            {%- do landed.setdefault(row[1], {}).setdefault(row[0], []).append(row[2] | int) -%}
+        {%- endfor -%}
+        {%- for one in new_logs -%}
+            {%- set named = 'vars: tidemark: sources: new_logs names ' ~ tojson(one) -%}
+            {%- set label = one.get('label', 'default') -%}
+            {%- set labels = landed.get(one.topic, {}) -%}
+            {%- if not labels -%}
+                {%- set topics = run_query('select distinct topic from ' ~ lakehouse_table('bronze', 'shapes')).columns[0].values() -%}
+                {%- do exceptions.warn(
+                    named ~ ", and nothing of that topic has landed yet. If it is misspelled, did you mean '"
+                    ~ nearest_name(one.topic, topics) ~ "'?"
+                ) -%}
+            {%- elif label not in labels -%}
+                {{ exceptions.raise_compiler_error(
+                    model.name ~ ': ' ~ named ~ ", and of that topic nothing has landed under the label '" ~ label
+                    ~ "'. Did you mean '" ~ nearest_name(label, labels) ~ "'? Landed: " ~ labels | sort | join(', ') ~ '.'
+                ) }}
+            {%- elif one.partition not in labels[label] -%}
+                {{ exceptions.raise_compiler_error(
+                    model.name ~ ': ' ~ named ~ ', and of that topic nothing has landed of that partition. Landed: '
+                    ~ labels[label] | sort | join(', ') ~ '. Leave out one that is still empty: a partition which begins behind'
+                    ~ ' the borders of the others is in their log.'
+                ) }}
+            {%- endif -%}
+        {%- endfor -%}
+        {%- do graph.tidemark.landed_places.update({asked: true}) -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
   The borders that a table's records show, with the declared ones. They depend on what is recorded and on nothing else,
   so that the order of landings doesn't matter (G1). Every round of questions finds the next border of each partition;
   it tells anew which deliveries repeat one another, as no change is repeated across a border (R3).

@@ -51,6 +51,7 @@
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
+    {%- if captured.new_logs -%}{%- do only_landed_places(captured.new_logs) -%}{%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
     {%- set landed = landed_news(captured.feed, scope.after, captured.connector) -%}

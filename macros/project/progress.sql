@@ -40,6 +40,7 @@
       untouched      the logs whose build in this run had nothing to do
       new_changes    log → where its build in this run holds what it has added (`hand_on_news`)
       columns        log → the columns that its rows have (`undeclared_in`)
+      landed_places  the questions after places of declared borders that found them (`only_landed_places`)
       made_in        log → the run that made it anew (`log_made_in`)
       scope_answers  what was asked of a log → what `history_scope` found
       living_rows    history → where the rows of keys with news are held (`hand_on`)
@@ -58,6 +59,7 @@
         'untouched': {},
         'new_changes': {},
         'columns': {},
+        'landed_places': {},
         'made_in': {},
         'scope_answers': {},
         'living_rows': {},

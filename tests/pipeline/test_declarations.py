@@ -117,8 +117,20 @@ def test_a_border_that_no_event_shows_can_be_declared(spark: SparkSession, place
     assert states(places)[1] == ["new", "sent", "paid"]
 
     settings = places.project / "dbt_project.yml"
+    nothing_declared = settings.read_text()
     border = "{topic: shop.public.orders, partition: 0, offset: 3}"
-    settings.write_text(settings.read_text().replace("sources: {}", f"sources: {{shop: {{new_logs: [{border}]}}}}"))
+    not_yet = border.replace("orders", "ordres")
+    for wrong, says in (
+        (border.replace("topic", "label: eu, topic"), "under the label 'eu'. Did you mean 'default'? Landed: default."),
+        (border.replace("partition: 0", "partition: 7"), "nothing has landed of that partition. Landed: 0."),
+    ):
+        borders = f"sources: {{shop: {{new_logs: [{not_yet}, {wrong}]}}}}"
+        settings.write_text(nothing_declared.replace("sources: {}", borders))
+        refused = run_dbt(places, ["--quiet", "--no-write-json", "run", "--select", f"{NAME}_changes"])
+        assert says in "".join(one.message or "" for one in refused.result.results)
+    assert "did you mean 'shop.public.orders'?" in (places.project / "logs/dbt.log").read_text()
+
+    settings.write_text(nothing_declared.replace("sources: {}", f"sources: {{shop: {{new_logs: [{border}]}}}}"))
     run_models(places, accounting=True)
 
     assert states(places) == {1: ["new", "paid", "sent"], FAR: ["new", "paid"]}
