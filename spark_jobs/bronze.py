@@ -225,13 +225,19 @@ def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | 
     several = [feed for feed, count in Counter(row["feed"] for row in rows).items() if count > 1]
     newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     if several:
-        written = F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(-1)), "offset")
         records = read(spark, places, "records").where(F.col("feed").isin(*several) & (F.col("kind") == "change"))
         found = (
-            records.withColumn("key_fields", F.to_json(key_names())).groupBy(*SHAPE).agg(F.max(written).alias("newest"))
+            records.withColumn("key_fields", F.to_json(key_names()))
+            .groupBy(*SHAPE)
+            .agg(F.max(written()).alias("newest"))
         )
         newest = {tuple(row[part] for part in SHAPE): tuple(row["newest"]) for row in found.collect()}
     return sorted(rows, key=lambda row: (newest.get(tuple(row[part] for part in SHAPE), ()), row["batch_id"]))
+
+
+def written() -> Column:
+    """What tells, of two records of a topic, which was written later."""
+    return F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(-1)), "offset")
 
 
 def full_name(shape: Row) -> list[str]:

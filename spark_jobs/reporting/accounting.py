@@ -33,7 +33,7 @@ class Account:
     table). `changed` is what differs from the run before, by disposition, `landed` how many changes and truncates
     bronze has of it, `lost` how many fewer, at least, than in the run before. `versions` says of how many changes its
     history has any, where its changes were counted, `found_versions` how many it has that a first change found (R19),
-    and `found_states` how many such states its changes have told.
+    and `found_states` how many such states its changes have told. `has_rows` is whether any record shows a row of it.
     """
 
     subject: str
@@ -46,6 +46,7 @@ class Account:
     versions: int | None = None
     found_versions: int = 0
     found_states: int = 0
+    has_rows: bool = True
 
     @property
     def difference(self) -> int:
@@ -145,11 +146,14 @@ def account(
         _of_table(table, feeds[table.feed], counted.get(table.name, ()), measured[table.name]) for table in tables
     ]
     modelled = {table.feed for table in tables}
+    with_rows = {one.feed for one in contents if one.kind in ROW_KINDS and one.has_rows}
     for feed, records_of in sorted(feeds.items()):
         if feed not in modelled:
             counts = {"no_model": records_of["row_records"], **_others(records_of)}
             landed = records_of["row_records"]
-            accounts.append(Account("feed", feed, sum(counts.values()), counts, landed=landed))
+            accounts.append(
+                Account("feed", feed, sum(counts.values()), counts, landed=landed, has_rows=feed in with_rows)
+            )
     for topic, records_of in sorted(topics.items()):
         accounts.append(Account("topic", topic or "(no topic)", records_of.total(), dict(sorted(records_of.items()))))
     return accounts

@@ -37,7 +37,7 @@ def next_steps(evidence: Evidence) -> list[Step]:
     pending = sum(one.pending for one in evidence.accounts)
     if pending:
         steps.append(Step(f"{pending} landed records are in no table yet.", f"tidemark build{evidence.target}"))
-    unknown = [one.name for one in evidence.accounts if one.subject == "feed"]
+    unknown = [one.name for one in evidence.accounts if one.subject == "feed" and one.has_rows]
     unchecked = [one.table for one in evidence.expectations if one.expectation == "suite_to_be_there"]
     if unknown:
         steps.append(Step(f"{len(unknown)} captured tables have no models: {_listed(unknown)}.", "tidemark scaffold"))

@@ -22,7 +22,7 @@ class Content:
     """Records of one feed, topic and kind; `pending` of them came in landings that the feed's table hasn't read.
 
     `landed_at` is when the last of them was landed, `last_pending_at` when the last of the pending ones was sent: by
-    Kafka's timestamp, and no later than it was landed.
+    Kafka's timestamp, and no later than it was landed. `has_rows` is whether any of them shows a table's row.
     """
 
     feed: str
@@ -34,6 +34,7 @@ class Content:
     pending: int
     landed_at: datetime | None = None
     last_pending_at: datetime | None = None
+    has_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ def contents(spark: SparkSession, places: Places, built_through: Mapping[str, in
         F.count_if(is_pending).alias("pending"),
         F.unix_micros(F.max("landed_at")).alias("landed_at"),
         F.unix_micros(F.max(F.when(is_pending, F.least("timestamp", "landed_at")))).alias("last_pending_at"),
+        F.bool_or(F.col("shape_id").isNotNull()).alias("has_rows"),
     )
     return sorted(
         (

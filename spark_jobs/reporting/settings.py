@@ -14,13 +14,14 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import is_table
 from spark_jobs.landing.kafka_offsets import WHAT_COMPACTION_COSTS
-from spark_jobs.landing.shapes import unknown_type
+from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE, unknown_type
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
 from spark_jobs.reporting.connectors import Connector, connector_named
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
+from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
 
 _CONNECT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
 # What the schema of a flattened row begins with, as landing writes it.
@@ -40,13 +41,14 @@ class SettingFinding:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the embedded schemas of a table say.
+    """What the embedded schemas of a table say, and statements of its source.
 
     Columns that are nullable with a default; columns of times in whole milliseconds; semantic types that aren't known;
-    columns declared binary that come as text, where no declaration says of which encoding. Without a schema
-    (`is_described` false) any column may be nullable and have a default. What counts is the newest shape that has the
-    column: settings can have been mended since. `is_flattened` is whether a transform has flattened the rows,
-    `hides_computed` is the connector's.
+    columns declared binary that come as text, where no declaration says of which encoding; columns that the newest
+    statement makes BIGINT UNSIGNED (`unsigned`) or signed, and the declarations don't; the records' own key, where the
+    model declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What
+    counts is the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a
+    transform has flattened the rows, `hides_computed` is the connector's.
     """
 
     defaulted: tuple[str, ...] = ()
@@ -56,6 +58,9 @@ class Fields:
     is_described: bool = True
     is_flattened: bool = False
     hides_computed: bool = False
+    unsigned: tuple[str, ...] = ()
+    signed: tuple[str, ...] = ()
+    own_key: tuple[str, ...] = ()
 
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
@@ -71,8 +76,15 @@ def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
         shapes.setdefault(shape["feed"], []).append(shape)
     bare = [feed for feed, seen in shapes.items() if (seen[-1]["shape"] or "").startswith("[")]
     flattened = _flattened(spark, places, bare)
+    unsigned = unsigned_columns(spark, places, [shape for seen in shapes.values() for shape in seen])
     return {
-        table.name: _fields(table, shapes[table.feed], unknown_types, is_flattened=table.feed in flattened)
+        table.name: _fields(
+            table,
+            shapes[table.feed],
+            unknown_types,
+            unsigned.get(table.feed, {}),
+            is_flattened=table.feed in flattened,
+        )
         for table in tables
         if table.feed in shapes
     }
@@ -105,13 +117,23 @@ def _flattened(spark: SparkSession, places: Places, feeds: Sequence[str]) -> set
     return {row["feed"] for row in records.select("feed").distinct().collect()}
 
 
-def _fields(table: CapturedTable, shapes: Sequence[Row], unknown: Mapping[str, str], *, is_flattened: bool) -> Fields:
+def _fields(
+    table: CapturedTable,
+    shapes: Sequence[Row],
+    unknown: Mapping[str, str],
+    unsigned: Mapping[str, Unsigned],
+    *,
+    is_flattened: bool,
+) -> Fields:
     newest = {field["name"]: field for shape in shapes for field in shape["fields"] or ()}
     encodings = {name: field["encoding"] for name, field in newest.items()}
     undescribed = {name for name, encoding in encodings.items() if encoding is None}
     defaulted = {name for name, field in newest.items() if field["is_optional"] and field["default_value"] is not None}
     keys = {spec["field"] for spec in table.columns if spec["name"] in table.key}
     binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
+    as_declared = {spec["field"] for spec in table.columns if spec["encoding"] == UNSIGNED}
+    told = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
+    of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
     return Fields(
         _columns(table, (defaulted | undescribed) - keys),
         _columns(table, {name for name, encoding in encodings.items() if encoding in _CONNECT_TIMES}),
@@ -120,11 +142,20 @@ def _fields(table: CapturedTable, shapes: Sequence[Row], unknown: Mapping[str, s
         not undescribed,
         is_flattened or _is_flattened(shapes[-1]),
         connector_named(shapes[-1]["connector"] or "").hides_computed,
+        _named_here(table, {name for name, is_now in told.items() if is_now} - as_declared),
+        _named_here(table, {name for name, is_now in told.items() if not is_now} & as_declared),
+        _named_here(table, {*of_keys[-1]} - {bronze.ROUTER_FIELD}) if of_keys and not table.key else (),
     )
 
 
 def _columns(table: CapturedTable, fields_there: set[str]) -> tuple[str, ...]:
     return tuple(spec["name"] for spec in table.columns if spec["field"] in fields_there)
+
+
+def _named_here(table: CapturedTable, fields_there: set[str]) -> tuple[str, ...]:
+    """The same with those that no model declares, under their own names."""
+    undeclared = fields_there - {spec["field"] for spec in table.columns}
+    return (*_columns(table, fields_there), *sorted(undeclared))
 
 
 def findings(
@@ -245,6 +276,16 @@ def _of_table(
     yield from _of_left_out(table, measures, connectors, signs)
     yield from _of_computed(table, measures, changed)
     yield from _of_types(table, described, changed)
+    if described.own_key:
+        yield SettingFinding(
+            "key (model)",
+            table.name,
+            f"Its newest records have a key, {_named(described.own_key)}, and {table.changes.name} declares none: it"
+            " has changes and no history (R18).",
+            f"key={json.dumps(described.own_key, ensure_ascii=False)} in {table.changes.name}, and then tidemark"
+            " scaffold, which writes the models of its history",
+            "info",
+        )
     if measures.undeclared:
         yield SettingFinding(
             "columns (model)",
@@ -370,6 +411,27 @@ def _of_types(table: CapturedTable, described: Fields, changed: Sequence[SchemaC
             " too: such values are NULL with their text in exact_values, and make versions where others came as bytes.",
             "binary.handling.mode=bytes, or the columns' encoding (hex, base64) in their _changes model",
             "info",
+        )
+    if described.unsigned:
+        yield SettingFinding(
+            "encoding (model)",
+            table.name,
+            f"The source's newest statement makes columns {UNSIGNED}, and no declaration says so:"
+            f" {_named(described.unsigned)}. Their values from 2^63 on come as negative numbers, and are read as such."
+            + because(changed, described.unsigned),
+            f"{{'type': '{UNSIGNED_TYPE}', 'encoding': '{UNSIGNED}'}} in {table.changes.name}, where none of their"
+            " values was ever negative",
+            "warning",
+        )
+    if described.signed:
+        yield SettingFinding(
+            "encoding (model)",
+            table.name,
+            f"Columns declared as {UNSIGNED} that the source's newest statement makes signed:"
+            f" {_named(described.signed)}. Their negative values are read as those from 2^63 on."
+            + because(changed, described.signed),
+            f"no such encoding in {table.changes.name}, where none of their values was ever beyond 2^63",
+            "warning",
         )
     if described.unknown_types:
         yield SettingFinding(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, Row, SparkSession
@@ -16,12 +16,13 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
-from spark_jobs.landing.shapes import IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPE
+from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.scaffolding.types import carried_type
 from spark_jobs.texts import folded
+from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
 
 # What gold adds to a source's columns. The names are those of the macro `own_columns`, as
 # tests/project/test_shared_lists.py sees to.
@@ -194,19 +195,18 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
         spark, places, [feed for feed, rows in feeds.items() if _lacks_types(rows) and not _has_documents(rows)]
     )
     of_keys = _guessed_key_types(spark, places, [feed for feed, rows in feeds.items() if _key_alone(rows)])
-    has_unsigned = any(shape["connector"] in ("mysql", "mariadb") for shape in shapes)
-    unsigned = _unsigned(spark, places) if has_unsigned else {}
+    unsigned = unsigned_columns(spark, places, shapes)
     # By the feed: tables of two databases can have one full name.
     names = _apart({feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()})
     tables = [
-        _seen_table(feed, rows, names[feed], guesses.get(feed, {}), unsigned.get(feed, ()), of_keys.get(feed, {}))
+        _seen_table(feed, rows, names[feed], guesses.get(feed, {}), unsigned.get(feed, {}), of_keys.get(feed, {}))
         for feed, rows in feeds.items()
     ]
     return sorted(tables, key=lambda table: table.name)
 
 
 def as_declared(table: SeenTable, declared: CapturedTable) -> SeenTable:
-    """A table with the names that its models have, and that a build gives columns which no model declares."""
+    """A table with the names and the key that its models have, and the names that a build gives undeclared columns."""
     names = {column["field"]: column["name"] for column in declared.columns}
     taken = {*OWN_COLUMNS, *map(folded, [*declared.names_of_own, *names.values()])}
     for column in table.columns:
@@ -220,10 +220,25 @@ def as_declared(table: SeenTable, declared: CapturedTable) -> SeenTable:
     return replace(
         table,
         name=declared.name,
-        key=tuple(of_field[name] for name in table.key),
+        source=declared.source_name,
+        source_table=declared.source_table,
+        key=declared.key or tuple(of_field[name] for name in table.key),
         columns=tuple(replace(column, name=of_field[column.name]) for column in table.columns),
         column_names=declared.column_names if declared.history else table.column_names,
     )
+
+
+def typed_as_declared(table: SeenTable, declared: CapturedTable) -> SeenTable:
+    """A table `as_declared` with the declared types, and the declared columns that no record has."""
+    of_name = {column.name: column for column in table.columns}
+    columns = tuple(
+        replace(of_name[column["name"]], type=column["type"], note="")
+        if column["name"] in of_name
+        else SeenColumn(column["name"], column["field"], column["type"])
+        for column in declared.columns
+    )
+    undeclared = tuple(column for column in table.columns if column.name not in declared.row)
+    return replace(table, columns=columns + undeclared)
 
 
 def table_slug(parts: Sequence[str]) -> str:
@@ -263,7 +278,7 @@ def _seen_table(
     shapes: list[Row],
     name: str,
     guesses: dict[str, tuple[str, str]],
-    unsigned: Collection[str],
+    unsigned: Mapping[str, Unsigned],
     of_keys: dict[str, tuple[str, str]],
 ) -> SeenTable:
     newest = shapes[-1]
@@ -271,8 +286,7 @@ def _seen_table(
     key_alone = _key_alone(shapes)
     alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
     columns = tuple(
-        _column(seen, _name(field, alike), guesses.get(field), is_unsigned=field in unsigned)
-        for field, seen in fields.items()
+        _column(seen, _name(field, alike), guesses.get(field), unsigned.get(field)) for field, seen in fields.items()
     )
     columns += tuple(
         SeenColumn(_name(field, alike), field, *of_keys.get(field, ("string", "no value seen yet")), is_optional=False)
@@ -283,11 +297,17 @@ def _seen_table(
     keys = [tuple(json.loads(shape["key_fields"])) for shape in shapes if shape["key_fields"]]
     by_field = {column.field: column.name for column in columns}
     key = tuple(by_field[field] for field in keys[-1] if field in by_field) if keys else ()
-    notes = (
-        [f"Keys of another shape were seen ({', '.join(keys[0])}): the newest is declared (R8)."]
-        if len(set(keys)) > 1
-        else []
-    )
+    others = dict.fromkeys(", ".join(one) for one in keys if one != keys[-1])
+    notes = [f"Keys of another shape were seen ({'; '.join(others)}): the newest is declared (R8)."] if others else []
+    notes += [
+        f"{by_field[field]} is {UNSIGNED} to some of the source's statements and signed to others, and no record tells"
+        f" which it is of: read as they are, values from 2^63 on are negative. If no value ever was, declare its"
+        f" encoding, `{UNSIGNED}`."
+        for field, seen in fields.items()
+        if field in unsigned
+        and not (unsigned[field].is_now and unsigned[field].is_always)
+        and _newest(seen)["encoding"] in MAY_BE_UNSIGNED
+    ]
     parts = bronze.full_name(newest)
     taken = {folded(column.name) for column in columns}
     source = _slug(parts[0])
@@ -320,6 +340,11 @@ def _described(seen: Iterable[Row]) -> list[Row]:
     return [one for one in seen if one["encoding"]]
 
 
+def _newest(seen: Sequence[Row]) -> Row:
+    """What the newest shape says of a field; one with a schema, where any has."""
+    return (_described(seen) or seen)[-1]
+
+
 def _free(own: str, taken: Container[str]) -> str:
     """A name for one of gold's own columns that the source has none of."""
     name = f"tidemark_{own}"
@@ -339,41 +364,15 @@ def _name(field: str, alike: Counter[str]) -> str:
     return _hashed(field) if alike[folded(field)] > 1 or not _is_name(field) else field
 
 
-def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, *, is_unsigned: bool) -> SeenColumn:
+def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, unsigned: Unsigned | None) -> SeenColumn:
     described = _described(seen)
-    field = (described or seen)[-1]
+    field = _newest(seen)
     kind, note = (carried_type(described), "") if described else guess or ("string", "no value seen yet")
-    encoding = UNSIGNED if is_unsigned and field["encoding"] in ("int64", None) else ""
+    is_unsigned = unsigned is not None and unsigned.is_now and unsigned.is_always
+    encoding = UNSIGNED if is_unsigned and field["encoding"] in MAY_BE_UNSIGNED else ""
     if encoding:
         kind, note = UNSIGNED_TYPE, ""
     return SeenColumn(name, field["name"], kind, note, field["is_optional"], field["default_value"], encoding)
-
-
-def _unsigned(spark: SparkSession, places: Places) -> dict[str, set[str]]:
-    """Feed → the columns that the schema-change events in bronze call BIGINT UNSIGNED.
-
-    In the mode `long`, their default, records of MySQL and MariaDB show no sign of it but values from 2^63 as negative.
-    """
-    column = "struct<name: string, `typeName`: string>"
-    table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
-    block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
-    value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}")
-    events = (
-        bronze.read(spark, places, "records")
-        .where("kind = 'schema_change'")
-        .where(bronze.record_text().contains(" UNSIGNED"))
-        .select(value.alias("v"))
-        .selectExpr("if(v.payload is null, struct(v.source, v.databaseName, v.tableChanges), v.payload) as e")
-        .selectExpr("e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
-        .selectExpr("*", "inline(table.columns)")
-        .where(F.col("typeName").rlike(IS_UNSIGNED))
-        .select("source_name", "db", "id", "name")
-        .distinct()
-    )
-    tables = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "table").distinct()
-    is_its = F.col("id") == F.concat(F.lit('"'), "db", F.lit('"."'), "table", F.lit('"'))
-    found = events.join(tables, ["source_name", "db"]).where(is_its).groupBy("feed")
-    return {row["feed"]: set(row["names"]) for row in found.agg(F.collect_set("name").alias("names")).collect()}
 
 
 def _is_name(field: str) -> bool:

@@ -290,6 +290,16 @@ def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(count
     ]
 
 
+def test_a_table_of_which_no_row_has_landed_waits_for_one() -> None:
+    found = report(evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3}, landed=3, has_rows=False)]))
+
+    assert found["next"] == []
+    assert [one for one in found["warnings"] if "src__new" in one] == [
+        "src__new: 3 landed deletes or truncates are in no table. `tidemark scaffold` writes its models once a row of"
+        " it has landed."
+    ]
+
+
 def test_a_history_that_is_not_accounted_for_is_a_warning() -> None:
     history = Model("src__t_history", "gold.src__t_history", "nowhere")
     uncounted, measured = captured(history=history), {"src__t": Measures(changes=5, history=4, problems=1)}
@@ -437,6 +447,22 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "columns (model)": "info",
     }
     assert all(one.set_instead and one.shows for one in found_settings)
+
+
+def test_declarations_that_statements_or_records_contradict_are_named() -> None:
+    disputed = Fields(unsigned=("v",), signed=("w",), own_key=("a", "b"))
+    found = findings([captured()], [], {"src__t": Measures(10)}, {"src__t": disputed}, {}, {})
+
+    assert [(one.setting, one.severity) for one in found] == [
+        ("encoding (model)", "warning"), ("encoding (model)", "warning"), ("key (model)", "info"),
+    ]  # fmt: skip
+    for one, words in zip(
+        found,
+        ("""no declaration says so: "v".""", """makes signed: "w".""", """have a key, "a", "b", and"""),
+        strict=True,
+    ):
+        assert words in one.shows
+    assert found[2].set_instead.startswith("""key=["a", "b"] in src__t_changes, and then tidemark scaffold""")
 
 
 def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:

@@ -1,0 +1,76 @@
+"""What schema-change events say of columns that are, or were, BIGINT UNSIGNED.
+
+In the mode `long`, their default, records of MySQL and MariaDB show no sign of it but values from 2^63 as negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import bronze
+from spark_jobs.landing.shapes import IS_UNSIGNED
+from spark_jobs.places import Places
+
+# How a schema, or none, describes a column that may be one; another mode's schema tells it.
+MAY_BE_UNSIGNED = ("int64", None)
+_CONNECTORS = ("mysql", "mariadb")
+_NEVER_NEGATIVE = "(?i) unsigned"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A column that some event calls BIGINT UNSIGNED: whether the newest does, and whether all give it such types."""
+
+    is_now: bool
+    is_always: bool
+
+
+def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row]) -> dict[str, dict[str, Unsigned]]:
+    """Feed → column → what the schema-change events in bronze say of it, if any has called it BIGINT UNSIGNED.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        shapes: Those of bronze. Where none is of such a connector, nothing is asked.
+    """
+    names = {
+        (shape["source_name"], shape["db"], shape["table"]): shape["feed"]
+        for shape in shapes
+        if shape["connector"] in _CONNECTORS
+    }
+    if not names:
+        return {}
+    column = "struct<name: string, `typeName`: string>"
+    table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
+    block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
+    value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}")
+    told = (
+        bronze.read(spark, places, "records")
+        .where("kind = 'schema_change'")
+        .select(bronze.written().alias("at"), value.alias("v"))
+        .selectExpr("at", "if(v.payload is null, struct(v.source, v.databaseName, v.tableChanges), v.payload) as e")
+        .selectExpr("at", "e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
+        .selectExpr("*", "inline(table.columns)")
+        .where("typeName is not null")
+        .withColumn("is_unsigned", F.col("typeName").rlike(IS_UNSIGNED))
+    )
+    found = (
+        told.groupBy("source_name", "db", "id", "name")
+        .agg(
+            F.bool_or("is_unsigned").alias("was_ever"),
+            F.max_by("is_unsigned", "at").alias("is_now"),
+            F.bool_and(F.col("typeName").rlike(_NEVER_NEGATIVE)).alias("is_always"),
+        )
+        .where("was_ever")
+        .collect()
+    )
+    columns: dict[str, dict[str, Unsigned]] = {}
+    for (source_name, db, name), feed in names.items():
+        for row in found:
+            if (row["source_name"], row["db"], row["id"]) == (source_name, db, f'"{db}"."{name}"'):
+                columns.setdefault(feed, {})[row["name"]] = Unsigned(row["is_now"], row["is_always"])
+    return columns
