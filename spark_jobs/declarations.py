@@ -71,14 +71,15 @@ class CapturedTable:
 class Beside:
     """A table of what arrives beside changes: its `kind` is its macro (`messages`, …), or `outbox`.
 
-    `prefix` is the topic prefix, empty for an outbox. `hidden_topics` are an outbox's, where a field of its payload is
-    declared sensitive.
+    `prefix` is the topic prefix, empty for an outbox, which has `topics` instead; `hidden_topics` are these, where a
+    field of its payload is declared sensitive.
     """
 
     kind: str
     prefix: str
     model: Model
     hidden_topics: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,13 @@ def declared_tables(places: Places) -> Declared:
     models = _Models(places, result.result)
     tables = [models.captured(node) for node in models.nodes if "columns" in models.told_by(node)]
     beside = [
-        Beside(kind, told.get(f"{kind}_of", ""), models.built(node), _hidden_topics(told))
+        Beside(
+            kind,
+            told.get(f"{kind}_of", ""),
+            models.built(node),
+            _hidden_topics(told),
+            frozenset(told.get("outbox", ())),
+        )
         for node in models.nodes
         for told in [models.told_by(node)]
         for kind in (*_BESIDE, "outbox")

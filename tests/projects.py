@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import CapturedTable, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
+from spark_jobs.scaffolding.tables import SeenTable, seen_tables
+from spark_jobs.scaffolding.write import files_of, missing, write
 
 PROJECT = Path(__file__).parents[1]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,6 +98,12 @@ def without_tests(files: Mapping[str, str]) -> dict[str, str]:
         for path, text in files.items()
         if path.endswith((".sql", "_transactions.yml")) or path.startswith("models/bronze/")
     }
+
+
+def write_tests(project: Path, tables: Iterable[SeenTable]) -> None:
+    """What `without_tests` left out of tables that are there: data tests and suites."""
+    files = {path: text for table in tables for path, text in files_of(table).items()}
+    write(project, {path: text for path, text in files.items() if not (project / path).exists()})
 
 
 def declare_history(project: Path, name: str, options: Mapping[str, Any]) -> None:

@@ -6,18 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable, captured_tables
+from spark_jobs.declarations import CapturedTable, declared_tables
 from spark_jobs.delta import is_table
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import SeenTable, as_declared, seen_channels, seen_events, seen_tables
+from spark_jobs.reporting.bronze_contents import ROW_KINDS
+from spark_jobs.scaffolding.tables import (
+    SeenTable,
+    as_declared,
+    seen_channels,
+    seen_events,
+    seen_tables,
+    typed_as_declared,
+)
 from spark_jobs.scaffolding.write import (
     differences,
     files_of,
     files_of_channels,
     files_of_events,
-    missing,
+    files_of_history,
+    files_of_sources,
     not_there,
     outdated,
     suites_of,
@@ -33,14 +43,17 @@ class Scaffold:
     Attributes:
         places: The project, and the lakehouse whose bronze it is.
         tables: The tables seen, under the names that they are declared by.
-        beside: Path in the project → text, of the files of no table.
+        beside: Path in the project → text, of the files of no table; of those that a model reads already, under any
+            name, the files that are there.
         declared: The tables that have models.
+        rowless: The feeds without models of which only deletes or truncates have landed, that show no row.
     """
 
     places: Places
     tables: list[SeenTable]
     beside: dict[str, str]
     declared: list[CapturedTable]
+    rowless: list[str]
 
     @classmethod
     def of(cls, spark: SparkSession, places: Places) -> Scaffold:
@@ -51,14 +64,24 @@ class Scaffold:
         """
         if not is_table(spark, places.table("bronze", "shapes")):
             raise bronze.nothing_landed(places)
-        declared = captured_tables(places)
-        by_feed = {table.feed: table for table in declared}
+        declared = declared_tables(places)
+        by_feed = {table.feed: table for table in declared.tables}
         tables = [
             as_declared(table, by_feed[table.feed]) if table.feed in by_feed else table
             for table in seen_tables(spark, places)
         ]
-        beside = files_of_events(seen_events(spark, places)) | files_of_channels(seen_channels(spark, places))
-        return cls(places, tables, beside, declared)
+        topics = frozenset[str]().union(*(one.topics for one in declared.beside))
+        channels = {(one.kind, one.prefix) for one in declared.beside}
+        beside: dict[str, str] = {}
+        for one in seen_events(spark, places):
+            beside |= _unless_there(places, files_of_events([one]), is_read=one.topic in topics)
+        for channel in seen_channels(spark, places):
+            is_read = (channel.kind, channel.prefix) in channels
+            beside |= _unless_there(places, files_of_channels([channel]), is_read=is_read)
+        records = bronze.read(spark, places, "records").where(F.col("kind").isin(*ROW_KINDS))
+        feeds = {row["feed"] for row in records.select("feed").distinct().collect()}
+        rowless = sorted(feeds - {table.feed for table in tables} - {*by_feed})
+        return cls(places, tables, beside, declared.tables, rowless)
 
     @property
     def differences(self) -> str:
@@ -67,16 +90,43 @@ class Scaffold:
 
     def write(self) -> list[str]:
         """Write the files that are missing; what is to be said of that, in lines."""
-        project, feeds = self.places.project, {table.feed for table in self.declared}
-        fresh = [table for table in self.tables if table.feed not in feeds]
-        files = missing(project, fresh, self.tables)
-        files |= not_there(project, self.beside | suites_of(self.declared))
+        project, of_feed = self.places.project, {table.feed: table for table in self.declared}
+        fresh = [table for table in self.tables if table.feed not in of_feed]
+        files: dict[str, str] = {}
+        for table in fresh:
+            files |= not_there(project, files_of(table))
+        # What a source's other files name has to be enabled: models that are there and don't read the feed are not.
+        read = [
+            table
+            for table in self.tables
+            if table.feed in of_feed or f"models/silver/changes/{table.name}_changes.sql" in files
+        ]
+        # A history that is there is disabled: nothing can be built of it.
+        histories = {
+            table.name: new
+            for table in self.tables
+            if (declared := of_feed.get(table.feed)) and declared.key and declared.history is None
+            for new in [not_there(project, files_of_history(typed_as_declared(table, declared)))]
+            if f"models/gold/history/{table.name}_history.sql" in new
+        }
+        for new in histories.values():
+            files |= new
+        files |= not_there(project, files_of_sources(read) | self.beside | suites_of(self.declared))
         write(project, files)
-        lists = outdated(project, self.tables)
+        lists = outdated(project, [table for table in read if table.feed not in of_feed])
         write(project, lists, "w")
-        seen, written = f"{len(self.tables)} tables seen, {len(fresh)} new", f"{len(files) + len(lists)} files written"
+        seen, count = f"{len(self.tables)} tables seen, {len(fresh)} new", f"{len(files) + len(lists)} files written"
         said = [line for table in fresh for line in _said_of(table, files)]
-        return [*said, f"{seen}, {written}. Read them, then `tidemark build`."]
+        said += [f"  {name}: it declares a key, and has a history now (R18)" for name in histories]
+        said += [
+            f"  {feed}: only deletes or truncates yet; it has models once a row has landed" for feed in self.rowless
+        ]
+        return [*said, f"{seen}, {count}. Read them, then `tidemark build`."]
+
+
+def _unless_there(places: Places, files: Mapping[str, str], *, is_read: bool) -> dict[str, str]:
+    """Files of models; where others read what they are of, only those that are there."""
+    return {path: text for path, text in files.items() if not is_read or (places.project / path).exists()}
 
 
 def _said_of(table: SeenTable, files: Mapping[str, str]) -> list[str]:

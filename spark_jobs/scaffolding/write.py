@@ -63,7 +63,15 @@ _EVERY = {
 
 def files_of(table: SeenTable) -> dict[str, str]:
     """Path in the project → text, of everything that scaffolding writes for a table."""
-    templates = _EVERY | (_KEYED if table.key else {})
+    return _written(table, _EVERY | (_KEYED if table.key else {})) | suites_of([table])
+
+
+def files_of_history(table: SeenTable) -> dict[str, str]:
+    """Those of them that a table with a key has beside its changes (R18)."""
+    return _written(table, _KEYED)
+
+
+def _written(table: SeenTable, templates: Mapping[str, str]) -> dict[str, str]:
     values = {
         "table": table,
         "own_types": OWN_COLUMNS,
@@ -76,11 +84,10 @@ def files_of(table: SeenTable) -> dict[str, str]:
         "row_type": _struct(table.columns),
     }
     environment = _environment()
-    files = {
+    return {
         path.format(name=table.name): environment.get_template(template).render(values)
         for path, template in templates.items()
     }
-    return files | suites_of([table])
 
 
 def suites_of(tables: Iterable[Described]) -> dict[str, str]:
@@ -123,34 +130,40 @@ def files_of_channels(channels: Iterable[SeenChannel]) -> dict[str, str]:
     }
 
 
-def outdated(project: Path, tables: Iterable[SeenTable]) -> dict[str, str]:
-    """The files of sources that lack a table and that nobody has edited: as they were written, but for fewer tables."""
+def outdated(project: Path, fresh: Iterable[SeenTable]) -> dict[str, str]:
+    """The files of sources that lack a fresh table and that nobody has edited: as written, but for fewer tables.
+
+    A table that is not fresh may have been taken out.
+    """
     files = {}
-    for path, text in files_of_sources(tables).items():
+    for path, text in files_of_sources(fresh).items():
         there = (project / path).read_text() if (project / path).exists() else text
         source = Path(path).stem.removesuffix("_transactions")
-        listed, seen = (re.findall(r"'(\w+_changes)'", one) for one in (there, text))
-        if {*listed} < {*seen} and there == _transactions(source, listed).get(path):
-            files[path] = text
+        listed, more = (re.findall(r"'(\w+_changes)'", one) for one in (there, text))
+        if not {*more} <= {*listed} and there == _transactions(source, listed).get(path):
+            every = sorted({*listed, *more}, key=lambda name: name.removesuffix("_changes"))
+            files[path] = _transactions(source, every)[path]
     return files
 
 
-def missing(project: Path, tables: Sequence[SeenTable], seen: Sequence[SeenTable] | None = None) -> dict[str, str]:
-    """The files of tables, and of their sources with all tables `seen`, that are not there yet."""
-    files = files_of_sources(tables if seen is None else seen)
+def missing(project: Path, tables: Sequence[SeenTable]) -> dict[str, str]:
+    """The files of tables, and of their sources, that are not there yet."""
+    files: dict[str, str] = {}
     for table in tables:
         files |= files_of(table)
-    return not_there(project, files)
+    return not_there(project, files_of_sources(tables) | files)
 
 
 def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """Those of the files that the project lacks; those of a model that stands in another folder it has."""
-    models = {file.stem: file.parent for file in (project / "models").rglob("*.sql")}
+    """Those of the files that the project lacks.
+
+    A model that stands in another folder, enabled or not, it has, and what is said of it, which can be in any file.
+    """
+    models = {file.stem for file in (project / "models").rglob("*.sql")}
     return {
         path: text
         for path, text in files.items()
-        if not (project / path).exists()
-        and (not path.startswith("models/") or models.get(Path(path).stem) in (None, (project / path).parent))
+        if not (project / path).exists() and not (path.startswith("models/") and Path(path).stem in models)
     }
 
 

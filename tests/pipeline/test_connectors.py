@@ -23,6 +23,7 @@ from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries, release
+from spark_jobs.reporting import settings
 from tests import oracle
 from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
 from tests.tape import lines_of
@@ -329,33 +330,167 @@ def order_of(database: str, offset: int) -> str:
     }) + "\n"  # fmt: skip
 
 
+def counters() -> str:
+    """A row of MySQL's, and the statements that gave its columns their types; the newest is landed first."""
+    types = {
+        "id": ("BIGINT", "BIGINT"), "fell": ("BIGINT UNSIGNED", "BIGINT"), "rose": ("BIGINT", "bigint unsigned"),
+        "grew": ("INT UNSIGNED", "BIGINT UNSIGNED"), "stayed": ("BIGINT UNSIGNED", "BIGINT UNSIGNED ZEROFILL"),
+    }  # fmt: skip
+    source = {"connector": "mysql", "name": "cn_my", "db": "shop", "server_id": 1, "file": "bin.000001", "pos": 4}
+    statements, rows = Topic("cn_my"), Topic("cn_my.shop.counters")
+    for number, kind in enumerate(("CREATE", "ALTER")):
+        columns = [{"name": name, "typeName": told[number]} for name, told in types.items()]
+        change = {
+            "type": kind,
+            "id": '"shop"."counters"',
+            "table": {"primaryKeyColumnNames": ["id"], "columns": columns},
+        }
+        value = {"source": source, "databaseName": "shop", "ddl": f"{kind} TABLE counters", "tableChanges": [change]}
+        statements.add(value | {"ts_ms": 1}, {"databaseName": "shop"})
+    row = dict.fromkeys(types, 1)
+    of_row = source | {"table": "counters", "row": 0, "ts_ms": 1, "snapshot": "false"}
+    rows.add({"before": None, "after": row, "source": of_row, "op": "c", "ts_ms": 1}, {"id": 1})
+    return "\n".join(reversed(statements.lines.splitlines())) + "\n" + rows.lines
+
+
+def beside_tables() -> str:
+    """Two topics of an outbox, and a snapshot's notification."""
+    lines = ""
+    for name in ("cn_paid", "cn_sent"):
+        event = {"topic": f"outbox.event.{name}", "partition": 0, "offset": 0, "key": '"1"', "value": '{"total": 1}'}
+        lines += json.dumps(event | {"headers": [{"key": "id", "value": "e-1"}]}) + "\n"
+    notices = Topic("cn_tenants.tells")
+    about = {
+        "aggregate_type": "Initial Snapshot",
+        "type": "STARTED",
+        "additional_data": {"connector_name": "cn_tenants"},
+    }
+    notices.add({"id": "1", "timestamp": "1709287200123", **about}, {"id": "1"})
+    return lines + notices.lines
+
+
+@pytest.fixture(scope="module")
+def scaffolded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """A project of what one landing brought, as `tidemark scaffold` writes it."""
+    places = Places.of(empty_project(tmp_path_factory.mktemp("scaffolded") / "project"))
+    unkeyed = events("cn_bare", "postgresql", [("c", None, {"id": 1, "v": "a"}, {"lsn": 8})])
+    unkeyed = unkeyed.replace(json.dumps('{"id": 1}'), "null")
+    gone = events("cn_gone", "postgresql", [("t", None, None, {"lsn": 8})])
+    land(spark, places, "first", order_of("tenant1", 0) + counters() + beside_tables() + unkeyed + gone, ())
+    scaffold(places)
+    return places
+
+
+def scaffold(places: Places) -> set[str]:
+    """What `tidemark scaffold` adds to a project: paths in its folder of models."""
+
+    def there() -> set[str]:
+        models = places.project / "models"
+        return {str(file.relative_to(models)) for file in models.rglob("*.*")}
+
+    before = there()
+    assert main(["scaffold", "--project-dir", str(places.project)]) == 0
+    return there() - before
+
+
+def test_a_column_is_unsigned_as_long_as_all_statements_say_so(spark: SparkSession, scaffolded: Places) -> None:
+    """Records don't tell: read as unsigned, -5 would be 18446744073709551611, and as signed 2^64 - 1 would be -1."""
+
+    def disputed() -> tuple[dict[str, str], settings.Fields]:
+        [table] = [one for one in captured_tables(scaffolded) if one.source_name == "cn_my"]
+        encodings = {column["name"]: column["encoding"] for column in table.columns if column["encoding"]}
+        return encodings, settings.fields(spark, scaffolded, [table])[table.name]
+
+    unsigned, found = disputed()
+    assert unsigned == dict.fromkeys(("grew", "stayed"), "bigint unsigned")
+    assert (found.unsigned, found.signed) == (("rose",), ())
+    model = scaffolded.project / "models/silver/changes/cn_my__shop__counters_changes.sql"
+    [note] = [
+        line for line in model.with_suffix(".yml").read_text().splitlines() if "fell is bigint unsigned to" in line
+    ]
+    assert "no record tells which it is of" in note
+
+    text = model.read_text()
+    for name, other in (("stayed", "undeclared"), ("fell", "stayed"), ("undeclared", "fell")):
+        text = text.replace(f"'{name}': ", f"'{other}': ")
+    model.write_text(text)
+    unsigned, found = disputed()
+    assert unsigned == dict.fromkeys(("fell", "grew"), "bigint unsigned")
+    assert ({*found.unsigned}, found.signed) == ({"rose", "stayed"}, ("fell",))
+
+
 def test_tables_of_two_databases_are_scaffolded_as_two_and_what_was_edited_stays(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, scaffolded: Places
 ) -> None:
-    project = empty_project(tmp_path / "project")
-    scaffold = ["scaffold", "--project-dir", str(project)]
-    places = Places.of(project)
-    land(spark, places, "tenant1", order_of("tenant1", 0), ())
-    assert main(scaffold) == 0
+    project = scaffolded.project
     listed = project / "models/ops/cn_tenants_transactions.sql"
     [suite] = [*(project / "expectations/suites").glob("cn_tenants__*.py")]
     expected = suite.read_text()
     suite.unlink()
 
-    land(spark, places, "tenant2", order_of("tenant2", 0), ())
-    assert main(scaffold) == 0
-    names = {table.feed: table.name for table in captured_tables(places) if table.source_name == "cn_tenants"}
+    land(spark, scaffolded, "tenant2", order_of("tenant2", 0), ())
+    scaffold(scaffolded)
+    names = {table.feed: table.name for table in captured_tables(scaffolded) if table.source_name == "cn_tenants"}
     assert len(names) == 2
     assert suite.read_text() == expected
     assert all(f"'{name}_changes'" in listed.read_text() for name in names.values())
 
+    [second] = set(names.values()) - {suite.stem}
+    fewer = listed.read_text().replace(f"    '{second}_changes',\n", "")
+    listed.write_text(fewer)
+    assert scaffold(scaffolded) == set()
+    assert listed.read_text() == fewer
+
     moved = project / "models" / listed.name
     listed.rename(moved)
-    assert main(scaffold) == 0
-    assert not listed.exists()
+    assert scaffold(scaffolded) == set()
 
     edited = moved.read_text().replace("cn_tenants__dbo__orders_changes", "orders_changes")
     listed.write_text(edited)
     moved.unlink()
-    assert main(scaffold) == 0
+    assert scaffold(scaffolded) == set()
     assert listed.read_text() == edited
+
+
+def test_what_a_model_reads_is_scaffolded_once_whatever_its_name_and_place(
+    scaffolded: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = scaffolded.project / "models"
+    (models / "ops/cn_my_transactions.yml").rename(models / "ops.yml")
+    for kind in ("sql", "yml"):
+        (models / f"silver/snapshots/cn_tenants_snapshots.{kind}").unlink()
+        (models / f"silver/outbox/outbox__cn_sent_events.{kind}").unlink()
+    (models / "silver/snapshots/reads.sql").write_text("{{ snapshots('cn_tenants') }}")
+    paid = models / "silver/outbox/outbox__cn_paid_events.sql"
+    paid.write_text(
+        paid.read_text().replace("'outbox.event.cn_paid'", "'outbox.event.cn_paid', 'outbox.event.cn_sent'")
+    )
+
+    assert scaffold(scaffolded) == set()
+    assert ": only deletes or truncates yet; it has models once a row has landed" in capsys.readouterr().out
+    assert main(["scaffold", "--diff", "--project-dir", str(scaffolded.project)]) == 0
+    shown = capsys.readouterr().out
+    assert "outbox.event.cn_sent" in shown
+    assert "cn_tenants_snapshots" not in shown
+
+
+def test_a_table_whose_key_is_declared_later_gets_a_history(spark: SparkSession, scaffolded: Places) -> None:
+    name = "cn_bare__s__t"
+    model = scaffolded.project / f"models/silver/changes/{name}_changes.sql"
+    keyed = events("cn_bare", "postgresql", [("c", None, {"id": 2, "v": "b"}, {"lsn": 16})])
+    land(spark, scaffolded, "keyed", keyed.replace('"offset": 1', '"offset": 2'), ())
+    assert scaffold(scaffolded) == set()
+    [table] = [one for one in captured_tables(scaffolded) if one.name == name]
+    assert settings.fields(spark, scaffolded, [table])[name].own_key == ("id",)
+
+    model.write_text(model.read_text().replace("columns={", "key=['v'],\n        columns={"))
+    added = {f"silver/current/{name}_current", f"gold/history/{name}_history", f"ops/{name}_accounting"}
+    assert scaffold(scaffolded) == {f"{path}.{kind}" for path in added for kind in ("sql", "yml")}
+    assert 'key: ["v"]' in (scaffolded.project / f"models/gold/history/{name}_history.yml").read_text()
+
+    [table] = [one for one in captured_tables(scaffolded) if one.name == name]
+    assert table.history is not None
+    for path in added:
+        (scaffolded.project / f"models/{path}.sql").unlink()
+    (scaffolded.project / f"models/gold/history/{name}_history.sql").write_text("{{ config(enabled=false) }} select 1")
+    assert scaffold(scaffolded) == set()

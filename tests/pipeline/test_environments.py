@@ -22,10 +22,10 @@ from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.run_memory import Memory
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
-from spark_jobs.scaffolding.write import files_of_channels, missing, write
+from spark_jobs.scaffolding.write import files_of_channels, write
 from spark_jobs.schedule import Task, run_once
 from spark_jobs.session import settings
-from tests.projects import empty_project, forget_tables, land, rows_of, run_models
+from tests.projects import empty_project, forget_tables, land, rows_of, run_models, write_tests
 from tests.source import Column, Source, Table
 
 NAME = "envs__public__orders"
@@ -204,7 +204,7 @@ def test_dbt_by_hand_finds_the_lakehouse_as_tidemark_does(
 def test_layers_can_be_built_one_by_one(spark: SparkSession, project: Path) -> None:
     places = Places.of(project)
     land(spark, places, "envs-2", lines_of(range(6, 7)), {"envs"})
-    write(project, missing(project, seen_tables(spark, places)))  # data tests
+    write_tests(project, seen_tables(spark, places))
 
     for layer in ("silver", "gold", "ops", "silver"):
         built = run_dbt(places, ["--quiet", "build", "--select", f"tag:layer:{layer}"])

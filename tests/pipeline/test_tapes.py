@@ -16,7 +16,6 @@ from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
 from tests.captured import name_of
 from tests.generated.lakehouse import current_is_open
 from tests.gold import miscounted, untold
@@ -29,6 +28,7 @@ from tests.projects import (
     microseconds,
     rows_of,
     run_models,
+    write_tests,
 )
 from tests.tape import Tape, tapes
 
@@ -94,7 +94,7 @@ def tested(spark: SparkSession, places: Places, built: list[CapturedTable]) -> d
     """The tables that have dbt's tests, by their names in the source."""
     tables = {table.name: table for table in built if name_of(table) in ("tapes_mariadb_grown", "tapes_postgresql")}
     seen = [table for table in seen_tables(spark, places) if table.name in tables]
-    write(places.project, missing(places.project, seen))
+    write_tests(places.project, seen)
     return {name_of(table): table for table in tables.values()}
 
 
