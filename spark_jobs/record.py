@@ -5,8 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-# Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits).
-JSON_LIMITS = {"maxStringLen": "2147483647", "maxNumLen": "200000"}
+# Spark's JSON reader gives a record up for one longer text (20 million letters) or number (1,000 digits), and takes a
+# field `_corrupt_record` for its own unless another name is that of its column.
+JSON_LIMITS = {
+    "maxStringLen": "2147483647",
+    "maxNumLen": "200000",
+    "columnNameOfCorruptRecord": "tidemark_name_of_no_field",
+}
 HEADERS = "array<struct<key: string, value: binary>>"
 LAST_MILLIS = 253402300799999  # the end of 9999, which Spark and its readers agree on
 

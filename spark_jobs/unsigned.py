@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from spark_jobs import bronze
 from spark_jobs.landing.shapes import IS_UNSIGNED
 from spark_jobs.places import Places
+from spark_jobs.record import JSON_LIMITS
 
 # How a schema, or none, describes a column that may be one; another mode's schema tells it.
 MAY_BE_UNSIGNED = ("int64", None)
@@ -47,7 +48,7 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
     column = "struct<name: string, `typeName`: string>"
     table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
     block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
-    value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}")
+    value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}", JSON_LIMITS)
     told = (
         bronze.read(spark, places, "records")
         .where("kind = 'schema_change'")
@@ -70,7 +71,8 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
     )
     columns: dict[str, dict[str, Unsigned]] = {}
     for (source_name, db, name), feed in names.items():
+        table_id = ".".join('"' + part.replace('"', '""') + '"' for part in (db, name))
         for row in found:
-            if (row["source_name"], row["db"], row["id"]) == (source_name, db, f'"{db}"."{name}"'):
+            if (row["source_name"], row["db"], row["id"]) == (source_name, db, table_id):
                 columns.setdefault(feed, {})[row["name"]] = Unsigned(row["is_now"], row["is_always"])
     return columns

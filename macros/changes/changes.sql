@@ -167,10 +167,10 @@ shapes as (
 
     select
         shape_id,
-        any_value(from_json(
-            to_json(map_from_entries(transform(fields, field -> struct(field.name, field.encoding)))),
-            {{ text_literal(fields_ddl(columns, 'string')) }}
-        )) as encodings,
+        any_value({{ read_json(
+            'to_json(map_from_entries(transform(fields, field -> struct(field.name, field.encoding))))',
+            fields_ddl(columns, 'string')
+        ) }}) as encodings,
         any_value({{ absent_columns('fields.name', columns) }}) as absent_columns
     from {{ lakehouse_table('bronze', 'shapes') }}
     where feed = {{ text_literal(captured.feed) }}

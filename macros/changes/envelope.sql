@@ -9,10 +9,13 @@
 
 {#-
   Expression: JSON text as a type says; of a name that an object has twice the last counts. The reader's own limits, 20
-  million letters of a text and 1,000 digits of a number, would give the whole record up.
+  million letters of a text and 1,000 digits of a number, would give the whole record up; and a field `_corrupt_record` would
+  have what can't be read in place of its value.
 -#}
 {% macro read_json(text, ddl) -%}
-    from_json({{ text }}, {{ text_literal(ddl) }}, map('maxStringLen', '2147483647', 'maxNumLen', '200000'))
+    from_json({{ text }}, {{ text_literal(ddl) }}, map(
+        'maxStringLen', '2147483647', 'maxNumLen', '200000', 'columnNameOfCorruptRecord', 'tidemark_name_of_no_field'
+    ))
 {%- endmacro %}
 
 

@@ -121,7 +121,7 @@ def routed_by_plain_form(records: DataFrame) -> DataFrame:
 
 def _routed(records: DataFrame) -> DataFrame:
     """Route records by their `TEXTS`, which the result has no more."""
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
+    options = {**JSON_LIMITS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
     columns = [name for name in records.columns if name not in ("reason", *TEXTS)]
     # JsonConverter writes {"schema": …, "payload": …}, or the payload alone where schemas are off.
     envelope = F.when(F.col("v.payload").isNotNull(), F.col("v.payload")).otherwise(

@@ -29,7 +29,7 @@ def records_of(lines: DataFrame) -> DataFrame:
         `timestamp`, `key`, `value` (binary, given as text or as `key_base64` and `value_base64`; of a line that is no
         UTF-8 its bytes), `headers` (array of key and binary value), `key_text` and `value_text` (where given as text).
     """
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed", **JSON_LIMITS}
+    options = {**JSON_LIMITS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
     is_kcat = F.col("r.tstype").isNotNull() | F.col("r.ts").isNotNull() | F.col("r.payload").isNotNull()
     # A column each: what stands in an expression twice is computed twice.
     parsed = (

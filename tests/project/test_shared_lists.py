@@ -63,10 +63,13 @@ def test_scaffolding_knows_the_columns_that_models_get() -> None:
 
 
 def test_what_records_hold_is_read_with_the_same_limits_everywhere() -> None:
-    limits = re.findall(r"'(\w+)', '(\d+)'", macro(PROJECT / "macros/changes/envelope.sql", "read_json"))
-    of_columns = {
-        file.name for file in (PROJECT / "macros").rglob("*.sql") if re.search(r"\bfrom_json\(\w", file.read_text())
+    limits = re.findall(r"'(\w+)', '(\w+)'", macro(PROJECT / "macros/changes/envelope.sql", "read_json"))
+    # What a macro has written itself is short, and has no fields of a table.
+    elsewhere = {
+        file.name
+        for file in (PROJECT / "macros").rglob("*.sql")
+        if re.search(r"\bfrom_json\((?!(\s*{{|\" ~) text_literal\(tojson\()", file.read_text())
     }
 
     assert dict(limits) == JSON_LIMITS
-    assert of_columns == set()
+    assert elsewhere == {"envelope.sql"}
