@@ -11,11 +11,11 @@ def literal(value: str, mark: str = '"') -> str:
 
 
 def folded(name: str) -> str:
-    """What two names share that Spark takes for one, as the macro of this name has it.
+    """What two names share that Spark takes for one, as the macro of this name has it: letter by letter.
 
-    They have letters that are alike in upper case (`ı` and `i`) or in lower (`İ` and `i`).
+    They have letters that are alike in upper case (`ı` and `i`) or in lower (`İ` and `i`, `ẞ` and `ß`).
     """
-    return name.replace("\u0130", "i").upper().lower()
+    return "".join(map(_folded_letter, name.replace("\u0130", "i")))
 
 
 def visible(value: object, kept: str = "\n\t") -> str:
@@ -29,6 +29,12 @@ def visible(value: object, kept: str = "\n\t") -> str:
 def on_one_line(value: object) -> str:
     """A text as a part of a line for people: nothing in it can begin another line or command a terminal."""
     return visible(value, kept="")
+
+
+def _folded_letter(letter: str) -> str:
+    """A letter in lower case behind upper case, as far as either is one letter."""
+    capital = next(one for one in (letter.upper(), letter.title(), letter) if len(one) == 1)
+    return capital.lower() if len(capital.lower()) == 1 else capital
 
 
 def _escaped(letter: str, mark: str) -> str:
