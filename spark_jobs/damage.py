@@ -17,7 +17,7 @@ from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
 from spark_jobs.names import table_at
-from spark_jobs.places import LAYERS, Places
+from spark_jobs.places import ASIDE, LAYERS, STAGED, Places
 
 _SHOWN = 300
 _NO_LOG = "it has files and no log"
@@ -180,7 +180,7 @@ def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) 
 
 def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> str:
     """Move a table whose log can't be read out of the way, whole, and let the catalog forget it; where it is now."""
-    place = places.table("ops", f"_damaged/{run_id}/{damage.layer}.{damage.name}")
+    place = places.table("ops", f"{ASIDE}/{run_id}/{damage.layer}.{damage.name}")
     if places.is_folder:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         Path(damage.location).rename(place)
@@ -215,8 +215,8 @@ def _tables(places: Places) -> Sequence[tuple[str, str]]:
     files = Files.of(places)
     found = [("bronze", name) for name in TABLES]
     for layer in LAYERS[1:]:
-        found += [(layer, name) for name in files.folders(places.schema(layer)) if not name.startswith("_")]
-    return found
+        found += [(layer, name) for name in files.folders(places.schema(layer))]
+    return [one for one in found if one not in (("ops", STAGED), ("ops", ASIDE))]
 
 
 def _first_line(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from spark_jobs import __version__
 from spark_jobs.errors import Fault
 from spark_jobs.files import Files
-from spark_jobs.places import LAYERS, Places
+from spark_jobs.places import LAYERS, STAGED, Places
 
 # Of a project, what tables and reports are made by, beside the folders that dbt_project.yml names.
 _PROJECT = (
@@ -22,7 +22,7 @@ _FOLDERS = {
     "snapshot-paths": "snapshots", "packages-install-path": "dbt_packages",
 }  # fmt: skip
 # Each look at a broker, each build or each check writes them, and no table is made of them.
-_NOT_NEWS = ("ops/kafka_offsets", "ops/_staged", "ops/accounting")
+_NOT_NEWS = ("ops/kafka_offsets", f"ops/{STAGED}", "ops/accounting")
 
 
 def version_of(places: Places, table: str) -> int:

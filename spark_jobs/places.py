@@ -17,6 +17,8 @@ LAYERS = (BRONZE, "silver", "gold", "ops")
 LATEST = "latest"
 # Tables of ops that landing writes.
 LANDED = ("kafka_offsets", "kafka_gaps")
+# Folders of ops that are no tables: rows that models hold, as the macro `staging` has it, and tables moved aside.
+STAGED, ASIDE = "_staged", "_damaged"
 # The schema of targets whose layers have their plain names.
 _PLAIN = "default"
 

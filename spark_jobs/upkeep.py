@@ -22,7 +22,7 @@ from spark_jobs.engine_errors import ENGINE_ERRORS
 from spark_jobs.files import Entry, Files
 from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text_literal
-from spark_jobs.places import BRONZE, LATEST, Places
+from spark_jobs.places import BRONZE, LATEST, STAGED, Places
 from spark_jobs.session import with_settings
 
 HOUR = 3600
@@ -125,7 +125,7 @@ def keep_up(
             errors[name] = error
 
     for folder, keep, spared in (
-        (f"{places.schema('ops')}/_staged", wanted.keep, ()),
+        (f"{places.schema('ops')}/{STAGED}", wanted.keep, ()),
         (places.schema("reports"), wanted.keep_reports, (LATEST,)),
     ):
         with noted(folder):
