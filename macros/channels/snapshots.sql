@@ -291,13 +291,11 @@ asks as (
 
 {#-
   The model of snapshots that a history believes about which of them are complete (R16); none where its source isn't
-  declared with `snapshot_notifications`. Known by the name of the changes model, as `transactions_of` has it.
+  declared with `snapshot_notifications`.
 -#}
 {% macro snapshots_of(changes) -%}
-    {%- set its_source = source_named_in(changes) -%}
-    {%- set has_notifications = its_source and var('sources')[its_source].get('snapshot_notifications') -%}
-    {%- if not has_notifications -%}{%- do only_named_by_source(changes, 'snapshot_notifications') -%}{%- endif -%}
-    {{ return(its_source ~ '_snapshots' if has_notifications else none) }}
+    {%- set its_source = source_with(changes, 'snapshot_notifications') -%}
+    {{ return(its_source ~ '_snapshots' if its_source else none) }}
 {%- endmacro %}
 
 

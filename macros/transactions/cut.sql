@@ -1,24 +1,31 @@
-{#-
-  The model that says what a history may not show yet; none where its source isn't declared `consistent`. Known by the
-  name of the changes model, which begins with its source's: while dbt parses there is nothing else to know it by.
--#}
+{#- The model that says what a history may not show yet; none where its source isn't declared `consistent`. -#}
 {% macro transactions_of(changes) -%}
-    {%- set its_source = source_named_in(changes) -%}
-    {%- set is_consistent = its_source and var('sources')[its_source].get('consistent') -%}
-    {%- if not is_consistent -%}{%- do only_named_by_source(changes, 'consistent') -%}{%- endif -%}
-    {{ return(its_source ~ '_transactions' if is_consistent else none) }}
+    {%- set its_source = source_with(changes, 'consistent') -%}
+    {{ return(its_source ~ '_transactions' if its_source else none) }}
 {%- endmacro %}
 
 
-{#- Stop where the source of a changes model has an option that its histories know by that model's name, which is another. -#}
-{% macro only_named_by_source(changes, option) -%}
-    {%- if execute and graph.nodes
-        and source_options(model_node(changes).config.meta.tidemark.source.split('.', 1)[0])[option] -%}
-        {{ exceptions.raise_compiler_error(
-            model.name ~ ': its source is declared `' ~ option ~ '`, and a history of it is built from a changes model named'
-            ~ ' <source>__<table>_changes; ' ~ changes ~ ' is not.'
-        ) }}
+{#-
+  The source of a changes model, where it is declared with an option; none otherwise. Known by the model's name, which begins
+  with its source's: while dbt parses there is nothing else to know it by. Where the graph is there, a model that is of
+  another source stops the build, if either has the option.
+-#}
+{% macro source_with(changes, option) -%}
+    {%- set named = source_named_in(changes) -%}
+    {%- set has_option = named and declared_sources()[named].get(option) -%}
+    {%- if execute and graph.nodes -%}
+        {%- set table = model_node(changes).config.meta.tidemark.source -%}
+        {%- set its_source = table.split('.', 1)[0] -%}
+        {%- if not table.startswith(named ~ '.') and (has_option or source_options(its_source)[option]) -%}
+            {{ exceptions.raise_compiler_error(
+                model.name ~ ': ' ~ changes ~ " is of the source '" ~ its_source ~ "', and by its name of "
+                ~ (("'" ~ named ~ "'") if named else 'none') ~ '. Where a source is declared `' ~ option ~ '`, its changes models'
+                ~ ' are named <source>__<table>_changes; and where its name is the beginning of another\'s, that one stands under'
+                ~ ' vars: tidemark: sources as well: `' ~ its_source ~ ': {}`.'
+            ) }}
+        {%- endif -%}
     {%- endif -%}
+    {{ return(named if has_option else none) }}
 {%- endmacro %}
 
 
