@@ -5,12 +5,13 @@
   Args:
       partitioned_by: a column, quoted
       columns: [[name, type, …], …], its columns as far as they are a source's own, or named by one
+      properties: of the table; with those that the model's `tblproperties` name, unless they are the same
       pruned_by: the columns by which files are left unread, as SQL; of the first 32 where nothing is said. Each costs
           every reader of the table's log, and every writer
 -#}
 {% macro create_as(target_relation, sql, layer, partitioned_by=none, columns=[], properties={}, pruned_by=[]) -%}
     {%- do make_way(layer) -%}
-    {%- set properties = dict(needed_properties(columns), **properties) -%}
+    {%- set properties = dict(config.get('tblproperties') or {}, **dict(needed_properties(columns), **properties)) -%}
     {%- if pruned_by -%}
         {%- do properties.update({'delta.dataSkippingStatsColumns': pruned_by | join(', ')}) -%}
     {%- endif -%}

@@ -31,7 +31,9 @@ from tests.source import Column, Source, Table
 NAME = "harm__public__orders"
 # Beyond what the catalog's files need.
 LARGEST = 12_000_000
-ALIAS = "orders_versions"
+# Spark hides files that begin so.
+ALIAS = "_orders_versions"
+PROPERTIES = {"acme.owner": "sales"}
 MODELS = [f"silver/{NAME}_changes", f"gold/{ALIAS}", f"silver/{NAME}_current"]
 
 
@@ -75,7 +77,7 @@ def origin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Har
     made = Harmed(spark, tmp_path_factory.mktemp("harm"))
     land(spark, made.places, "first", lines(0, 6), {"harm"})
     history = made.places.project / f"models/gold/history/{NAME}_history.sql"
-    history.write_text(f"{{{{ config(alias='{ALIAS}') }}}}{history.read_text()}")
+    history.write_text(f"{{{{ config(alias='{ALIAS}', tblproperties={PROPERTIES}) }}}}{history.read_text()}")
     run_models(made.places, accounting=True)
     land(spark, made.places, "second", lines(6, 3), {"harm"})
     run_models(made.places, accounting=True)
@@ -85,6 +87,10 @@ def origin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Har
 @pytest.fixture
 def harmed(spark: SparkSession, origin: Harmed, tmp_path: Path) -> Harmed:
     return Harmed(spark, tmp_path / "copy", origin)
+
+
+def test_a_table_has_the_properties_that_its_model_declares(origin: Harmed) -> None:
+    assert PROPERTIES.items() <= DeltaTable(str(origin.folder(f"gold/{ALIAS}"))).metadata().configuration.items()
 
 
 def files_lost(folder: Path) -> None:
