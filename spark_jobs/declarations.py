@@ -63,8 +63,10 @@ class CapturedTable:
 
     @property
     def sensitive(self) -> frozenset[str]:
-        """The columns whose values people may not see."""
-        return frozenset(column["name"] for column in self.columns if column["sensitive"])
+        """The columns whose values people may not see; with a field of documents the whole ones (`$`)."""
+        declared = {column["name"] for column in self.columns if column["sensitive"]}
+        whole = {column["name"] for column in self.columns if column["field"] == "$"}
+        return frozenset(declared | whole if declared else ())
 
 
 @dataclass(frozen=True, slots=True)

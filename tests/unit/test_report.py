@@ -656,6 +656,17 @@ def test_trace_finds_a_key_as_it_is_shown(spark: SparkSession) -> None:
     assert log.where(_has_values(spark, log, table, pairs)).count() == 1
 
 
+@pytest.mark.parametrize(("is_sensitive", "hidden"), [(True, {"v", "document"}), (False, set())])
+def test_a_document_is_as_sensitive_as_its_fields(is_sensitive: bool, hidden: set[str]) -> None:
+    fields = {"id": "id", "v": "v", "document": "$"}
+    columns = tuple(
+        {"name": name, "type": "string", "field": one, "sensitive": is_sensitive and name == "v"}
+        for name, one in fields.items()
+    )
+
+    assert captured(columns=columns).sensitive == hidden
+
+
 def test_a_sensitive_value_has_one_hash_wherever_it_stands(spark: SparkSession) -> None:
     values = {
         "text": """'say "ü"'""", "number": "9007199254740993", "flag": "true", "nothing": "cast(null as int)",
