@@ -20,7 +20,7 @@ def load_suites(places: Places, table: CapturedTable) -> dict[str, gx.Expectatio
     Raises:
         UsageError: The module can't be loaded, or a function of it returns something else.
     """
-    file = places.project / "expectations" / "suites" / f"{table.name}.py"
+    file = file_of(places, table)
     if not file.is_file():
         return {}
     found = _made(file)
@@ -31,6 +31,11 @@ def load_suites(places: Places, table: CapturedTable) -> dict[str, gx.Expectatio
                 " it must return a gx.ExpectationSuite."
             )
     return found
+
+
+def file_of(places: Places, table: CapturedTable) -> Path:
+    """The module of a table's suites."""
+    return places.project / "expectations" / "suites" / f"{table.name}.py"
 
 
 def _made(file: Path) -> dict[str, gx.ExpectationSuite]:

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from expectations.checkpoint import new_context, run_checkpoint, write_docs
 from expectations.judge import Judged, judge
+from expectations.rules import LAYERS
 from expectations.rules.findings import SAMPLES
 from expectations.rules.law import Law
-from expectations.suite_files import load_suites
+from expectations.suite_files import file_of, load_suites
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import contents, topics_of
@@ -57,7 +58,7 @@ def validate(
         if table.name in judged:
             results += _check(context, judged[table.name], suites[table.name], samples, mask)
         else:
-            results.append(_unchecked(table))
+            results.append(_unchecked(places, table))
     if judged:
         write_docs(context, run_folder)
     return results
@@ -86,6 +87,13 @@ def _unexpected(table: CapturedTable, layer: str) -> ExpectationResult:
     return ExpectationResult(table.name, layer, "suite_to_have_layer", said, "warning", False, None, ())
 
 
-def _unchecked(table: CapturedTable) -> ExpectationResult:
-    said = f"There is no expectations/suites/{table.name}.py, so nothing was expected. `tidemark scaffold` writes it."
+def _unchecked(places: Places, table: CapturedTable) -> ExpectationResult:
+    file = file_of(places, table)
+    if file.is_file():
+        said = (
+            f"{file.relative_to(places.project)} has no function of a layer, so nothing was expected. Add one of"
+            f' {", ".join(LAYERS)}: `def gold_history(): return suite(TABLE, "gold_history")`.'
+        )
+        return ExpectationResult(table.name, "all", "suite_to_have_layer", said, "warning", False, None, ())
+    said = f"There is no {file.relative_to(places.project)}, so nothing was expected. `tidemark scaffold` writes it."
     return ExpectationResult(table.name, "all", "suite_to_be_there", said, "warning", False, None, ())

@@ -2,7 +2,8 @@
   Query: the living rows with what their key's history tells of them: the columns of the current state, then
 
       versions            how many versions the key has had, the open one included
-      removals            how often the key ended by a delete, a truncate or a change of key, and came again
+      removals            how often the key's row went, by a delete, a truncate or a change of key, or as a snapshot lacked it,
+                          and came again
       first_valid_from    when the key's first version began
       is_first_start_known  whether the row came to the key then, by an insert or a change of key; otherwise it is older: a
                           snapshot read it (R16), or a change found it (R9, R19)
@@ -16,18 +17,31 @@
 {% macro with_past(current, history, key, column_names={}) -%}
 with
 
-past as (
+versions as (
 
     select
         {{ struct_of_columns(key) }} as key,
-        count(*) as versions,
-        count_if({{ own('closed_by', column_names) }} in ('delete', 'truncate', 'key_change')) as removals,
-        min_by(
-            struct({{ own('valid_from', column_names) }} as began_at, {{ own('opened_by', column_names) }} as opened_by),
-            {{ place_of_version(column_names) }}
-        ) as first
+        {%- for name in ['valid_from', 'valid_to', 'opened_by', 'closed_by'] %}
+        {{ own(name, column_names) }} as {{ quoted(name) }},
+        {%- endfor %}
+        {{ place_of_version(column_names) }} as place
     from {{ history }}
-    group by 1
+
+),
+
+past as (
+
+    select
+        key,
+        count(*) as versions,
+        count_if(
+            next is not null and not {{ goes_over('closed_by', 'valid_to', 'next.opened_by', 'next.valid_from') }}
+        ) as removals,
+        min_by(struct(valid_from as began_at, opened_by), place) as first
+    from (
+        select *, lead(struct(opened_by, valid_from)) over (partition by key order by place) as next from versions
+    ) as in_order
+    group by key
 
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -189,6 +189,19 @@ def test_a_layer_that_a_suite_leaves_out_is_named(validated: Validated) -> None:
     [one] = [one for one in validated.broken("shown") if one.expectation == "suite_to_have_layer"]
     assert (one.layer, one.stops) == ("silver_current", False)
     assert "expectations/suites/shown.py has no silver_current" in one.description
+
+
+def test_a_suite_without_a_layer_is_told_from_none(spark: SparkSession, validated: Validated, tmp_path: Path) -> None:
+    places = replace(validated.places, project=tmp_path)
+    (tmp_path / "expectations/suites").mkdir(parents=True)
+    (tmp_path / "expectations/suites/bad.py").write_text("def history():\n    return 1\n")
+    tables = [validated.tables[name] for name in ("bad", "shown")]
+
+    said = [one.description for one in validate(spark, places, tables, tmp_path / "run", topics={})]
+
+    assert [one.partition(",")[0] for one in said] == [
+        "expectations/suites/bad.py has no function of a layer", "There is no expectations/suites/shown.py",
+    ]  # fmt: skip
 
 
 def test_data_docs_escape_what_events_hold(validated: Validated) -> None:
