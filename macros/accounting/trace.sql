@@ -32,8 +32,10 @@
     {%- do table.update({'columns': columns, 'known_names': columns | map(attribute='name') | list}) -%}
     {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
+    {%- set compared = columns | rejectattr('name', 'in', table.key) | list -%}
     {%- set scope = {
-        'case': 'keys', 'key': table.key, 'log': log_shown(changes_log, built, last.cut),
+        'case': 'keys', 'key': table.key,
+        'log': '(select * from ' ~ log_shown(changes_log, built, last.cut) ~ ' where batch_id <= ' ~ last.batch_id ~ ')',
         'touched': [keys], 'hazards': hazards_of_log(built), 'scans': known_scans(last), 'carried': none, 'alone': none
     } -%}
     {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}
@@ -47,7 +49,8 @@
             closed_into as next_key,
             unresolved_columns,
             {{ version_id(table) }} as version_id
-        ), null) as version
+        ), null) as version,
+        is_boundary
     {%- endset -%}
 with
 
@@ -64,7 +67,11 @@ folded as (
     select
         {{ key_text('key') }} as key,
         change_id,
-        coalesce(outcome, 'opened') as became,
+        -- the version of a change that found a state can be that state's alone (R19)
+        case
+            when version is null and outcome = 'opened' then if(is_boundary, 'closed_only', 'no_op')
+            else coalesce(outcome, 'opened')
+        end as became,
         signs.name as signs,
         version
     from noted
@@ -85,9 +92,13 @@ logged as (
     select
         *,
         {{ key_text('key') }} as key_as_text,
-        lag(after) over (partition by key order by {{ place('log') }}) as former
-    from {{ changes_log }} as log
+        lag(after) over by_place is not null as goes_on,
+        {{ last_carried(compared) }} as former
+    from {{ log_shown(changes_log, built, none) }} as log
     where exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }}) or op = 't'
+    window
+        by_place as (partition by key order by {{ place('log') }}),
+        earlier as (partition by key order by {{ place('log') }} rows between unbounded preceding and 1 preceding)
 
 ),
 
@@ -126,7 +137,7 @@ select
     problem,
     became,
     signs,
-    {{ differing_columns(columns, table.key) }} as columns,
+    {{ differing_columns(compared) }} as columns,
     {{ place('met', "if(coalesce(version.opened_by, 'before') = 'before', 0, 1)") }} as place,
     version.*
 from met
@@ -145,21 +156,54 @@ from met
 {%- endmacro %}
 
 
-{#- Expression over a change and the row that its key's change before it had: the columns that differ, as [{name, value}]. -#}
-{% macro differing_columns(columns, key) -%}
+{#-
+  Expression over a key's changes in their order: what each column had last in the row, as a struct of {value, exact}. Not
+  every change carries all of them.
+-#}
+{% macro last_carried(columns) -%}
+    {%- if not columns -%}
+        {{ no_struct() }}
+    {%- else -%}
+    named_struct(
+        {%- for spec in columns %}
+        {{ text_literal(spec.name) }}, last_value(
+            if(after is null or {{ is_carried_by_change(spec) }}, struct(
+                after.{{ quoted(spec.name) }} as value,
+                exact_values[{{ text_literal(spec.name) }}] as exact
+            ), null),
+            true
+        ) over earlier{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Condition: whether a change brings a value of a column: it can leave it out, or be of a time without the column. -#}
+{% macro is_carried_by_change(spec) -%}
+    not array_contains(unavailable_columns, {{ text_literal(spec.name) }})
+            and not array_contains(absent_columns, {{ text_literal(spec.name) }})
+{%- endmacro %}
+
+
+{#- Expression over a change and what `last_carried` has of its key: the columns that differ, as [{name, value}]. -#}
+{% macro differing_columns(columns) -%}
     {%- set none_differs -%}cast(array() as array<struct<name: string, value: string>>){%- endset -%}
-    {%- set compared = columns | rejectattr('name', 'in', key) | list -%}
-    {%- if not compared -%}
+    {%- if not columns -%}
         {{ none_differs }}
     {%- else -%}
     if(after is null, {{ none_differs }}, array_compact(array(
-        {%- for spec in compared -%}
-        {%- set column = quoted(spec.name) %}
+        {%- for spec in columns -%}
+        {%- set name, column = text_literal(spec.name), quoted(spec.name) %}
         if(
-            array_contains(unavailable_columns, {{ text_literal(spec.name) }})
-            or (former is not null and {{ comparable('after.' ~ column, spec.type) }} <=> {{ comparable('former.' ~ column, spec.type) }}),
-            null,
-            struct({{ text_literal(spec.name) }} as name, {{ as_shown('after.' ~ column, spec.type) }} as value)
+            {{ is_carried_by_change(spec) }} and not (
+                goes_on
+                and {{ comparable('after.' ~ column, spec.type) }} <=> {{ comparable('former.' ~ column ~ '.value', spec.type) }}
+                and {{ comparable_text('exact_values[' ~ name ~ ']', spec.type) }}
+                    <=> {{ comparable_text('former.' ~ column ~ '.exact', spec.type) }}
+            ),
+            struct({{ name }} as name, coalesce(exact_values[{{ name }}], {{ as_shown('after.' ~ column, spec.type) }}) as value),
+            null
         ){{ ',' if not loop.last }}
         {%- endfor %}
     )))

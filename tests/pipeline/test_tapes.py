@@ -172,7 +172,11 @@ def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
 ) -> None:
     [table] = [one for one in built if name_of(one) == name]
     assert table.history is not None
-    traced_rows = [row.asDict() for row in trace.traced(spark, places, table.name, []).rows]
+    traced = trace.traced(spark, places, table.name, [])
+    traced_rows = [row.asDict() for row in traced.rows]
+    assert len([line for line in traced.lines if line.startswith("    version from ")]) == len(
+        [row for row in traced_rows if row["version_id"] is not None]
+    )
 
     names = ("version_id", "opened_by", "closed_by", "previous_key", "next_key", "valid_from", "valid_to")
     versions = [[row[name] for name in names[:5]] + [str(row[name]) for name in names[5:]] for row in traced_rows]
@@ -188,6 +192,24 @@ def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
         became[row["change_id"]] = max(became[row["change_id"]], row["became"], key=WEIGHT.index)
     counted = {row["name"]: row["records"] for row in account_of(table) if row["kind"] == "disposition"}
     assert Counter(became.values()) == counted
+
+
+def test_a_trace_shows_no_version_of_what_landed_behind_the_last_build(
+    spark: SparkSession, places: Places, built: list[CapturedTable]
+) -> None:
+    [table] = [one for one in built if name_of(one) == "tapes_mariadb_grown"]
+    assert table.history is not None
+    progress = table_at(places.table("ops", "progress"))
+    [made] = spark.sql(f"describe history {progress} limit 1").collect()
+    spark.sql(f"update {progress} set batch_id = 1 where endswith(model, '.{table.history.name}')")
+
+    rows = trace.traced(spark, places, table.name, []).rows
+
+    spark.sql(f"restore table {progress} to version as of {made['version']}")
+    landed = {row["change_id"]: row["batch_id"] for row in rows_of(table.changes.location, "change_id", "batch_id")}
+    late = [row for row in rows if landed[row["change_id"]] > 1]
+    assert late
+    assert {(row["became"], row["version_id"]) for row in late} == {("waiting", None)}
 
 
 def test_a_full_refresh_equals_the_batches(gold: Rows, places: Places, built: list[CapturedTable]) -> None:
