@@ -44,9 +44,24 @@
 {%- endmacro %}
 
 
-{#- A field's name as JSON spells it, with letters beyond ASCII as they are or by their numbers. -#}
+{#-
+  A field's name as JSON spells it: with letters beyond ASCII as they are or by their numbers, and numbers with small letters
+  or with large ones. Control characters can't stand as they are.
+-#}
 {% macro spellings(field) -%}
-    {%- set spelled = [field | replace('\\', '\\\\') | replace('"', '\\"'), tojson(field)[1:-1]] -%}
+    {%- set by_number = tojson(field)[1:-1] -%}
+    {%- set as_they_are = [] -%}
+    {%- for part in modules.re.split('(\\\\(?:u00[01][0-9a-f]|[^u]))', by_number) -%}
+        {%- do as_they_are.append(part if loop.index is even else fromjson('"' ~ part ~ '"')) -%}
+    {%- endfor -%}
+    {%- set spelled = [as_they_are | join, by_number] -%}
+    {%- for text in spelled | list -%}
+        {%- set parts = [] -%}
+        {%- for part in modules.re.split('(\\\\[^u]|\\\\u[0-9a-f]{4})', text) -%}
+            {%- do parts.append('\\u' ~ part[2:] | upper if loop.index is even and part[1] == 'u' else part) -%}
+        {%- endfor -%}
+        {%- do spelled.append(parts | join) -%}
+    {%- endfor -%}
     {{ return(spelled | unique(case_sensitive=true) | list) }}
 {%- endmacro %}
 

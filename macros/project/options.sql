@@ -63,7 +63,8 @@
             },
             'sensitive': {
                 'takes': 'boolean', 'default': false,
-                'about': 'Show values as hashes in reports, quarantine, logs and messages.',
+                'about': 'Show values as hashes in reports, quarantine, logs and messages; with a field of documents those of'
+                    ~ ' the whole documents as well.',
             },
         },
         'history': {
@@ -271,6 +272,12 @@
             'vars: tidemark: sources is ' ~ tojson(sources) ~ '; it takes a mapping, of the name of each source to its options.'
         ) }}
     {%- endif -%}
+    {%- for name in sources if name is not string -%}
+        {{ exceptions.raise_compiler_error(
+            'vars: tidemark: sources: YAML reads the name of a source there as ' ~ name ~ ', which is no text. Write it in'
+            ~ ' quotation marks.'
+        ) }}
+    {%- endfor -%}
     {{ return(sources) }}
 {%- endmacro %}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from jinja2 import nodes
 from docs.generate import GENERATED, PLACES, PROJECT, option_schema
 from spark_jobs.declarations import run_dbt
 from spark_jobs.places import Places
-from spark_jobs.texts import folded
+from spark_jobs.texts import folded, literal
 from tests.projects import empty_project
 
 ENTRY_POINTS = {
@@ -105,6 +106,10 @@ CHECKED_COLUMNS = (
         (CHECKED.replace("$", "column_names={'position': 5}"), "{}", '{"position": 5}; it takes a mapping of names'),
         (CHECKED.replace("'log'", "nothing").replace("$", ""), "{}", "history needs 'changes': a text."),
         (OPTIONS_OF_SOURCE, "[shop]", 'vars: tidemark: sources is ["shop"]; it takes a mapping, of the name of each'),
+        *(
+            (OPTIONS_OF_SOURCE, f"{{{name}: {{}}}}", f"YAML reads the name of a source there as {read}, which")
+            for name, read in [("no", "False"), ("null", "None"), ("2024", "2024"), ("0x1f", "31")]
+        ),
         (CHECKED.replace("$", "granularity='row'"), "{}", 'granularity is "row"; it takes transaction or event.'),
         (CHECKED.replace("$", "track='state'"), "{}", 'track is "state"; it takes a list of names.'),
         (CHECKED.replace("changes='log', $", ""), "{}", "history needs 'changes': a text."),
@@ -125,6 +130,18 @@ CHECKED_COLUMNS = (
 )  # fmt: skip
 def test_what_no_option_takes_is_refused_in_words(project: Path, model: str, sources: str, says: str) -> None:
     assert says in parsed(project, model, sources)
+
+
+def test_a_field_is_found_however_json_spells_its_name(project: Path) -> None:
+    name = 'é"\\u00e9\\\x1b\n'
+    model = f"{{{{ config(meta={{'its': spellings({literal(name)})}}) }}}} select 1 as one"
+
+    spelled = parsed(project, model)["its"]
+
+    assert {json.loads(f'"{one}"') for one in spelled} == {name}
+    assert spelled == [
+        r'é\"\\u00e9\\\u001b\n', r'\u00e9\"\\u00e9\\\u001b\n', r'é\"\\u00e9\\\u001B\n', r'\u00E9\"\\u00e9\\\u001B\n',
+    ]  # fmt: skip
 
 
 # A type, and its one spelling: tests/types has values of such types.
@@ -197,6 +214,26 @@ def test_a_model_is_of_the_source_with_the_longest_name_that_its_own_begins_with
     assert parsed(project, model, sources)["its"] == its
 
 
+def test_a_model_that_is_not_of_the_source_which_its_name_tells_stops_the_build(tmp_path: Path) -> None:
+    project = empty_project(tmp_path / "project")
+    (project / "models/shop.yml").write_text(SOURCE)
+    (project / "dbt_project.yml").write_text(
+        (PROJECT / "dbt_project.yml").read_text().replace("sources: {}", "sources: {shop: {consistent: true}}")
+    )
+    (project / "models/shop__eu__t_changes.sql").write_text(
+        "{{ config(meta={'tidemark': {'source': 'shop__eu.t'}}) }} select 1 as one"
+    )
+    (project / "models/asking.sql").write_text("select '{{ transactions_of('shop__eu__t_changes') }}' as one")
+
+    asked = run_dbt(
+        Places.of(project), ["--quiet", "compile", "--no-introspect", "--no-populate-cache", "-s", "asking"]
+    )
+
+    assert "shop__eu__t_changes is of the source 'shop__eu', and by its name of 'shop'." in str(
+        asked.exception or [one.message for one in asked.result]
+    )
+
+
 def signature(scope: str) -> dict[str, Any]:
     """The arguments of an entry point's macro, with their defaults; `...` where there is none."""
     # dbt's own block: its body is Jinja, its tag is not.
@@ -233,9 +270,10 @@ def test_every_place_is_documented() -> None:
 
 def test_names_are_folded_alike_by_macros_and_in_python() -> None:
     macros = (PROJECT / "macros/changes/columns.sql").read_text()
-    [expression] = re.findall(r"macro folded\(name\) -%}\s*{{ return\((.+)\) }}", macros)
-    macro = jinja2.Environment(autoescape=False).compile_expression(expression)  # noqa: S701 - no page
+    [text] = re.findall(r"{% macro folded\(.*?endmacro %}", macros, re.S)
+    environment = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)  # noqa: S701 - no page
+    macro = environment.from_string(text, {"return": str}).module.folded
 
-    for name in ("ID", "İD", "ıd", "Straße", "ΟΔΟΣ", "4\u212a"):
-        assert macro(name=name) == folded(name)
+    for name in ("İD", "ıd", "Straße", "ΟΔΟΣ", "4\u212a", "\u1fb3\u1fbc", "ŉ"):
+        assert macro(name) == folded(name)
     assert len({folded(name) for name in ("ID", "id", "İD", "ıd")}) == 1
