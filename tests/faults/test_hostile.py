@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import as_declared, seen_tables
-from tests.projects import empty_project, forget_tables
+from spark_jobs.texts import folded
+from tests.projects import PROJECT, empty_project, forget_tables, run_models
 from tests.source import Column, Source, Table
 
 PREFIX = "h`{{ 7 * 7 }}'\"\x1b[2J"
@@ -37,14 +39,20 @@ NAMES = [
     "<script>alert(7)</script>", "line\nbreak: [x", "return\rfeed", "tab\there", "\u202eevil\u2066", "nul\x00l",
     "\x1b[2J\x1b]0;owned\x07", "\x85\u2028\x9b", "x" * 10_000, "", "%s %(x)s {0}", "select", "*", ".", "a.b", "😀", " ",
     "valid_from", "tidemark_valid_from", "POSITION", "op", "key", "exact_values", "1", "None", "-- {", "/*", "*/", "\\",
-    "# note", "#",
+    "# note", "#", "_corrupt_record",
 ]  # fmt: skip
-KEY = ("ref('x')", "{% endraw %}{{ 7 * 7 }}{% raw %}", 'quo"te`tick\\')
+KEY = ("_corrupt_record", "ref('x')", "{% endraw %}{{ 7 * 7 }}{% raw %}", 'quo"te`tick\\')
 # Of each group Spark takes the names for one, whatever its letters are told apart by elsewhere.
-ALIKE = ["id", "ID", "ı d", "i d", "s", "ſ", "K", "\u212a", "σ", "ς", "Valid_To", "valid_to"]
+ALIKE = ["id", "ID", "ı d", "i d", "s", "ſ", "K", "\u212a", "σ", "ς", "Valid_To", "valid_to", "maß", "maẞ"]
+ALIKE += ["straße", "strasse"]  # These two it tells apart.
 LATE = [
     "position", "valid_to", "# late", "", "Ref('x')", "late\x1b[2J{{ 7 * 7 }}${env:HOME}`", "${java.io.tmpdir}",
     "tidemark_position",  # as gold's own column is named, since the table has a POSITION
+]  # fmt: skip
+# What asks gold's rows and current ones by a source's own names has names of its own beside them.
+ASKING = [
+    *(f"macros/{folder}/*.sql" for folder in ("laws", "analysis", "current", "accounting")),
+    *(f"macros/history/{name}.sql" for name in ("rewrite", "materialization", "carry")), "tests/dbt/generic/*.sql",
 ]  # fmt: skip
 TABLE = "{{ 7 * 7 }}'; drop table x; --/../../x\n\x1b[2J\u202e<b>"
 LONG_TABLE = "t" * 10_000
@@ -286,6 +294,52 @@ def odd_records() -> list[dict[str, Any]]:
     ]
 
 
+def named_as_queries() -> tuple[list[dict[str, Any]], list[dict[str, Any]], Table]:
+    """A table whose columns are named as what queries name: the records of two landings, and what is there in the end.
+
+    Where a name stands before a dot its column is a struct of what is asked of it.
+    """
+    files = [path for pattern in ASKING for path in sorted(PROJECT.glob(pattern))]
+    text = "".join(re.sub(r"{#.*?#}", "", path.read_text(), flags=re.S) for path in files)
+    words = {*re.findall(r"\bas ([a-z_]+)\b", text), *re.findall(r"\b([a-z_]+) (?:as \(|->)", text)}
+    asked: dict[str, set[str]] = {}
+    for name, of_it in re.findall(r"(?<![\w.])([a-z_]+)\.([a-z_]+)\b", text):
+        asked.setdefault(name, set()).add(of_it)
+    structs = {word: sorted(asked[word]) for word in sorted(words & {*asked})}
+    assert len(words) > 100
+    assert len(structs) > 20
+    key = ("key", "place")
+    columns = [
+        Column(word, {"type": "struct", "fields": [{"field": one, "type": "string"} for one in fields]})
+        for word, fields in structs.items()
+    ]
+    table = Table("structs", [*map(Column, key), *columns], key, is_full=True)
+    source = Source("named", connector="mariadb")
+
+    def row(number: int, of_key: int) -> dict[str, Any]:
+        values = {word: {one: f"{number} {word} {one}" for one in fields} for word, fields in structs.items()}
+        return {**dict.fromkeys(key, str(of_key)), **values}
+
+    with source.commit():
+        for number in (1, 2, 3):
+            source.insert(table, row(number, number))
+    # The connector began behind these.
+    source.records = []
+    _, two, three = table.rows.values()
+    with source.commit():
+        source.update(table, row(1, 1), row(4, 1))
+        source.insert(table, row(5, 5))
+    with source.commit():
+        source.delete(table, two)
+    first, source.records = source.records, []
+    with source.commit():
+        source.update(table, row(4, 1), row(4, 6))
+        source.update(table, row(5, 5), row(7, 5))
+    with source.commit():
+        source.delete(table, three)
+    return first, source.records, table
+
+
 @dataclass
 class Built:
     """The lakehouse of hostile records, and everything that its commands said."""
@@ -294,6 +348,7 @@ class Built:
     places: Places
     outputs: dict[str, str]
     tables: dict[str, CapturedTable]
+    named: Table
 
     def rows(self, table: str, layer: str = "history") -> list[Row]:
         """The rows of a table's model."""
@@ -330,27 +385,33 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         return str(path)
 
     first, later = source_records()
+    of_named, later_of_named, named = named_as_queries()
     forget_tables(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_LAKEHOUSE", str(home / "lakehouse"))
-        tidemark("land", file("first.jsonl", [*first, *twice_named(), *odd_records()]))
+        tidemark("land", file("first.jsonl", [*first, *twice_named(), *odd_records(), *of_named]))
         tidemark("scaffold")
-        tidemark("land", file("later.jsonl", later, *(bad_line(n, bad) for n, bad in enumerate(BAD))))
+        places = Places.of(project)
+        run_models(places, "--select", "named__*", accounting=True)
+        bad_lines = (bad_line(number, bad) for number, bad in enumerate(BAD))
+        tidemark("land", file("later.jsonl", [*later, *later_of_named], *bad_lines))
         tidemark("scaffold", "--diff")
         with_past_of_values(project)
         tidemark("build")
         tidemark("check")
+        [values] = project.glob("models/gold/history/*__values_history.sql")
+        number = 1 + VALUES.index(("long", 10**400, str(10**400)))
+        tidemark("trace", values.stem, f"id={number}")
         tidemark("tables")
         tidemark("tables", "--json")
         tidemark("status")
         tidemark("quarantine", "list")
         tidemark("sql", "select * from records")
         tidemark("sql", "select 1 as `\x1b[2J\x1b]0;owned\x07`, 2 as `line\nbreak\u202e`")
-        places = Places.of(project)
         shapes = spark.table(table_at(places.table("bronze", "shapes"))).select("feed", "table").distinct().collect()
         names = {row["feed"]: row["table"] for row in shapes}
         tables = {names[table.feed]: table for table in captured_tables(places) if table.feed in names}
-        yield Built(spark, places, outputs, tables)
+        yield Built(spark, places, outputs, tables, named)
     forget_tables(spark)
 
 
@@ -400,6 +461,46 @@ def test_no_value_goes_missing(built: Built) -> None:
 def test_a_row_with_its_past_keeps_a_column_of_that_query_s_names(built: Built) -> None:
     [row] = built.spark.table("gold.with_past").where("id = 0").collect()
     assert (row["versions"], row["tidemark_versions"], row["is_first_start_known"]) == (None, 1, True)
+
+
+def test_a_trace_shows_what_a_type_can_not_hold(built: Built) -> None:
+    [shown] = [text for command, text in built.outputs.items() if command.startswith("trace ")]
+    assert f" long={10**400}," in shown
+
+
+def test_columns_are_told_from_what_queries_name(built: Built) -> None:
+    captured = built.tables[built.named.name]
+    of_row = [column.name for column in built.named.columns]
+    rows = [row.asDict(recursive=True) for row in built.rows(built.named.name, "current")]
+    assert sorted(([row[name] for name in of_row] for row in rows), key=str) == sorted(
+        ([row[name] for name in of_row] for row in built.named.rows.values()), key=str
+    )
+    own = [captured.column_names.get(name, name) for name in ("opened_by", "closed_by")]
+    versions = [tuple(row[name] for name in ("key", *own)) for row in built.rows(built.named.name)]
+    assert sorted(versions, key=str) == [
+        ("1", "before", "update"),
+        ("1", "update", "key_change"),
+        ("2", "before", "delete"),
+        ("3", "before", "delete"),
+        ("5", "insert", "update"),
+        ("5", "update", None),
+        ("6", "key_change", None),
+    ]
+
+
+def test_letters_are_one_where_java_says_so(spark: SparkSession) -> None:
+    """Spark asks `equalsIgnoreCase`, which compares letters in lower case behind upper case."""
+    asked = "reflect('java.lang.Character', '{}', cast({} as int))"
+    folded_by_java = asked.format("toLowerCase", asked.format("toUpperCase", "id"))
+    rows = spark.range(0x10000).where(f"{asked.format('isDefined', 'id')} = 'true'")
+    alike = {
+        (folded(chr(code)), chr(int(of_java)))
+        for code, of_java in rows.selectExpr("id", folded_by_java).collect()
+        # Python can know a later Unicode than Java, or an earlier one.
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs")
+    }
+    assert len(alike) > 50_000
+    assert len(alike) == len({ours for ours, _ in alike}) == len({of_java for _, of_java in alike})
 
 
 def test_of_a_name_that_an_object_has_twice_the_last_counts(built: Built) -> None:
