@@ -71,7 +71,7 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
     )
     columns: dict[str, dict[str, Unsigned]] = {}
     for (source_name, db, name), feed in names.items():
-        table_id = ".".join('"' + part.replace('"', '""') + '"' for part in (db, name))
+        table_id = ".".join('"' + (part or "").replace('"', '""') + '"' for part in (db, name))
         for row in found:
             if (row["source_name"], row["db"], row["id"]) == (source_name, db, table_id):
                 columns.setdefault(feed, {})[row["name"]] = Unsigned(row["is_now"], row["is_always"])
