@@ -38,17 +38,19 @@
         declared, silent_after_minutes=of_source.silent_after_minutes, transaction_topic=of_source.transaction_topic
     )}) -%}
     {%- set captured = captured_table(source_name, table, declared) -%}
-    {%- set scope = changes_scope(captured) -%}
-    {%- if scope.case == 'nothing' and is_building() -%}
-        {{ return(as_it_is(scope)) }}
-    {%- endif %}
-    {#- A few narrow columns show which deliveries repeat others, and which reads stand before which changes. Nearly always
-        none do, and no row has to be moved. To be asked, deliveries have to be held: this query gives them, and the
-        materialization places them. Where they are few, sorting all of them is faster. -#}
-    {%- set are_many = scope.records is none or scope.records > sorted_records -%}
-    {%- do scope.update({'is_held': is_building() and scope.case in ('full', 'some') and are_many}) %}
+    {%- if execute -%}
+        {%- set scope = changes_scope(captured) -%}
+        {%- if scope.case == 'nothing' and is_building() -%}
+            {{ return(as_it_is(scope)) }}
+        {%- endif %}
+        {#- A few narrow columns show which deliveries repeat others, and which reads stand before which changes. Nearly always
+            none do, and no row has to be moved. To be asked, deliveries have to be held: this query gives them, and the
+            materialization places them. Where they are few, sorting all of them is faster. -#}
+        {%- set are_many = scope.records is none or scope.records > sorted_records -%}
+        {%- do scope.update({'is_held': is_building() and scope.case in ('full', 'some') and are_many}) %}
 {{ decision(scope) }}
 {{ delivered_query(captured, scope) if scope.is_held else log_query(captured, scope) }}
+    {%- endif -%}
 {%- endmacro %}
 
 

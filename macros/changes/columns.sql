@@ -192,7 +192,6 @@
 {#- Names as Spark compares them. -#}
 {% macro folded_names(names) -%}
     {%- set names = names | list -%}
-    {#- Wide tables ask this for each of their columns. -#}
     {%- if (names | join).isascii() -%}{{ return(names | map('lower') | list) }}{%- endif -%}
     {%- set as_compared = [] -%}
     {%- for name in names -%}{%- do as_compared.append(folded(name)) -%}{%- endfor -%}

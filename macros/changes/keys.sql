@@ -109,7 +109,7 @@
     (
         record_key is null
         {%- for spec in columns if spec.name in key and key | length == 1 %}
-        or coalesce({{ field_text('envelope.before', spec, columns) }} in (
+        or coalesce({{ field_text('envelope.before', spec, row_form(columns)) }} in (
             record_key, get_json_object(record_key, '$'), get_json_object(record_key, '$.payload')
         ), false)
         {%- endfor %}

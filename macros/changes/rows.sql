@@ -124,9 +124,18 @@
 {%- endmacro %}
 
 
-{#- Expression: a field of a row, as the row was read. Where it has two of a name, the last counts. -#}
-{% macro field_of(row, spec, columns) -%}
-    {%- if is_case_sensitive(columns) -%}
+{#-
+  In which form rows with these columns are read, as {is_map, long_numbers}: asked once, as a look at all columns for each of
+  them makes a wide table's query in minutes.
+-#}
+{% macro row_form(columns) -%}
+    {{ return({'is_map': is_case_sensitive(columns), 'long_numbers': long_numbers(columns)}) }}
+{%- endmacro %}
+
+
+{#- Expression: a field of a row in such a form. Where the row has two of a name, the last counts. -#}
+{% macro field_of(row, spec, form) -%}
+    {%- if form.is_map -%}
         try_element_at(
             filter(map_entries({{ row }}), entry -> entry.key = {{ text_literal(spec.field) }}), -1
         ).value
@@ -137,20 +146,20 @@
 
 
 {#- Expression: a field of a row as text, with marks of long numbers as `read_row` left them. -#}
-{% macro read_text(row, spec, columns) -%}
-    {%- set field = field_of(row, spec, columns) -%}
-    {{ 'cast(' ~ field ~ ' as string)' if is_case_sensitive(columns) or json_type(spec) == 'variant' else field }}
+{% macro read_text(row, spec, form) -%}
+    {%- set field = field_of(row, spec, form) -%}
+    {{ 'cast(' ~ field ~ ' as string)' if form.is_map or json_type(spec) == 'variant' else field }}
 {%- endmacro %}
 
 
 {#- Expression: a field of a row as text; NULL where the row has none or null. -#}
-{% macro field_text(row, spec, columns) -%}
-    {%- set text = read_text(row, spec, columns) -%}
+{% macro field_text(row, spec, form) -%}
+    {%- set text = read_text(row, spec, form) -%}
     {%- if has_long_numbers(spec) -%}
         ltrim('\uFFFF', {{ text }})
-    {%- elif kind_of(spec.type) in ('text', none) and long_numbers(columns) -%}
+    {%- elif kind_of(spec.type) in ('text', none) and form.long_numbers -%}
         {#- An object within the row can have a field of the same name. The source's own text can have the letter, too. -#}
-        {%- set marked = '("(?:' ~ long_numbers(columns) | join('|') ~ ')"\\s*:\\s*)"\\uFFFF(' ~ long_number() ~ ')"' -%}
+        {%- set marked = '("(?:' ~ form.long_numbers | join('|') ~ ')"\\s*:\\s*)"\\uFFFF(' ~ long_number() ~ ')"' -%}
         if(contains({{ text }}, '\uFFFF'), regexp_replace({{ text }}, {{ text_literal(marked) }}, '$1$2'), {{ text }})
     {%- else -%}
         {{ text }}
@@ -159,8 +168,8 @@
 
 
 {#- Expression: the same as JSON, for a column whose decimals are read as variant. -#}
-{% macro field_json(row, spec, columns) -%}
-    {%- set json = "nullif(to_json(" ~ field_of(row, spec, columns) ~ "), 'null')" -%}
+{% macro field_json(row, spec, form) -%}
+    {%- set json = "nullif(to_json(" ~ field_of(row, spec, form) ~ "), 'null')" -%}
     {{ 'regexp_replace(' ~ json ~ ', \'^"\uFFFF(.*)"$\', \'$1\')' if has_long_numbers(spec) else json }}
 {%- endmacro %}
 
@@ -169,13 +178,13 @@
   Expression: how a record encodes a column, '' where nothing tells; a literal where every record does so alike. Of records
   without a shape, which are deletes without a schema, the others tell.
 -#}
-{% macro encoding_of(spec, columns) -%}
+{% macro encoding_of(spec, form) -%}
     {%- if has_one_encoding(spec) -%}
         {{ text_literal(spec.encodings[0]) }}
     {%- else -%}
         {%- set shapeless = shapeless_encoding(spec, spec.encodings or []) -%}
         coalesce(
-            {{- 'shapes.encodings[' ~ text_literal(spec.field) ~ ']' if is_case_sensitive(columns)
+            {{- 'shapes.encodings[' ~ text_literal(spec.field) ~ ']' if form.is_map
                 else 'shapes.encodings.' ~ quoted(spec.field) -}}
             {{- ', if(shapes.encodings is null, ' ~ text_literal(shapeless) ~ ', null)' if shapeless }}, '')
     {%- endif -%}
@@ -187,10 +196,11 @@
     {%- if only is not none and not only -%}
         {{ no_struct() }}
     {%- else -%}
+    {%- set form = row_form(columns) -%}
     named_struct(
         {%- for spec in columns if only is none or spec.name in only %}
             {{ text_literal(spec.name) }}, {{ plain_text(
-                field_text(row, spec, columns), field_json(row, spec, columns), encoding_of(spec, columns), spec
+                field_text(row, spec, form), field_json(row, spec, form), encoding_of(spec, form), spec
             ) }}
             {{- ',' if not loop.last }}
         {%- endfor %}

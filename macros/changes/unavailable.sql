@@ -58,9 +58,9 @@
   look at all texts tells.
 -#}
 {% macro unavailable_columns(row, columns, absent) -%}
-    {%- set texts = {} -%}
+    {%- set texts, form = {}, row_form(columns) -%}
     {%- for spec in columns if can_be_left_out(spec) -%}
-        {%- do texts.update({text_literal(spec.name): read_text(row, spec, columns)}) -%}
+        {%- do texts.update({text_literal(spec.name): read_text(row, spec, form)}) -%}
     {%- endfor -%}
     {%- set none_of_them = 'cast(array() as array<string>)' -%}
     {%- if texts -%}
@@ -86,12 +86,13 @@
     {%- set placeholders = unavailable_columns(row, columns, absent) -%}
     {%- set silent = columns | selectattr('null_is_unchanged', 'true') | list -%}
     {%- if silent -%}
+    {%- set form = row_form(columns) -%}
     concat({{ placeholders }}, if(
         {{ row }} is not null and (op = 'u' or op = 'c' and previous_key_text is not null),
         array_compact(array(
             {%- for spec in silent %}
             if(
-                {{ read_text(row, spec, columns) }} is null
+                {{ read_text(row, spec, form) }} is null
                 {%- if not spec.is_always_there %}
                 and not coalesce(array_contains(shapes.absent_columns, {{ text_literal(spec.name) }}), false)
                 {%- endif -%}
