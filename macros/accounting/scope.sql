@@ -55,7 +55,7 @@
         {%- do reaches_back.append('transaction_id = ' ~ text_literal(stored.last_transaction)) -%}
     {%- endif -%}
     {%- do reaches_back.append(is_snapshot_read() ~ (
-        '' if scope.scans else ' and ' ~ marks_last()
+        '' if scope.scans or scope.in_doubt else ' and ' ~ marks_last()
     )) -%}
     count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})) as reaching_back,
     {%- set places = [] -%}

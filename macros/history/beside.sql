@@ -111,8 +111,9 @@ every_change as (
 
 {#-
   Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
-  and complete snapshots at the place of their last read. A snapshot is complete where one of its reads is marked as the
-  last, or where a notification says so, and where all of its reads could be understood.
+  and complete snapshots at the place of their last read. A snapshot whose reads could all be understood is complete where as
+  many of them are there as a notification tells or, where none does, where one of them is marked as the last and no other can
+  have been lost on the way (`snapshots_in_doubt`).
 -#}
 {% macro ends(scope, truncates, closes) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
@@ -137,12 +138,21 @@ every_change as (
             from {{ scope.log }} as log
             where {{ is_snapshot_read() }} and position is not null
             group by position
-            having bool_or(problem is null) and bool_and(problem is null or {{ is_of_no_key(scope.key) }}) and (
-                bool_or({{ marks_last() }})
+            having bool_or(problem is null) and bool_and(problem is null or {{ is_of_no_key(scope.key) }}) and
+                {%- set is_marked = 'bool_or(' ~ marks_last() ~ ')'
+                    ~ (' and position not in (' ~ text_list(scope.in_doubt) ~ ')' if scope.in_doubt) %}
+                {%- if scope.scans %}
+                {%- set told = [] %}
                 {%- for scan in scope.scans %}
-                or (min(processed_at) >= timestamp_millis({{ scan[0] }}) and max(processed_at) <= timestamp_millis({{ scan[1] }}) and count(*) >= {{ scan[2] }})
+                {%- do told.append(
+                    'if(min(processed_at) >= timestamp_millis(' ~ scan[0] ~ ') and max(processed_at) <= timestamp_millis('
+                    ~ scan[1] ~ '), count(*) >= ' ~ scan[2] ~ ', null)'
+                ) %}
                 {%- endfor %}
-            )
+                coalesce(array_max(array_compact(array({{ told | join(', ') }}))), {{ is_marked }})
+                {%- else %}
+                {{ is_marked }}
+                {%- endif %}
         ) as complete_snapshots
         {%- endif %}
     ) as ending

@@ -5,8 +5,8 @@
       keys      of the keys that have news, and of keys that share a row with them, the log or, where `carried` says
                 that it is enough, the news and the open version
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
-                log made anew, or a notification that tells of a complete one, reaches keys that have no news, and so
-                does a cut that shows less than before (G7); or the account of the history is to be begun anew
+                log made anew, or what says that one is complete after all, or isn't, reaches keys that have no news, and
+                so does a cut that shows less than before (G7); or the account of the history is to be begun anew
 
   News are changes landed since the last run, and those between its consistent cut and this run's (G7).
 
@@ -14,7 +14,7 @@
       history: the name of the history that a current model reads
       sorted_changes: up to how many changes a history folds in one and the same way
 
-  Returns: {case, after, batch_id, cut, key, log, fresh, news, hazards, scans, added, state, touched, carried, alone,
+  Returns: {case, after, batch_id, cut, key, log, fresh, news, hazards, scans, in_doubt, added, state, touched, carried, alone,
   account, left_as, made_of, open}
       log: up to the cut; `fresh`, a relation that has its news
       touched, carried, alone: what `touched_with_linked`, `keys_to_carry` and `keys_alone` hold, where they are asked
@@ -61,6 +61,7 @@
         }) -%}
     {%- else -%}
         {%- if stored -%}
+            {%- do doubt_reported(scope, changes_log, table, declared, built) -%}
             {%- do scope.update({'account': account_of_all(scope, counts, declared, changes_log)}) -%}
         {%- endif -%}
         {%- if history is none and scope.case == 'full' -%}
@@ -77,7 +78,7 @@
     {%- set last = own_progress() -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, last, table.name),
-        key=table.key, log=log_shown(changes_log, built, cut), scans=[], touched=[], carried=none,
+        key=table.key, log=log_shown(changes_log, built, cut), scans=[], in_doubt=[], touched=[], carried=none,
         alone=none, account=none
     ) -%}
     {%- if not is_building() -%}
@@ -93,9 +94,11 @@
         {%- endif -%}
     {%- endif -%}
     {%- set scans = scans_of(declared.changes) -%}
-    {%- do state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans}) -%}
+    {%- set in_doubt = snapshots_in_doubt(changes_log, built)
+        if snapshot_deletes_of(table, declared) == 'close' or known_doubts(last) else [] -%}
+    {%- do state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans, 'in_doubt': in_doubt}) -%}
     {{ return(dict(
-        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, state=state,
+        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, in_doubt=in_doubt, state=state,
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     )) }}
 {%- endmacro %}
@@ -172,9 +175,31 @@
 {%- endmacro %}
 
 
-{#- Whether the changes that a model has read may say otherwise: their log was made anew, or scans were told of (R16). -#}
+{#-
+  Whether the changes that a model has read may say otherwise: their log was made anew, or which snapshots are complete
+  (R16): scans were told of, or what no log tells came or went.
+-#}
 {% macro is_moved(scope, last) -%}
-    {{ return(scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != known_scans(last)) }}
+    {{ return(
+        scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != known_scans(last)
+        or scope.state.in_doubt != known_doubts(last)
+    ) }}
+{%- endmacro %}
+
+
+{#- Where missed deletes are reported, not closed, an account of the whole log is all that asks which snapshots are in doubt. -#}
+{% macro doubt_reported(scope, changes_log, table, declared, built) -%}
+    {%- if scope.hazards.reads and snapshot_deletes_of(table, declared) == 'report' -%}
+        {%- set in_doubt = snapshots_in_doubt(changes_log, built) -%}
+        {%- do scope.update({'in_doubt': in_doubt}) -%}
+        {%- do scope.state.update({'in_doubt': in_doubt}) -%}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- The snapshots that a model's last run took for in doubt (`snapshots_in_doubt`). -#}
+{% macro known_doubts(state) -%}
+    {{ return(state.get('in_doubt') or []) }}
 {%- endmacro %}
 
 
@@ -235,7 +260,8 @@
     {{ return(dict(
         scope, batch_id=[scope.batch_id, reached.batch_id] | min,
         state=dict(
-            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=known_scans(reached)
+            scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=known_scans(reached),
+            in_doubt=known_doubts(reached)
         )
     )) }}
 {%- endmacro %}

@@ -43,6 +43,8 @@
       landed_places  the questions after places of declared borders that found them (`only_landed_places`)
       made_in        log → the run that made it anew (`log_made_in`)
       scope_answers  what was asked of a log → what `history_scope` found
+      unread         what of topics no log tells (`unread_places`)
+      doubts         log → the snapshots that it puts in doubt (`snapshots_in_doubt`)
       living_rows    history → where the rows of keys with news are held (`hand_on`)
       open_versions  history → how many of its versions are open
       last_writers   history → the run that wrote it last (`written_by`)
@@ -62,6 +64,8 @@
         'landed_places': {},
         'made_in': {},
         'scope_answers': {},
+        'unread': none,
+        'doubts': {},
         'living_rows': {},
         'open_versions': {},
         'last_writers': {},

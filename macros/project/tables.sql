@@ -191,7 +191,13 @@
   connection's own; what another model's connection reads is read from here.
 -#}
 {% macro held_at(name) -%}
-    {{ return(modules.re.sub('([][*?{}\\\\])', '\\\\\\1', staging(name))) }}
+    {{ return(without_patterns(staging(name))) }}
+{%- endmacro %}
+
+
+{#- A path as Spark takes one that is no pattern. -#}
+{% macro without_patterns(path) -%}
+    {{ return(modules.re.sub('([][*?{}\\\\])', '\\\\\\1', path)) }}
 {%- endmacro %}
 
 

@@ -26,6 +26,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import captured_tables, run_dbt
+from spark_jobs.landing.kafka_offsets import Gap, Offsets, store_gaps, take_back_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
 from tests.gold import untold
@@ -853,6 +854,50 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orde
     orders.land(broken, last)
     yield
     assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
+
+
+@beside_others("accounting", "current")
+def test_a_snapshot_closes_nothing_while_one_of_its_reads_can_have_been_lost_on_the_way(orders: Orders) -> Story:
+    quarantine, topic = orders.places.table("bronze", "quarantine"), f"{orders.source}.public.orders"
+
+    def last_read(key: int, place: int) -> dict[str, Any]:
+        record = orders.record("r", {"id": key, "state": "new"}, place=place)
+        return record | {"value": record["value"].replace('"snapshot": "true"', '"snapshot": "last"')}
+
+    def lose() -> Gap:
+        orders.sent += 1
+        gap = Gap(topic, 0, "life", orders.sent, orders.sent + 1, 1, "skipped")
+        store_gaps(orders.spark, orders.places, "default", "a run", [gap])
+        return gap
+
+    orders.send(*(("c", {"id": key, "state": "new"}, {}) for key in (1, 2)))
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    yield
+    held = orders.record("r", {"id": 1, "state": "new"}, place=50)
+    value = json.loads(held["value"])
+    orders.land(held | {"value": json.dumps(value | {"after": None})}, last_read(3, 50))
+    yield
+    assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
+
+    # What is no news of the table says otherwise of its snapshot.
+    orders.spark.sql(f"update delta.`{quarantine}` set released_in = 0 where topic = '{topic}'")
+    lost = lose()
+    orders.land(last_read(4, 90))
+    yield
+    assert orders.versions("id", "closed_by") == [(1, "snapshot"), (2, "snapshot"), (3, None), (4, None)]
+
+    # No read was lost in front of a change that was streamed before it.
+    take_back_gaps(
+        orders.spark, orders.places, "default", [Offsets(topic, 0, "life", lost.from_offset, lost.to_offset)]
+    )
+    yield
+    assert orders.living() == {4: "new"}
+    lose()
+    orders.land(orders.record("u", {"id": 4, "state": "paid"}, place=95), last_read(5, 100))
+    yield
+    assert orders.versions("id", "closed_by")[2:] == [(3, "snapshot"), (4, "update"), (4, "snapshot"), (5, None)]
+    assert orders.living() == {5: "new"}
+    assert orders.untold() == []
 
 
 @beside_others("accounting")

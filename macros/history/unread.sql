@@ -1,0 +1,200 @@
+{#-
+  What of a topic no log tells: records that landing holds in the quarantine (R2), and offsets that it never read
+  (`ops.kafka_gaps`). Any of them may have been a read of a snapshot, and what that lacks is then no sign that a row is
+  gone (R16).
+
+  They change without news of a table: an entry is released or settled, a gap is found, or read after all. So a model writes
+  down which snapshots they put in doubt, and reads its log whole where the next run finds others (`is_moved`): whatever has
+  landed first, the tables end as a rebuild makes them (G1, G2).
+-#}
+
+
+{#-
+  The positions of the snapshots of a log of which a read may be among that, in order.
+
+  A place in a partition is behind the reads of a snapshot where a change of a later position, or the one that marks the
+  last read, stands before it, and ahead of them where a change of an earlier one stands behind it. Else it may be one of
+  them: in front of the first that is there, too. Offsets of another log (R5) tell that only where they go on.
+
+  Args:
+      built: what the log's build wrote down
+-#}
+{% macro snapshots_in_doubt(changes_log, built) -%}
+    {%- set answers = graph.tidemark.doubts -%}
+    {%- if changes_log | string in answers -%}
+        {{ return(answers[changes_log | string]) }}
+    {%- endif -%}
+    {%- set topics = [] -%}
+    {%- for one in built.get('watermarks') or [] -%}{%- do topics.append([one.label, one.topic]) -%}{%- endfor -%}
+    {%- set unread = unread_places() -%}
+    {%- set positions = [] -%}
+    {%- if unread.topics | select('in', topics) | list -%}
+        {%- for row in run_query(doubts(changes_log, unread.query)) -%}{%- do positions.append(row[0]) -%}{%- endfor -%}
+    {%- endif -%}
+    {%- do answers.update({changes_log | string: positions}) -%}
+    {{ return(positions) }}
+{%- endmacro %}
+
+
+{% macro doubts(changes_log, unread) -%}
+with
+
+log as (
+
+    select source_label, topic, `partition`, `offset`, position, log_number, op, snapshot
+    from {{ changes_log }}
+
+),
+
+unread as (
+
+    {{ unread }}
+
+),
+
+logs as (
+
+    select source_label, topic, `partition`, log_number, min(`offset`) as begins, max(`offset`) as ends
+    from log
+    group by source_label, topic, `partition`, log_number
+
+),
+
+-- each place in each log of its topic, but for logs that stand before or behind it as a whole
+unread_in_log as (
+
+    select unread.*, of_topic.log_number
+    from unread
+    inner join (select distinct source_label, topic, log_number from logs) as of_topic
+        on unread.source_label = of_topic.source_label and unread.topic = of_topic.topic
+    where not exists (
+        select 1
+        from logs
+        inner join logs as others
+            on {{ is_same_partition('logs', 'others') }}
+        where {{ is_same_partition('logs', 'unread') }}
+            and logs.log_number = of_topic.log_number
+            and (
+                (
+                    others.log_number < logs.log_number and others.ends < logs.begins
+                    and unread.until_offset <= others.ends
+                )
+                or (
+                    others.log_number > logs.log_number and others.begins > logs.ends
+                    and unread.from_offset > others.begins
+                )
+            )
+    )
+
+),
+
+points as (
+
+    select
+        source_label, topic, `partition`, log_number, `offset`,
+        struct(position, {{ marks_last() }} as is_last) as change,
+        cast(null as struct<from_offset: bigint, until_offset: bigint>) as place
+    from log
+    where position is not null
+    union all
+    select
+        source_label, topic, `partition`, log_number,
+        explode(array(from_offset, until_offset)) as `offset`,
+        null as change,
+        struct(from_offset, until_offset) as place
+    from unread_in_log
+
+),
+
+beside as (
+
+    select
+        *,
+        max(change) over (
+            partition by source_label, topic, `partition`, log_number order by `offset`
+            range between unbounded preceding and 1 preceding
+        ) as before,
+        min(change.position) over (
+            partition by source_label, topic, `partition`, log_number order by `offset`
+            range between current row and unbounded following
+        ) as behind
+    from points
+
+),
+
+places as (
+
+    select
+        source_label, topic, log_number,
+        any_value(before) filter (where `offset` = place.from_offset) as before,
+        any_value(behind) filter (where `offset` = place.until_offset) as behind
+    from beside
+    where place is not null
+    group by source_label, topic, `partition`, log_number, place
+
+)
+
+select distinct position
+from (
+    select distinct source_label, topic, log_number, position
+    from log
+    where {{ is_snapshot_read() }} and position is not null
+) as snapshots
+where exists (
+    select 1
+    from places
+    where places.source_label = snapshots.source_label
+        and places.topic = snapshots.topic
+        and places.log_number = snapshots.log_number
+        and not coalesce(places.before >= struct(snapshots.position, true), false)
+        and not coalesce(places.behind < snapshots.position, false)
+)
+order by position
+{%- endmacro %}
+
+
+{#-
+  Those places, asked once a run: `query` gives source_label, topic, `partition` and the offsets from `from_offset` up to and
+  without `until_offset`, and `topics` has [source label, topic] of each.
+-#}
+{% macro unread_places() -%}
+    {%- if not graph.tidemark.unread -%}
+        {%- set query -%}
+            select source_label, topic, `partition`, `offset` as from_offset, `offset` + 1 as until_offset
+            from {{ lakehouse_table('bronze', 'quarantine') }}
+            -- what was released behind what this run reads is in no log yet
+            where (released_in is null or released_in > {{ graph.tidemark.landed }}) and `partition` is not null and `offset` is not null
+            {%- if has_gaps() %}
+            union all
+            select source_label, topic, `partition`, from_offset, to_offset
+            from delta.{{ quoted(landed_at('kafka_gaps')) }}
+            {%- endif %}
+        {%- endset -%}
+        {%- set topics = [] -%}
+        {%- for row in run_query('select distinct source_label, topic from (' ~ query ~ ') as unread') -%}
+            {%- do topics.append([row[0], row[1]]) -%}
+        {%- endfor -%}
+        {%- do graph.tidemark.update({'unread': {'query': query, 'topics': topics}}) -%}
+    {%- endif -%}
+    {{ return(graph.tidemark.unread) }}
+{%- endmacro %}
+
+
+{#- Where landing keeps what it knows of topics: with its bronze, whatever the environment. -#}
+{% macro landed_at(name) -%}
+    {{ return(modules.re.sub('bronze$', 'ops', lakehouse('bronze')) ~ '/' ~ name) }}
+{%- endmacro %}
+
+
+{#-
+  Whether landing has met a gap yet: with the first it makes their table. Spark fails on a path that isn't there, and on a
+  pattern that nothing matches; the quarantine always does.
+-#}
+{% macro has_gaps() -%}
+    {%- set logs = '/{bronze/quarantine,ops/kafka_gaps}/_delta_log/*.json' -%}
+    {{ return(run_query(
+        'select count(*) from binaryfile.'
+        ~ quoted(without_patterns(modules.re.sub('/bronze$', '', lakehouse('bronze'))) ~ logs)
+        ~ " where path like '%/ops/kafka\\_gaps/\\_delta\\_log/%'"
+    )[0][0] | int > 0) }}
+{%- endmacro %}
