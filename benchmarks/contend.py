@@ -43,7 +43,7 @@ def contend(name: str, home: Path, folder: Path, then: Sequence[str]) -> dict[st
     increments = increments if ENTRIES[name].has_increments else []
     begun = monotonic()
     contender = open_contender(name, home, made)
-    told: dict[str, Any] = {"contender": name, "workload": folder.name, "start": monotonic() - begun}
+    result: dict[str, Any] = {"contender": name, "workload": folder.name, "start": monotonic() - begun}
 
     def exported(moment: str) -> dict[str, list[str]]:
         return {
@@ -51,20 +51,20 @@ def contend(name: str, home: Path, folder: Path, then: Sequence[str]) -> dict[st
             for table in made["names"]
         }
 
-    told["initial"] = _timed(partial(contender.initial, [initial]))
-    told["histories"] = {"initial": exported("initial")}
-    told["increments"] = [_timed(partial(contender.increment, [file])) for file in increments]
+    result["initial"] = _timed(partial(contender.initial, [initial]))
+    result["histories"] = {"initial": exported("initial")}
+    result["increments"] = [_timed(partial(contender.increment, [file])) for file in increments]
     if increments:
-        told["histories"]["increments"] = exported("increments")
+        result["histories"]["increments"] = exported("increments")
     before = _versions(contender)
     for what in then:
         files = increments[-1:] if what == "replay" else []
-        told[what] = _timed(partial(contender.increment, files))
-        told["histories"][what] = exported(what)
-    told["new_versions"] = _versions(contender) - before
-    told["extras"] = dict(contender.extras()) if increments else {}
+        result[what] = _timed(partial(contender.increment, files))
+        result["histories"][what] = exported(what)
+    result["new_versions"] = _versions(contender) - before
+    result["extras"] = dict(contender.extras()) if increments else {}
     contender.close()
-    return told
+    return result
 
 
 def _versions(contender: Contender) -> int:
@@ -93,16 +93,16 @@ def main(name: str, home: Path, workloads: tuple[Path, ...], then: tuple[str, ..
         place = home / f"{number}"
         place.mkdir(parents=True)
         try:
-            told = contend(name, place, folder, then if number else ())
-            start = start or told["start"]
-            told["start"] = start
+            result = contend(name, place, folder, then if number else ())
+            start = start or result["start"]
+            result["start"] = start
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            told = {"contender": name, "workload": folder.name, "error": f"{type(error).__name__}: {error}"}
-        told["peak_mb"] = _peak_mb()
-        if number or "error" in told:
-            print(f"\n{json.dumps(told)}", flush=True)
-        if "error" in told and not number:
+            result = {"contender": name, "workload": folder.name, "error": f"{type(error).__name__}: {error}"}
+        result["peak_mb"] = _peak_mb()
+        if number or "error" in result:
+            print(f"\n{json.dumps(result)}", flush=True)
+        if "error" in result and not number:
             break
         for part in place.iterdir():
             if part.name not in ("exported", "catalog"):  # the session holds the first catalog

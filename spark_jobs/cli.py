@@ -445,7 +445,7 @@ def run(
             outcome = schedule.run_once(task)
             say_run(outcome)
             return outcome.status
-        with steps.told_to_stop() as stop:
+        with steps.stop_event() as stop:
             return schedule.run_every(task, every, stop, say_run)
 
 

@@ -158,19 +158,19 @@ def declared_tables(places: Places) -> Declared:
     if not result.success:
         raise UsageError(f"The project's models can't be read: {beginning_of(result.exception or said.getvalue())}")
     models = _Models(places, result.result)
-    tables = [models.captured(node) for node in models.nodes if "columns" in models.told_by(node)]
+    tables = [models.captured(node) for node in models.nodes if "columns" in models.declared_by(node)]
     beside = [
         Beside(
             kind,
-            told.get(f"{kind}_of", ""),
+            declared.get(f"{kind}_of", ""),
             models.built(node),
-            _hidden_topics(told),
-            frozenset(told.get("outbox", ())),
+            _hidden_topics(declared),
+            frozenset(declared.get("outbox", ())),
         )
         for node in models.nodes
-        for told in [models.told_by(node)]
+        for declared in [models.declared_by(node)]
         for kind in (*_BESIDE, "outbox")
-        if f"{kind}_of" in told or (kind == "outbox" and kind in told)
+        if f"{kind}_of" in declared or (kind == "outbox" and kind in declared)
     ]
     return Declared(
         sorted(tables, key=lambda table: table.name), sorted(beside, key=lambda one: (one.model.name, one.kind))
@@ -189,10 +189,10 @@ class _Models:
         }
 
     @staticmethod
-    def told_by(node: Any) -> dict[str, Any]:
+    def declared_by(node: Any) -> dict[str, Any]:
         """What the macro that writes a model has noted in it; nothing of other models."""
-        told: dict[str, Any] = node.config.meta.get("tidemark", {})
-        return told
+        declared: dict[str, Any] = node.config.meta.get("tidemark", {})
+        return declared
 
     def built(self, node: Any) -> Model:
         """The table of a model."""
@@ -201,19 +201,19 @@ class _Models:
 
     def captured(self, node: Any) -> CapturedTable:
         """The captured table of a changes model."""
-        told = self.told_by(node)
+        declared = self.declared_by(node)
         histories = self._all_built_from("changes", node.name)
         # Of several histories of one log that which others are built from.
         history = max(histories, key=self._dependants_of, default=None)
-        options = self.told_by(history) if history else {}
-        source_name, _, source_table = told["source"].partition(".")
+        options = self.declared_by(history) if history else {}
+        source_name, _, source_table = declared["source"].partition(".")
         return CapturedTable(
             name=node.name.removesuffix("_changes"),
             source_name=source_name,
             source_table=source_table,
-            feed=self._feeds.get(told["source"]) or "",
-            key=tuple(told["key"]),
-            columns=tuple(told["columns"]),
+            feed=self._feeds.get(declared["source"]) or "",
+            key=tuple(declared["key"]),
+            columns=tuple(declared["columns"]),
             column_names=options.get("column_names") or {},
             history_options=options,
             changes=self.built(node),
@@ -221,15 +221,15 @@ class _Models:
             history=self.built(history) if history else None,
             accounting=self._built_from("accounts", history),
             transactions=next(map(self.built, self._all_built_from("transactions_of", source_name)), None),
-            silent_after_minutes=told.get("silent_after_minutes"),
-            transaction_topic=told.get("transaction_topic"),
+            silent_after_minutes=declared.get("silent_after_minutes"),
+            transaction_topic=declared.get("transaction_topic"),
             names_of_own=frozenset(
-                name for one in histories for name in (self.told_by(one).get("column_names") or {}).values()
+                name for one in histories for name in (self.declared_by(one).get("column_names") or {}).values()
             ),
         )
 
     def _all_built_from(self, field: str, name: str) -> list[Any]:
-        return [node for node in self.nodes if name and self.told_by(node).get(field) == name]
+        return [node for node in self.nodes if name and self.declared_by(node).get(field) == name]
 
     def _built_from(self, field: str, node: Any) -> Model | None:
         return next(map(self.built, self._all_built_from(field, node.name)), None) if node else None

@@ -54,7 +54,7 @@ class Files:
                 return (Path(self.place) / name).read_text(encoding="utf-8")
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        with self._told():
+        with self._store_faults():
             try:
                 return bytes(self._store.get(name).bytes()).decode()
             except FileNotFoundError:
@@ -74,7 +74,7 @@ class Files:
                     aside.unlink(missing_ok=True)
                 raise
             return
-        with self._told():
+        with self._store_faults():
             self._store.put(name, text.encode())
 
     def create(self, name: str, text: str) -> bool:
@@ -92,7 +92,7 @@ class Files:
             return True
         from obstore.exceptions import AlreadyExistsError
 
-        with self._told():
+        with self._store_faults():
             try:
                 self._store.put(name, text.encode(), mode="create")
             except AlreadyExistsError:
@@ -104,7 +104,7 @@ class Files:
         if self._store is None:
             (Path(self.place) / name).unlink(missing_ok=True)
             return
-        with self._told():
+        with self._store_faults():
             self._store.delete(name)
 
     def folders(self, name: str = "") -> list[str]:
@@ -112,7 +112,7 @@ class Files:
         if self._store is None:
             folder = Path(self.place) / name
             return sorted(one.name for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
-        with self._told():
+        with self._store_faults():
             found = self._store.list_with_delimiter(name or None)["common_prefixes"]
         return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
 
@@ -121,7 +121,7 @@ class Files:
         if self._store is None:
             folder = Path(self.place) / name
             return sorted(one.name for one in folder.iterdir() if one.is_file()) if folder.is_dir() else []
-        with self._told():
+        with self._store_faults():
             found = self._store.list_with_delimiter(name)["objects"]
         return sorted(one["path"].rpartition("/")[2] for one in found)
 
@@ -141,14 +141,14 @@ class Files:
                         yield Entry(str(found.relative_to(folder)), stat.st_size, stat.st_mtime)
             return
         start = f"{name}/" if name else ""
-        with self._told():
+        with self._store_faults():
             for chunk in self._store.list(name or None):
                 # What stands for the folder itself is no file in it.
                 for one in (one for one in chunk if one["path"].startswith(start)):
                     yield Entry(one["path"].removeprefix(start), one["size"], one["last_modified"].timestamp())
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_faults(self) -> Iterator[None]:
         from obstore.exceptions import BaseError
 
         try:

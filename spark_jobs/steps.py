@@ -176,7 +176,7 @@ def land_kafka(
     from spark_jobs.landing.kafka import land_topics
 
     run.places.require_bronze(run.command)
-    with nullcontext(stop) if stop is not None else told_to_stop() as stopping, run.stage("land"):
+    with nullcontext(stop) if stop is not None else stop_event() as stopping, run.stage("land"):
 
         @contextmanager
         def batch() -> Iterator[None]:
@@ -200,7 +200,7 @@ def land_kafka(
 
 
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def stop_event() -> Iterator[threading.Event]:
     """An event that SIGTERM, Ctrl-C and a terminal that is closed set, instead of ending the process where it is."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -189,11 +189,11 @@ def _shape(schema: Column | str, after: Column, connector: str) -> Column:
 
 def _source_name() -> Column:
     """The topic prefix of the connector that a record is of; NULL for tombstones and boundaries of transactions."""
-    told_by_key = F.from_json("key_text", f"payload struct<{_KEY}>, {_KEY}", JSON_LIMITS)
+    parsed_key = F.from_json("key_text", f"payload struct<{_KEY}>, {_KEY}", JSON_LIMITS)
     # Topics have the prefix at their end, whatever `topic.heartbeat.prefix` says.
     of_heartbeat = F.coalesce(
-        told_by_key["payload"]["serverName"],
-        told_by_key["serverName"],
+        parsed_key["payload"]["serverName"],
+        parsed_key["serverName"],
         F.nullif(F.regexp_extract("topic", "heartbeat[.](.+)$", 1), F.lit("")),
     )
     return (

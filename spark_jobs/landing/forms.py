@@ -120,7 +120,7 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
     columns = rows.columns
     wire_formats = {
         "key": wire_format(F.col("key"), F.col("headers"), "key"),
-        "value": _told_value(wire_format(F.col("value"), F.col("headers"), "value")),
+        "value": _with_id_in_json(wire_format(F.col("value"), F.col("headers"), "value")),
     }
     # Cut off after each step: what stands on expressions of the step before would repeat them, and theirs in them.
     with names_in_their_case(spark):
@@ -160,10 +160,10 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     # What is left of a delete beside its headers: no value, or, as its schema stays, JsonConverter's null.
     is_empty = F.coalesce(F.trim("payload") == "null", F.lit(True))
     # To a true tombstone behind it the transform adds `__op` and nothing else.
-    is_told = _has_header("__op") & _has_header(*_MORE_SIGNS)
+    has_signs = _has_header("__op") & _has_header(*_MORE_SIGNS)
     form = (
         F.when(_is_outbox(), "outbox")
-        .when(~is_envelope & (has_sign | (is_told & (is_empty | keys.isNotNull()))), "flattened")
+        .when(~is_envelope & (has_sign | (has_signs & (is_empty | keys.isNotNull()))), "flattened")
         .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
         .otherwise("envelope")
     )
@@ -235,18 +235,18 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
         .withColumn("is_qualified", _is_qualified())
     )
 
-    op = _told("op")
+    op = _metadata("op")
     missing = _missing()
     # The row with what was added to it: no column is declared or seen under those names.
     image = F.when(op == "d", F.lit(None)).otherwise(F.col("payload"))
     before = F.when(op == "d", F.col("payload"))
     nothing = F.lit("null")
-    source = F.to_json(F.struct(*[_told(*_of_source(name)).alias(name) for name in _BLOCK]))
+    source = F.to_json(F.struct(*[_metadata(*_of_source(name)).alias(name) for name in _BLOCK]))
     # An `__id` alone can be a column of the table's own.
-    its_id = F.when(_is_told("total_order", "data_collection_order"), _told("id"))
+    its_id = F.when(_has_metadata("total_order", "data_collection_order"), _metadata("id"))
     transaction = F.struct(
-        F.coalesce(_told("transaction_id"), its_id).alias("id"),
-        _told("transaction_total_order", "total_order").alias("total_order"),
+        F.coalesce(_metadata("transaction_id"), its_id).alias("id"),
+        _metadata("transaction_total_order", "total_order").alias("total_order"),
     )
     is_flattened = F.col("form") == "flattened"
     rows = rows.withColumn("missing", F.when(is_flattened, missing)).withColumn(
@@ -261,7 +261,7 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
             "flat_text",
             _envelope(
                 op,
-                _told("ts_ms"),
+                _metadata("ts_ms"),
                 source,
                 F.when(transaction["id"].isNotNull(), F.to_json(transaction)),
                 F.concat(
@@ -274,12 +274,12 @@ def _with_flattened(rows: DataFrame) -> DataFrame:
     )
 
 
-def _told(*names: str) -> Column:
+def _metadata(*names: str) -> Column:
     """The first of these fields that is told of a flattened row, in it or in its headers, as text."""
     return F.coalesce(*[_added(f"__{name}") for name in names], *[F.col("header_texts")[f"__{name}"] for name in names])
 
 
-def _is_told(*names: str) -> Column:
+def _has_metadata(*names: str) -> Column:
     """Whether a flattened row or its headers have one of these fields, be it NULL."""
     return F.arrays_overlap(F.concat("names", "header_names"), text_array([f"__{name}" for name in names]))
 
@@ -291,12 +291,14 @@ def _of_source(name: str) -> tuple[str, ...]:
 
 def _missing() -> Column:
     """The fields that a flattened row lacks, under the names that they are added by."""
-    lacking = {name: ~_is_told("op") if name == "op" else ~_is_told(*_of_source(name)) for name in _ALL_NEEDED}
-    lacking["ts_ms"] = ~_is_told(*(f"source_{name}" for name in _TIME_FIELDS))
-    wanted = F.coalesce(_wanted(_told(*_of_source("connector"))), text_array(_NEEDED))
+    lacking = {
+        name: ~_has_metadata("op") if name == "op" else ~_has_metadata(*_of_source(name)) for name in _ALL_NEEDED
+    }
+    lacking["ts_ms"] = ~_has_metadata(*(f"source_{name}" for name in _TIME_FIELDS))
+    wanted = F.coalesce(_wanted(_metadata(*_of_source("connector"))), text_array(_NEEDED))
     # A row tells its own delete where deletes are rewritten; else headers have to, on the tombstone that is left of it.
     by_headers = F.array_contains("header_names", "__op") & F.arrays_overlap("header_names", text_array(_MORE_SIGNS))
-    no_deletes = F.col("payload").isNotNull() & ~_is_told("deleted") & ~by_headers
+    no_deletes = F.col("payload").isNotNull() & ~_has_metadata("deleted") & ~by_headers
     return F.array_compact(
         F.array(
             *[
@@ -316,21 +318,21 @@ def _is_document() -> Column:
     of_key = F.json_object_keys(object_of_key(F.coalesce("key_json", text_of(F.col("key")))))
     has_keys_of_document = F.array_contains("names", "_id") & (of_key == text_array(["id"]))
     return F.coalesce(
-        _told(*_of_source("connector")) == "mongodb",
-        _is_told("collection", "source_collection", "rs", "source_rs")
-        | (~_is_told(*_of_source("connector")) & has_keys_of_document),
+        _metadata(*_of_source("connector")) == "mongodb",
+        _has_metadata("collection", "source_collection", "rs", "source_rs")
+        | (~_has_metadata(*_of_source("connector")) & has_keys_of_document),
         F.lit(False),
     )
 
 
 def _flat_schema() -> Column:
     """The shape of a flattened row: the schema of its fields, or their names where it has none."""
-    told_fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
+    described = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
     described = F.concat(
         F.lit('{"flattened":true'),
         F.when(F.col("is_qualified"), ',"qualified":true').otherwise(""),
         F.lit(',"fields":[{"field":"after","fields":'),
-        told_fields,
+        described,
         F.lit("}]}"),
     )
     own = F.filter(F.array_distinct("names"), lambda one: ~is_added(one, F.col("is_qualified")))
@@ -467,11 +469,11 @@ def _is_outbox() -> Column:
     return F.col("topic").startswith(OUTBOX_TOPIC) & F.exists("headers", lambda one: one["key"] == "id")
 
 
-def _told_value(told_value: Column) -> Column:
+def _with_id_in_json(value: Column) -> Column:
     """The id of a value: in front of its bytes, or in the JSON that Apicurio's converter writes around it."""
     text = text_of(F.col("value"))
     found = [F.regexp_extract(text, _WITH_ID, number) for number in (1, 2)]
     pretty = F.struct(
         F.lit(GLOBAL).alias("kind"), found[0].try_cast("bigint").alias("id"), found[1].cast("binary").alias("data")
     )
-    return F.coalesce(told_value, F.when(text.rlike(_WITH_ID), pretty))
+    return F.coalesce(value, F.when(text.rlike(_WITH_ID), pretty))

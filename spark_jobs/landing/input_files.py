@@ -87,7 +87,7 @@ def _is_unfinished(name: str) -> bool:
     return name.startswith(_ASIDE) or name.endswith(_COPYING)
 
 
-def _told(file: Path, real: Path) -> str:
+def _shown(file: Path, real: Path) -> str:
     """A file by the name that was given, and by its own where that is another."""
     return f"{file} (a link to {real})" if file.name != real.name else str(file)
 
@@ -99,12 +99,12 @@ def _require_named_for_hadoop(file: Path, real: Path) -> None:
     # Which they take for the end of a URL's scheme.
     if ":" in real.name:
         raise UsageError(
-            f"{_told(file, real)}: a name with a colon, which Spark can't open. Nothing was landed; give the file"
+            f"{_shown(file, real)}: a name with a colon, which Spark can't open. Nothing was landed; give the file"
             " another name."
         )
     if _is_unfinished(real.name):
         raise UsageError(
-            f"{_told(file, real)}: {_unfinished(real.name)}, and Spark passes over it. Nothing was landed; rename it"
+            f"{_shown(file, real)}: {_unfinished(real.name)}, and Spark passes over it. Nothing was landed; rename it"
             " once it is, or leave it out."
         )
 
@@ -119,19 +119,19 @@ def _require_unpacked_by_hadoop(file: Path, real: Path) -> None:
     ending = real.suffix.lower()
     if begins and ending in _NOT_UNPACKED:
         raise UsageError(
-            f"{_told(file, real)}: files whose names end with {ending} aren't unpacked here. Nothing was landed; give"
+            f"{_shown(file, real)}: files whose names end with {ending} aren't unpacked here. Nothing was landed; give"
             " it plain, packed by gzip (.gz) or by bzip2 (.bz2), or leave it out."
         )
     if begins and ending in _PACKED:
         name, _, beginning = _PACKED[ending]
         if not begins.startswith(beginning):
             raise UsageError(
-                f"{_told(file, real)}: not a whole {name} file (it doesn't begin like one). Nothing was landed; give"
+                f"{_shown(file, real)}: not a whole {name} file (it doesn't begin like one). Nothing was landed; give"
                 " it the name of what it is, or leave it out."
             )
     elif (end := file.suffix.lower()) in _PACKED and begins.startswith(_PACKED[end][2]):
         raise UsageError(
-            f"{_told(file, real)}: packed by {_PACKED[end][0]}, and its own name doesn't end with {end}, by which"
+            f"{_shown(file, real)}: packed by {_PACKED[end][0]}, and its own name doesn't end with {end}, by which"
             " Spark unpacks. Nothing was landed; rename what the link leads to, or put a copy in the link's place."
         )
 

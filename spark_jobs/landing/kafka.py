@@ -229,7 +229,7 @@ class _Stream:
                     cause = self.topics.settings.redacted(str(self.failed))
                     hint = f" {_PASSED_OVER}" if _UNREADABLE.search(cause) else ""
                     if _BEYOND_CALENDARS in cause:
-                        hint = f" The time of a record is beyond all calendars; {self.told_batch()}{hint}"
+                        hint = f" The time of a record is beyond all calendars; {self.batch_in_words()}{hint}"
                     raise type(self.failed)(f"{cause}{hint}") from None
                 cause = first_cause(self.topics.settings.redacted(str(error)))
                 if _OTHER_PARTITIONS in cause:
@@ -252,7 +252,7 @@ class _Stream:
                     if query.isActive:
                         self.end(query)
 
-    def told_batch(self) -> str:
+    def batch_in_words(self) -> str:
         """Where the records of the newest batch are."""
         parts = [
             f"{topic} {partition}: {self.offsets[topic, partition].next_offset} to {until - 1}"

@@ -38,7 +38,7 @@ def records_of(lines: DataFrame) -> DataFrame:
         .withColumn("is_text", F.col("is_utf8") & ~has_half_letters(F.col("line")))
         .withColumn("bytes", F.when(~F.col("is_utf8"), F.col("value").cast("binary")))
         .withColumn("r", F.when(F.col("is_text"), F.from_json("line", _LINE, options)))
-        .withColumn("told_headers", F.when(F.col("r.headers").isNotNull(), _told_headers(is_kcat)))
+        .withColumn("parsed_headers", F.when(F.col("r.headers").isNotNull(), _parsed_headers(is_kcat)))
     )
     # kcat has other names for the value and the time; a line can have the names of both.
     value = F.coalesce("r.payload", "r.value")
@@ -92,7 +92,7 @@ def _reason() -> Column:
         .when(~is_record, "line-without-position")
         .when(_has_its_value_elsewhere(), "line-without-value")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
-        .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("told_headers")), "headers-not-understood")
+        .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("parsed_headers")), "headers-not-understood")
     )
 
 
@@ -101,11 +101,11 @@ def _has_its_value_elsewhere() -> Column:
 
     Who leaves NULLs out writes a tombstone without it, and nothing that isn't known.
     """
-    is_told = F.coalesce("r.value", "r.payload", "r.value_base64").isNotNull()
+    has_value = F.coalesce("r.value", "r.payload", "r.value_base64").isNotNull()
     names = F.json_object_keys("line")
     has_field = F.arrays_overlap(names, text_array(_OF_VALUES))
     has_more = F.size(F.array_except(names, text_array(_FIELDS))) > 0
-    return F.when(~is_told, ~has_field & has_more).otherwise(F.lit(False))
+    return F.when(~has_value, ~has_field & has_more).otherwise(F.lit(False))
 
 
 def _is_base64(name: str) -> Column:
@@ -114,7 +114,7 @@ def _is_base64(name: str) -> Column:
 
 def _headers() -> Column:
     binary = F.transform(
-        "told_headers",
+        "parsed_headers",
         lambda h: F.struct(h["key"].alias("key"), _bytes(h["value"], h["value_base64"]).alias("value")),
     )
     return F.coalesce(binary, F.array().cast(HEADERS))
@@ -130,7 +130,7 @@ def _are_headers(headers: Column) -> Column:
     )
 
 
-def _told_headers(is_kcat: Column) -> Column:
+def _parsed_headers(is_kcat: Column) -> Column:
     pairs = F.from_json("r.headers", _TOLD_HEADERS, JSON_LIMITS)
     flat = F.from_json("r.headers", "array<string>", JSON_LIMITS)
     # kcat prints key, value, key, value …

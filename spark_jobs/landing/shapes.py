@@ -179,20 +179,20 @@ def _fits(precision: Column) -> Column:
 
 def _spark_type(described: Column) -> Column:
     parameters = described["parameters"]
-    told_scale = parameters[f"{_SOURCE_COLUMN}scale"].try_cast("int")
-    told_length = parameters[f"{_SOURCE_COLUMN}length"].try_cast("int")
+    source_scale = parameters[f"{_SOURCE_COLUMN}scale"].try_cast("int")
+    source_length = parameters[f"{_SOURCE_COLUMN}length"].try_cast("int")
     # In the modes `string` and `double` of decimals only the source's type tells of them.
-    is_told = (
+    is_source_decimal = (
         described["type"].isin("string", "double")
         & described["name"].isNull()
         & parameters[f"{_SOURCE_COLUMN}type"].rlike(_IS_DECIMAL)
-        & told_scale.isNotNull()
+        & source_scale.isNotNull()
     )
     # What has no scale of its own is told with another: PostgreSQL's `numeric` as one of 131089 digits without a
     # fraction, Oracle's `number` with the scale -127.
-    has_scale = (told_scale >= 0) & F.coalesce(told_length <= _MOST_DECLARED, F.lit(True))
-    scale = F.coalesce(parameters["scale"].try_cast("int"), told_scale, F.lit(0))
-    precision = F.coalesce(parameters["connect.decimal.precision"].try_cast("int"), told_length, F.lit(_DIGITS))
+    has_scale = (source_scale >= 0) & F.coalesce(source_length <= _MOST_DECLARED, F.lit(True))
+    scale = F.coalesce(parameters["scale"].try_cast("int"), source_scale, F.lit(0))
+    precision = F.coalesce(parameters["connect.decimal.precision"].try_cast("int"), source_length, F.lit(_DIGITS))
     # Of NUMBER(2,5) and numeric(2,5) the digits begin behind the point; MySQL's length of a whole number is that of its
     # display.
     digits = F.least(F.greatest(precision, scale, F.lit(1)), F.lit(_DIGITS))
@@ -207,8 +207,8 @@ def _spark_type(described: Column) -> Column:
     )
     semantic = _lookup(SEMANTIC_TYPES, F.split_part(_encoding(described), F.lit(":"), F.lit(1)))
     return (
-        F.when((described["name"] == DECIMAL) | (is_told & has_scale), decimal)
-        .when(is_told, _OF_ANY_SCALE)
+        F.when((described["name"] == DECIMAL) | (is_source_decimal & has_scale), decimal)
+        .when(is_source_decimal, _OF_ANY_SCALE)
         .otherwise(F.coalesce(semantic, _lookup(LITERAL_TYPES, described["type"]), F.lit("string")))
     )
 

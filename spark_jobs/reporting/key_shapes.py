@@ -77,8 +77,8 @@ def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> D
 
 
 def _open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
-    told_by = [_own(table, name).alias(name) for name in (*_PLACE, "position")]
-    return history.where(_own(table, "is_current")).select(*told_by)
+    opening = [_own(table, name).alias(name) for name in (*_PLACE, "position")]
+    return history.where(_own(table, "is_current")).select(*opening)
 
 
 def _own(table: CapturedTable, name: str) -> Column:

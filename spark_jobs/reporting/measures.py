@@ -106,8 +106,8 @@ def measure(
             layers_of[name][layer] = numbers
         # Elsewhere each version has a change of its own.
         with_found = [one for one in tables if layers_of[one.name].get("history", {}).get("found_versions")]
-        told_by = pool.map(lambda table: _changes_of_versions(spark, table), with_found)
-        for table, numbers in zip(with_found, told_by, strict=True):
+        counted = pool.map(lambda table: _changes_of_versions(spark, table), with_found)
+        for table, numbers in zip(with_found, counted, strict=True):
             layers_of[table.name]["history"] |= numbers
     return {table.name: _measures(table, layers_of[table.name]) for table in tables}
 

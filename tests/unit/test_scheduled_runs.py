@@ -408,11 +408,11 @@ def test_a_terminal_that_is_closed_is_heard_unless_it_is_ignored() -> None:
     before = signal.getsignal(signal.SIGHUP)
     try:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        with steps.told_to_stop() as stop:
+        with steps.stop_event() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert stop.wait(5)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with steps.told_to_stop() as stop:
+        with steps.stop_event() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not stop.wait(0.1)
     finally:
