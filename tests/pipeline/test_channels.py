@@ -734,4 +734,6 @@ def test_a_log_whose_name_does_not_begin_with_its_source_s_believes_no_notificat
         for file in added:
             file.unlink()
 
-    assert "versions_of_t: its source is declared `snapshot_notifications`" in str(result.exception)
+    said = str(result.exception)
+    assert "versions_of_t: log_of_t is of the source 'ch_s', and by its name of none." in said
+    assert "declared `snapshot_notifications`" in said
