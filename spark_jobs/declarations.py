@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,14 +73,14 @@ class CapturedTable:
 class Beside:
     """A table of what arrives beside changes: its `kind` is its macro (`messages`, …), or `outbox`.
 
-    `prefix` is the topic prefix, empty for an outbox, which has `topics` instead; `hidden_topics` are these, where a
-    field of its payload is declared sensitive.
+    `prefix` is the topic prefix, empty for an outbox, which has `topics` instead; `is_hidden` is whether a field of an
+    outbox's payload is declared sensitive.
     """
 
     kind: str
     prefix: str
     model: Model
-    hidden_topics: frozenset[str] = frozenset()
+    is_hidden: bool = False
     topics: frozenset[str] = frozenset()
 
 
@@ -164,7 +164,7 @@ def declared_tables(places: Places) -> Declared:
             kind,
             declared.get(f"{kind}_of", ""),
             models.built(node),
-            _hidden_topics(declared),
+            any(column["sensitive"] for column in declared.get("payload", ())),
             frozenset(declared.get("outbox", ())),
         )
         for node in models.nodes
@@ -236,11 +236,6 @@ class _Models:
 
     def _dependants_of(self, history: Any) -> int:
         return sum(self._built_from(field, history) is not None for field in ("accounts", "history"))
-
-
-def _hidden_topics(declared: Mapping[str, Any]) -> frozenset[str]:
-    is_hidden = any(field["sensitive"] for field in declared.get("payload", ()))
-    return frozenset(declared["outbox"] if is_hidden else ())
 
 
 @contextmanager

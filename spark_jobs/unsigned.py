@@ -49,7 +49,7 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
     table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
     block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
     value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}", JSON_LIMITS)
-    told = (
+    columns_of_events = (
         bronze.read(spark, places, "records")
         .where("kind = 'schema_change'")
         .select(bronze.written().alias("at"), value.alias("v"))
@@ -60,7 +60,7 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
         .withColumn("is_unsigned", F.col("typeName").rlike(IS_UNSIGNED))
     )
     found = (
-        told.groupBy("source_name", "db", "id", "name")
+        columns_of_events.groupBy("source_name", "db", "id", "name")
         .agg(
             F.bool_or("is_unsigned").alias("was_ever"),
             F.max_by("is_unsigned", "at").alias("is_now"),

@@ -142,14 +142,14 @@ every_change as (
                 {%- set is_marked = 'bool_or(' ~ marks_last() ~ ')'
                     ~ (' and position not in (' ~ text_list(scope.in_doubt) ~ ')' if scope.in_doubt) %}
                 {%- if scope.scans %}
-                {%- set told = [] %}
+                {%- set has_enough = [] %}
                 {%- for scan in scope.scans %}
-                {%- do told.append(
+                {%- do has_enough.append(
                     'if(min(processed_at) >= timestamp_millis(' ~ scan[0] ~ ') and max(processed_at) <= timestamp_millis('
                     ~ scan[1] ~ '), count(*) >= ' ~ scan[2] ~ ', null)'
                 ) %}
                 {%- endfor %}
-                coalesce(array_max(array_compact(array({{ told | join(', ') }}))), {{ is_marked }})
+                coalesce(array_max(array_compact(array({{ has_enough | join(', ') }}))), {{ is_marked }})
                 {%- else %}
                 {{ is_marked }}
                 {%- endif %}

@@ -182,7 +182,7 @@ order by position
 
 {#- Where landing keeps what it knows of topics: with its bronze, whatever the environment. -#}
 {% macro landed_at(name) -%}
-    {{ return(modules.re.sub('bronze$', 'ops', lakehouse('bronze')) ~ '/' ~ name) }}
+    {{ return(lakehouse_folder() ~ '/ops/' ~ name) }}
 {%- endmacro %}
 
 
@@ -194,7 +194,7 @@ order by position
     {%- set logs = '/{bronze/quarantine,ops/kafka_gaps}/_delta_log/*.json' -%}
     {{ return(run_query(
         'select count(*) from binaryfile.'
-        ~ quoted(without_patterns(modules.re.sub('/bronze$', '', lakehouse('bronze'))) ~ logs)
+        ~ quoted(without_patterns(lakehouse_folder()) ~ logs)
         ~ " where path like '%/ops/kafka\\_gaps/\\_delta\\_log/%'"
     )[0][0] | int > 0) }}
 {%- endmacro %}

@@ -1,5 +1,11 @@
-{#- The folder or URL of a layer's tables: TIDEMARK_LAKEHOUSE, or `lakehouse`; a relative one starts at the project. -#}
+{#- The folder or URL of a layer's tables. -#}
 {% macro lakehouse(layer) -%}
+    {{ lakehouse_folder() }}/{{ layer_schema(layer) }}
+{%- endmacro %}
+
+
+{#- That of all layers: TIDEMARK_LAKEHOUSE, or `lakehouse`; a relative one starts at the project. -#}
+{% macro lakehouse_folder() -%}
     {%- set at = namespace(place=modules.re.sub('/+$', '', env_var('TIDEMARK_LAKEHOUSE', '') or 'lakehouse')) -%}
     {%- if '://' not in at.place -%}
         {%- if not at.place.startswith('/') -%}
@@ -9,7 +15,7 @@
         {%- if not at.place.startswith('/') -%}{%- set at.place = env_var('PWD') ~ '/' ~ at.place -%}{%- endif -%}
         {%- set at.place = plain_path(at.place) -%}
     {%- endif -%}
-    {{ at.place }}/{{ layer_schema(layer) }}
+    {{ return(at.place) }}
 {%- endmacro %}
 
 

@@ -284,10 +284,10 @@
 
 {#- Stop where another variable of this project has options of sources: it is `sources`, misspelled, and nobody reads it. -#}
 {% macro only_sources_have_their_options() -%}
-    {%- set told = adapter.config.vars.to_dict() -%}
+    {%- set of_project = adapter.config.vars.to_dict() -%}
     {%- set option_names = known_options('source') -%}
     {%- for where, variables in [
-        ('vars: ' ~ project_name ~ ': ', told.get(project_name)), ('vars: ', told), ('--vars: ', adapter.config.cli_vars)
+        ('vars: ' ~ project_name ~ ': ', of_project.get(project_name)), ('vars: ', of_project), ('--vars: ', adapter.config.cli_vars)
     ] if variables is mapping -%}
         {%- for name, value in variables.items() if name != 'sources' and value is mapping -%}
             {%- for options in value.values()

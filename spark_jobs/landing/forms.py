@@ -327,12 +327,12 @@ def _is_document() -> Column:
 
 def _flat_schema() -> Column:
     """The shape of a flattened row: the schema of its fields, or their names where it has none."""
-    described = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
+    fields = F.from_json("payload_schema", "fields string", JSON_LIMITS)["fields"]
     described = F.concat(
         F.lit('{"flattened":true'),
         F.when(F.col("is_qualified"), ',"qualified":true').otherwise(""),
         F.lit(',"fields":[{"field":"after","fields":'),
-        described,
+        fields,
         F.lit("}]}"),
     )
     own = F.filter(F.array_distinct("names"), lambda one: ~is_added(one, F.col("is_qualified")))

@@ -482,7 +482,7 @@ def landed_after_all(gaps: Sequence[Gap], before: PlaceOffsets, resumed: PlaceOf
 
 def take_back_gaps(spark: SparkSession, places: Places, label: str, gaps: Sequence[Gap]) -> None:
     """Let gaps end where they do now, and remove those that end where they begin."""
-    told = ", ".join(
+    ends = ", ".join(
         f"({text_literal(one.topic)}, {text_literal(one.topic_id)}, {one.partition}, {one.from_offset},"
         f" {one.to_offset}, {one.records})"
         for one in gaps
@@ -490,10 +490,10 @@ def take_back_gaps(spark: SparkSession, places: Places, label: str, gaps: Sequen
     same = ["topic", "topic_id", "`partition`", "from_offset"]
     spark.sql(
         f"merge into {table_at(places.table('ops', 'kafka_gaps'))} as gaps"
-        f" using (values {told} as told({', '.join(same)}, to_offset, records)) as told"
-        f" on gaps.source_label = {text_literal(label)} and {' and '.join(f'gaps.{one} = told.{one}' for one in same)}"
-        " when matched and told.to_offset = told.from_offset then delete"
-        " when matched then update set to_offset = told.to_offset, records = told.records"
+        f" using (values {ends} as ends({', '.join(same)}, to_offset, records)) as ends"
+        f" on gaps.source_label = {text_literal(label)} and {' and '.join(f'gaps.{one} = ends.{one}' for one in same)}"
+        " when matched and ends.to_offset = ends.from_offset then delete"
+        " when matched then update set to_offset = ends.to_offset, records = ends.records"
     )
 
 

@@ -15,7 +15,7 @@ _LINE = (
 _OF_VALUES = ("value", "payload", "value_base64")
 # `broker` is kcat's.
 _FIELDS = (*(field.split()[0] for field in _LINE.split(", ")[:-1]), "broker")
-_TOLD_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
+_PARSED_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
 
 
 def records_of(lines: DataFrame) -> DataFrame:
@@ -131,7 +131,7 @@ def _are_headers(headers: Column) -> Column:
 
 
 def _parsed_headers(is_kcat: Column) -> Column:
-    pairs = F.from_json("r.headers", _TOLD_HEADERS, JSON_LIMITS)
+    pairs = F.from_json("r.headers", _PARSED_HEADERS, JSON_LIMITS)
     flat = F.from_json("r.headers", "array<string>", JSON_LIMITS)
     # kcat prints key, value, key, value …
     paired = F.transform(
@@ -142,7 +142,7 @@ def _parsed_headers(is_kcat: Column) -> Column:
             F.lit(None).cast("string").alias("value_base64"),
         ),
     )
-    empty = F.array().cast(_TOLD_HEADERS)
+    empty = F.array().cast(_PARSED_HEADERS)
     none = F.col("r.headers") == "[]"
     is_flat = is_kcat & ~F.col("r.headers").startswith("[{")
     return F.when(none, empty).when(~is_flat, pairs).when(F.size(flat) == 0, empty).when(F.size(flat) > 0, paired)

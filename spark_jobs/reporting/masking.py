@@ -33,7 +33,7 @@ def hidden(
         table.feed
         for table in tables
         if table.sensitive or seen.get(table.feed, set()) - {column["field"] for column in table.columns}
-    ).union(*[one.hidden_topics for one in beside])
+    ).union(*[one.topics for one in beside if one.is_hidden])
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _fields(
     keys = {spec["field"] for spec in table.columns if spec["name"] in table.key}
     binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
     as_declared = {spec["field"] for spec in table.columns if spec["encoding"] == UNSIGNED}
-    told = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
+    is_unsigned = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
     of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
     return Fields(
         _columns(table, (defaulted | undescribed) - keys),
@@ -142,8 +142,8 @@ def _fields(
         not undescribed,
         is_flattened or _is_flattened(shapes[-1]),
         connector_named(shapes[-1]["connector"] or "").hides_computed,
-        _named_here(table, {name for name, is_now in told.items() if is_now} - as_declared),
-        _named_here(table, {name for name, is_now in told.items() if not is_now} & as_declared),
+        _named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
+        _named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
         _named_here(table, {*of_keys[-1]} - {bronze.ROUTER_FIELD}) if of_keys and not table.key else (),
     )
 

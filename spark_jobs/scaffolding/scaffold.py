@@ -92,9 +92,7 @@ class Scaffold:
         """Write the files that are missing; what is to be said of that, in lines."""
         project, of_feed = self.places.project, {table.feed: table for table in self.declared}
         fresh = [table for table in self.tables if table.feed not in of_feed]
-        files: dict[str, str] = {}
-        for table in fresh:
-            files |= not_there(project, files_of(table))
+        files = not_there(project, {path: text for table in fresh for path, text in files_of(table).items()})
         # What a source's other files name has to be enabled: models that are there and don't read the feed are not.
         read = [
             table

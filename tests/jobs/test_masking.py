@@ -99,7 +99,7 @@ def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkS
     [table] = declared.tables
     plain = replace(table, columns=tuple({**one, "sensitive": False} for one in table.columns))
     bare = replace(plain, columns=tuple(one for one in plain.columns if one["name"] != "email"))
-    plainly = [replace(one, hidden_topics=frozenset()) for one in declared.beside]
+    plainly = [replace(one, is_hidden=False) for one in declared.beside]
     shown_topics = [
         [topic for topic in (TOPIC, OUTBOX) if is_shown(spark, places, Declared([one], beside), topic)]
         for one, beside in ((table, plainly), (plain, plainly), (bare, plainly), (plain, declared.beside))
