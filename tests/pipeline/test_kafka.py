@@ -48,7 +48,8 @@ from tests.source import Column, Source, Table
 from tests.unit.test_schedule_examples import EXAMPLES
 
 # A landing whose broker is away ends when Spark's own readers give up: in two minutes, beside other tests in more.
-PATIENCE = 240
+# A process of its own lands its first batch after 50 seconds of a machine that has nothing else to do.
+PATIENCE = 500
 POISON = {"key": b"\xff\xfe", "value": b"{poison", "headers": [("trace", b"\x00\xff"), ("none", None)]}
 
 
@@ -700,17 +701,26 @@ def test_what_retention_takes_from_a_landing_that_goes_on_is_a_gap(lake: Lake, b
     assert sorted((one.from_offset, one.to_offset) for one in streamed.gaps) == [one[:2] for one in gaps]
 
 
-def process(lake: Lake, broker: Broker, label: str, *arguments: str) -> subprocess.Popen[str]:
-    """A process that lands the topics of a label's name, with fifty records in a batch at most."""
+@contextmanager
+def process(lake: Lake, broker: Broker, label: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that lands the topics of a label's name, with fifty records in a batch at most; it ends with the block.
+
+    It is killed if it goes on: a continuous landing would outlive a test that fails.
+    """
     command = [str(Path(sys.executable).with_name("tidemark")), "land", "--kafka", broker.address, "--topics",
                rf"{label}\..*", "--source-label", label, "--max-records", "50", *arguments, "--project-dir",
                str(lake.places.project)]  # fmt: skip
     environment = os.environ | lake.places.environment()
-    return subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True) as one:
+        try:
+            yield one
+        finally:
+            if one.poll() is None:
+                os.killpg(one.pid, signal.SIGKILL)  # Spark's Java, too, which hears no other
 
 
 def test_a_process_that_is_told_to_stop_leaves_nothing_undone(lake: Lake, broker: Broker) -> None:
-    topic, end = "proc.public.t", 300
+    topic, end = "proc.public.t", 200
     broker.make(topic)
     broker.produce(changes(topic, 0, end))
 
