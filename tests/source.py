@@ -8,6 +8,7 @@ tombstones, unavailable large values, snapshots, redelivery after a restart.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,20 +73,21 @@ def sqlserver_lsn(place: int) -> str:
 
 @dataclass
 class Source:
-    """A server and its connector: one log, one topic a table, one partition of each."""
+    """A server and its connector: one log, one topic a table, of one partition or, by the record's key, of several."""
 
     prefix: str
     has_schemas: bool = True
     has_tombstones: bool = True
     connector: str = "postgresql"
     partition: int = 0
+    partitions: int = 1
     records: list[dict[str, Any]] = field(default_factory=list)
     now: int = START
     lsn: int = 1000
     last_commit: int | None = None
     transaction: int = 500
     server: int = 1
-    _offsets: dict[str, int] = field(default_factory=dict)
+    _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
 
     def tick(self, microseconds: int = 1_000_000) -> None:
@@ -160,7 +162,7 @@ class Source:
     def redeliver(self, count: int) -> None:
         """A restart: the connector sends its last records again, under new offsets and counted anew."""
         for order, record in enumerate(self.records[-count:] if count else [], 1):
-            again = {**record, "offset": self._next_offset(record["topic"])}
+            again = {**record, "offset": self._next_offset(record["topic"], record["partition"])}
             if record["value"] and '"total_order"' in record["value"]:
                 value = json.loads(record["value"])
                 value.get("payload", value)["transaction"]["total_order"] = order
@@ -274,21 +276,24 @@ class Source:
 
     def _write(self, table: Table, key: Row | None, value: str | None, headers: Mapping[str, Row]) -> None:
         topic = f"{self.prefix}.{'public' if self.connector == 'postgresql' else 'db'}.{table.name}"
+        written = None if key is None or not table.key else self._key(table, key)
+        partition = self.partition + zlib.crc32((written or "").encode()) % self.partitions
         self.records.append(
             {
                 "topic": topic,
-                "partition": self.partition,
-                "offset": self._next_offset(topic),
+                "partition": partition,
+                "offset": self._next_offset(topic, partition),
                 "timestamp": self.now // 1000 + 9,
-                "key": None if key is None or not table.key else self._key(table, key),
+                "key": written,
                 "value": value,
                 "headers": [{"key": name, "value": self._key(table, named)} for name, named in headers.items()],
             }
         )
 
-    def _next_offset(self, topic: str) -> int:
-        self._offsets[topic] = self._offsets.get(topic, -1) + 1
-        return self._offsets[topic]
+    def _next_offset(self, topic: str, partition: int) -> int:
+        place = topic, partition
+        self._offsets[place] = self._offsets.get(place, -1) + 1
+        return self._offsets[place]
 
     def _key(self, table: Table, key: Row) -> str:
         fields = [column for column in table.fields() if column["field"] in table.key]
