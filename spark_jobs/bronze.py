@@ -63,7 +63,8 @@ QUARANTINE = (
     " line string comment 'The line itself where it could not be read, or not all of it',"
     " occurrences bigint comment 'How often the same line stood in the file',"
     " origin string, batch_id bigint, run_id string, landed_at timestamp,"
-    " released_in bigint comment 'The landing that released it; NULL while it is held'"
+    " released_in bigint comment 'The landing that released it, or if that had no record the last one before it that"
+    " had; NULL while it is held'"
 )
 
 SHAPES = (
@@ -172,10 +173,10 @@ def append(spark: SparkSession, places: Places, name: str, rows: DataFrame) -> N
     rows.select(*columns).write.format("delta").mode("append").save(places.table("bronze", name))
 
 
-def last_batch(spark: SparkSession, places: Places) -> int:
-    """The number of the last landing; 0 before the first."""
+def last_batch(spark: SparkSession, places: Places, *among: str) -> int:
+    """The number of the last landing, or of the last that has brought something to some tables; 0 before the first."""
     # Each table is asked alone: that Delta answers from its log, without opening a file.
-    asked = [read(spark, places, name).agg(F.max("batch_id")) for name in ("records", "quarantine")]
+    asked = [read(spark, places, name).agg(F.max("batch_id")) for name in among or ("records", "quarantine")]
     return max(int(one.collect()[0][0] or 0) for one in asked)
 
 

@@ -205,8 +205,9 @@ def _land(
     if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)
     if files:
-        # Last: were landing killed before, the next one of these files does it.
-        settle(spark, places, rejected, files, landing.source_label, batch_id)
+        # Last: were landing killed before, the next one of these files does it. Builds count landings by records.
+        released_in = batch_id if result.feeds else bronze.last_batch(spark, places, "records")
+        settle(spark, places, rejected, files, landing.source_label, released_in)
     result.landed = sum(result.feeds.values())
     result.known = result.read - result.landed - result.quarantined
     result.batch_id = batch_id if result.landed or result.quarantined else None

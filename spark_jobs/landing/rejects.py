@@ -58,7 +58,7 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tup
 
 
 def settle(
-    spark: SparkSession, places: Places, rows: DataFrame, files: Collection[str], source_label: str, batch_id: int
+    spark: SparkSession, places: Places, rows: DataFrame, files: Collection[str], source_label: str, released_in: int
 ) -> None:
     """Release the held lines of files that are in them no more, in one commit if there are any (G3).
 
@@ -70,7 +70,7 @@ def settle(
         rows: The lines of the files that can't be understood.
         files: The files, each of them read to its end.
         source_label: What they were landed as.
-        batch_id: The number of this landing.
+        released_in: The newest landing that records have: what is released behind it waits for the next.
     """
     lines = bronze.read(spark, places, "quarantine").where(
         F.col("released_in").isNull() & F.col("line").isNotNull() & (F.col("source_label") == source_label)
@@ -80,8 +80,8 @@ def settle(
         held = lines.where(F.col("origin").isin(read)).select("quarantine_id")
         settled = held.join(_rejects(rows).select("quarantine_id"), on="quarantine_id", how="left_anti")
         if not settled.isEmpty():
-            settled = settled.withColumn("batch_id", F.lit(batch_id).cast("bigint"))
-            _merge(spark, places, settled, "when matched then update set entries.released_in = updates.batch_id")
+            settled = settled.withColumn("released_in", F.lit(released_in).cast("bigint"))
+            _merge(spark, places, settled, "when matched then update set entries.released_in = updates.released_in")
 
 
 def _merge(spark: SparkSession, places: Places, rows: DataFrame, clauses: str) -> None:

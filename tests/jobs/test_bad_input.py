@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
 from spark_jobs.cli import main
@@ -168,7 +169,7 @@ def test_what_is_still_held_is_told_apart_from_what_bronze_has(tidemark: Command
     assert said == "2 records read: 0 landed, 2 still held (`tidemark quarantine list`).\n"
 
 
-def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, landed: int) -> None:
+def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, landed: int, spark: SparkSession) -> None:
     name = "grows ü%20?.jsonl"
     whole = [line(offset, {"id": offset}, None, topic="bad.public.grows") for offset in (0, 1, 2)]
     cut = whole[1][: whole[1].index("bad.public") + 5]
@@ -207,6 +208,12 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     )
     assert land()[1] == 1, "all of it was taken out"
     assert held() == {}
+    entries, records = (
+        spark.table(f"delta.`{tidemark.lakehouse}/bronze/{name}`") for name in ("quarantine", "records")
+    )
+    [newest] = records.agg(F.max("batch_id")).first()
+    # A build takes what was released behind the records that it reads for what it has not read yet (R16).
+    assert entries.where(F.col("released_in") > newest).count() == 0
 
 
 def test_a_line_of_which_a_part_can_not_be_read_is_none_of_those_whose_other_parts_are_the_same(
