@@ -54,12 +54,14 @@ class StandIn:
         if self.authorization is not None and headers.get("Authorization") != self.authorization:
             return 401, json.dumps({"error_code": 401, "message": "Unauthorized"})
         found = _PATH.match(path.partition("?")[0])
-        number = int(found["id"]) if found else 0
-        is_other = found is not None and None not in (found["kind"], self.only) and found["kind"] != self.only
-        if number not in self.schemas or is_other:
-            return 404, json.dumps({"error_code": 40403, "message": f"Schema {number} not found"})
+        if not found:
+            return 404, json.dumps({"error_code": 404, "message": "HTTP 404 Not Found"})
+        kind, number = found["kind"], int(found["id"])
+        if number not in self.schemas or (None not in (kind, self.only) and kind != self.only):
+            says = {"error_code": 404, "name": "ContentNotFoundException"} if kind else {"error_code": 40403}
+            return 404, json.dumps({**says, "message": f"Schema {number} not found"})
         text = json.dumps(self.schemas[number])
-        if found and found["kind"]:
+        if kind:
             return 200, text
         named = {} if self.types[number] == "AVRO" else {"schemaType": self.types[number]}
         return 200, json.dumps({"schema": text, **named})

@@ -92,7 +92,8 @@ class Registry:
         try:
             schema = SchemaRegistryClient(settings).get_schema(schema_id)
         except SchemaRegistryError as error:
-            if error.http_status_code == 404:
+            # 40403 and its like are the registry's own; where nothing is at the address, the status is all there is.
+            if error.http_status_code == 404 and error.error_code not in (None, -1, 404):
                 return Found(code="schema-unknown")
             raise self._refused(error.http_status_code) from None
         except Exception as error:
@@ -124,7 +125,7 @@ class Registry:
                         break
             except requests.RequestException as error:
                 raise self._silent(error) from None
-        if answer.status_code == 404:
+        if answer.status_code == 404 and _is_of_apicurio(answer.text):
             return Found(code="schema-unknown")
         if answer.status_code != 200:
             raise self._refused(answer.status_code)
@@ -147,6 +148,13 @@ class Registry:
     def _host(self) -> str:
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def _is_of_apicurio(body: str) -> bool:
+    """Whether a 404 says what Apicurio doesn't know; where nothing is at the address, it names no such thing."""
+    answer = parsed(body)
+    name = answer.get("name") if isinstance(answer, dict) else None
+    return isinstance(name, str) and name.endswith("NotFoundException") and name != "NotFoundException"
 
 
 @dataclass(frozen=True, slots=True)

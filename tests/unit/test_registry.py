@@ -81,6 +81,14 @@ def test_an_id_that_the_registry_does_not_know_has_a_code(registry: StandIn, kin
     assert len(registry.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/wrong", SHORT), ("/apis/registry/v9", SHORT), ("/apis/registry/v9", GLOBAL)]
+)
+def test_an_address_at_which_there_is_no_registry_is_a_fault(registry: StandIn, path: str, kind: str) -> None:
+    with pytest.raises(Fault, match=r"answered with status 404\. Nothing was landed; check its address"):
+        registries(registry.url + path).schema(kind, 1)
+
+
 def test_a_schema_that_is_no_avro_has_a_code(registry: StandIn) -> None:
     number = registry.register({"type": "object"}, "JSON")
 
