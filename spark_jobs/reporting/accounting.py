@@ -209,10 +209,11 @@ def compared(spark: SparkSession, places: Places, accounts: Sequence[Account], r
     location = places.table("ops", "accounting")
     if not is_table(spark, location):
         return [_with_changes(one, {}) for one in accounts]
-    # A run that is checked twice is stored twice: its rows of one check share their time.
+    # A run that is checked twice is stored twice: its rows of one check share their time. One that is to come is of a
+    # clock that has been set back since, and others were checked behind it.
     before = spark.sql(
-        "with others as (select * from {stored} where run_id <> {run_id})"
-        " select * from others where recorded_at = (select max(recorded_at) from others)",
+        "with others as (select *, (recorded_at <= now(), recorded_at) as at from {stored} where run_id <> {run_id})"
+        " select * from others where at = (select max(at) from others)",
         stored=spark.table(table_at(location)),
         run_id=run_id,
     )

@@ -91,6 +91,12 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     write_account(spark, lakehouse.places, lakehouse.tables[0], outcomes)
     bronze_records = table_at(lakehouse.places.table("bronze", "records"))
     spark.sql(f"delete from {bronze_records} where feed = 'src__new' and `offset` = 1")
+    # A clock that was ahead meanwhile: what it says of later was before all others.
+    accounts = table_at(lakehouse.places.table("ops", "accounting"))
+    spark.sql(
+        f"insert into {accounts} select 'run-0', subject, `table`, disposition, 0, recorded_at + interval 1 day"
+        f" from {accounts}"
+    )
     lost = lakehouse.check("run-2")
     return Checked(good, lost, home / "lakehouse" / "reports", lakehouse.places, lakehouse.tables)
 
