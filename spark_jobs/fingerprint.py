@@ -88,6 +88,12 @@ def _folders(project: Path) -> list[str]:
     return [str(one) for those in named for one in (those if isinstance(those, list) else [those])]
 
 
+def _bronze(places: Places) -> list[str]:
+    """The versions of what landing writes and models read: gaps stand with the ops of its own environment."""
+    gaps = "ops/kafka_gaps"
+    return _versions(places, ["bronze"]) + [f"{gaps}:{version_of(places, gaps)}"] * places.reads_only
+
+
 def _versions(places: Places, layers: Sequence[str]) -> list[str]:
     """The tables of some layers with their versions."""
     files = Files.of(places)
@@ -101,7 +107,7 @@ def moving_bronze(places: Places) -> list[str] | None:
 
     What an environment that only reads bronze has not built is news to its next run.
     """
-    return _versions(places, ["bronze"]) if places.reads_only else None
+    return _bronze(places) if places.reads_only else None
 
 
 def fingerprint_of(places: Places, project: str, bronze: list[str] | None = None) -> str:
@@ -112,6 +118,6 @@ def fingerprint_of(places: Places, project: str, bronze: list[str] | None = None
         project: What `project_hash` gave.
         bronze: What `moving_bronze` gave before the work.
     """
-    tables = [*(_versions(places, ["bronze"]) if bronze is None else bronze), *_versions(places, LAYERS[1:])]
+    tables = [*(_bronze(places) if bronze is None else bronze), *_versions(places, LAYERS[1:])]
     catalog = places.catalog if places.is_local else places.target
     return hashlib.sha256("\n".join([__version__, project, catalog, *tables]).encode()).hexdigest()
