@@ -23,6 +23,7 @@ from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, Stopped, Tidem
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
 from spark_jobs.landing.input_files import files_named
 from spark_jobs.landing.land import Landed
+from spark_jobs.lock import LAYOUT, layout_of
 from spark_jobs.logs import log
 from spark_jobs.notify import say_unforeseen, tell_machines, warn
 from spark_jobs.places import Places
@@ -194,7 +195,8 @@ def _count_failed(task: Task, outcome: Outcome) -> Memory:
     outcome.lag, outcome.gaps = memory.lag, memory.gaps
     if is_kept:
         with suppress(Fault, OSError):  # of the store, which may be why the run failed
-            memory.store(task.places)
+            if (layout_of(task.places) or 0) <= LAYOUT:  # what a newer version remembers is not known here
+                memory.store(task.places)
     return memory
 
 

@@ -283,6 +283,24 @@ def test_what_a_check_writes_is_no_news(places: Places) -> None:
     assert commit("ops/accounting") == commit("ops/accounting") == before
     assert commit("silver/accounting") != before
 
+    # What landing has lost stands with its bronze, and is read by the models of others, too.
+    places = replace(places, prefix="dev_")
+    before = commit("ops/progress")
+    assert commit("ops/kafka_offsets") == before
+    assert commit("ops/kafka_gaps") != before
+
+
+def test_a_run_that_knows_no_such_layout_leaves_what_a_newer_version_remembers(places: Places) -> None:
+    Memory(failed_runs=7).store(places)
+    (Path(places.lakehouse) / "tidemark.json").write_text('{"layout": 99}')
+    [file] = Path(places.lakehouse).glob("**/run.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"of a newer version": 1}))
+    before = file.read_bytes()
+
+    outcome = run_once(Task(places))
+    assert (outcome.status, "layout 99" in str(outcome.error)) == (2, True)
+    assert file.read_bytes() == before
+
 
 def test_an_error_that_no_one_foresaw_is_told_to_machines_without_values(
     places: Places, monkeypatch: pytest.MonkeyPatch
