@@ -223,14 +223,10 @@ def first_offsets(broker: Broker, look: Look, start: str | datetime | dict[Place
 
 @dataclass(frozen=True, slots=True)
 class Beginnings:
-    """Where landing begins in each partition of the pattern, and what has been lost since the last landing.
-
-    `resumed` is from where all partitions go on in the life that is known of them, before what is passed over now.
-    """
+    """Where landing begins in each partition of the pattern, and what has been lost since the last landing."""
 
     offsets: dict[Place, Offsets]
     gaps: list[Gap]
-    resumed: dict[Place, Offsets]
 
 
 def beginnings(
@@ -251,7 +247,7 @@ def beginnings(
         raise UsageError(
             f"--starting: there is no partition {strange[0][1]} of a topic {strange[0][0]} among those of --topics."
         )
-    begin, gaps, resumed = {}, [], dict(offsets)
+    begin, gaps = {}, []
     lives = _lives(offsets)
     ended = {place for place, ends in look.partitions.items() if place in offsets and _has_ended(offsets[place], ends)}
     for place, ends in look.partitions.items():
@@ -262,9 +258,6 @@ def beginnings(
         else:
             landed = _as_known(was, ends, ended)
             gaps += [_unseen(was, "topic_made_anew")] if place in ended and not was.is_gone else []
-        if was is None or landed is was:
-            goes_on = min(landed.next_offset, ends.end, *(() if start is None else (start,)))
-            resumed[place] = replace(landed, next_offset=goes_on, is_gone=False)
         landed, lost = _moved(landed, ends, start)
         begin[place] = landed.seen(ends, look.at)
         gaps += lost
@@ -274,7 +267,7 @@ def beginnings(
                 gaps.append(_unseen(landed, "topic_gone"))
                 landed = replace(landed, is_gone=True, looked_at=look.at)
             begin[place] = landed
-    return Beginnings(begin, gaps, resumed)
+    return Beginnings(begin, gaps)
 
 
 def _has_ended(was: Offsets, ends: Ends) -> bool:
@@ -452,49 +445,99 @@ def stored_gaps(spark: SparkSession, places: Places, label: str) -> list[Gap]:
     return [Gap(**row.asDict()) for row in rows]
 
 
-def landed_after_all(gaps: Sequence[Gap], before: PlaceOffsets, resumed: PlaceOffsets) -> list[Gap]:
-    """The gaps that reach behind where landing goes on, each cut to what is before that: one of no offsets is none.
+def gaps_ahead(gaps: Sequence[Gap], before: PlaceOffsets, begin: PlaceOffsets) -> list[Gap]:
+    """The gaps that reach behind where landing goes on: what they have there is read after all.
 
-    What is behind that is read after all: a topic is shown again, `--starting` goes back, or a run was killed between
-    storing a gap and passing over it. What retention took, and what another life of the topic had, stays missing.
+    A topic is shown again, `--starting` goes back, or a run was killed between storing a gap and passing over it. What
+    retention took, and what another life of the topic had, stays missing.
 
     Args:
         gaps: The gaps that are stored.
         before: How far partitions were landed.
-        resumed: From where they go on.
+        begin: From where they go on.
     """
     found = []
     for gap in gaps:
-        one, was = (offsets.get((gap.topic, gap.partition)) for offsets in (resumed, before))
+        one, was = (offsets.get((gap.topic, gap.partition)) for offsets in (begin, before))
         if one is None or one.is_gone or gap.reason not in ("topic_gone", "skipped"):
             continue
         # Where no id tells the lives of a topic apart, only what is seen to come again is known to be of this one.
-        is_again = was is not None and (was.is_gone or one.next_offset < was.next_offset)
+        is_again = (
+            was is not None and one.end_offset >= was.next_offset and (was.is_gone or one.next_offset < was.next_offset)
+        )
         is_its = gap.topic_id == one.topic_id if gap.topic_id != NO_ID else is_again
         if is_its and (gap.from_offset >= one.next_offset or gap.to_offset > one.next_offset):
-            end = max(gap.from_offset, one.next_offset)
-            records = end - gap.from_offset
-            found.append(
-                replace(gap, to_offset=end, records=min(records, records if gap.records is None else gap.records))
-            )
+            found.append(gap)
     return found
 
 
-def take_back_gaps(spark: SparkSession, places: Places, label: str, gaps: Sequence[Gap]) -> None:
-    """Let gaps end where they do now, and remove those that end where they begin."""
-    ends = ", ".join(
-        f"({text_literal(one.topic)}, {text_literal(one.topic_id)}, {one.partition}, {one.from_offset},"
-        f" {one.to_offset}, {one.records})"
-        for one in gaps
+def unread_parts(
+    gaps: Sequence[Gap], before: PlaceOffsets, after: PlaceOffsets, lost: Sequence[Gap]
+) -> dict[Gap, list[Gap]]:
+    """What is left of the gaps of which a batch has read something: the parts before and behind it, and what it lacked.
+
+    Args:
+        gaps: The gaps that reach behind where landing went on.
+        before: How far partitions were landed before the batch.
+        after: How far they are now.
+        lost: What the batch should have had.
+    """
+    parts = {}
+    for gap in gaps:
+        place = (gap.topic, gap.partition)
+        begin, end = before[place].next_offset, after[place].next_offset
+        if end <= begin:
+            continue
+        lacked = [(one.from_offset, one.to_offset) for one in lost if (one.topic, one.partition) == place]
+        ranges = [
+            (max(gap.from_offset, low), min(gap.to_offset, high))
+            for low, high in ((gap.from_offset, begin), *lacked, (end, gap.to_offset))
+        ]
+        left = [_part(gap, low, high) for low, high in ranges if low < high]
+        if left != [gap]:
+            parts[gap] = left
+    return parts
+
+
+def _part(gap: Gap, begin: int, end: int) -> Gap:
+    is_open = gap.records is None and end == gap.to_offset
+    records = end - begin if gap.records is None else min(gap.records, end - begin)
+    return replace(gap, from_offset=begin, to_offset=end, records=None if is_open else records)
+
+
+def put_parts(spark: SparkSession, places: Places, label: str, parts: Mapping[Gap, Sequence[Gap]]) -> None:
+    """Put parts in the places of gaps, in one commit; a gap of which nothing is left is removed."""
+    rows = {(*_life(gap), gap.from_offset): (gap, replace(gap, to_offset=gap.from_offset)) for gap in parts}
+    for gap, left in parts.items():
+        for one in left:
+            place = (*_life(one), one.from_offset)
+            # Gaps that overlap have parts that begin at one offset.
+            if place not in rows or rows[place][1].to_offset < one.to_offset:
+                rows[place] = gap, one
+    values = ", ".join(
+        f"({text_literal(gap.topic)}, {text_literal(gap.topic_id)}, {gap.partition}, {gap.from_offset},"
+        f" {one.from_offset}, {one.to_offset}, cast({'null' if one.records is None else one.records} as bigint))"
+        for gap, one in rows.values()
     )
-    same = ["topic", "topic_id", "`partition`", "from_offset"]
+    gaps = table_at(places.table("ops", "kafka_gaps"))
+    life = ["topic", "topic_id", "`partition`"]
+    columns = ", ".join([*life, "was_from", "from_offset", "to_offset", "records"])
+    is_its = [f"gaps.{name} = parts.{name}" for name in ("source_label", *life, "from_offset")]
     spark.sql(
-        f"merge into {table_at(places.table('ops', 'kafka_gaps'))} as gaps"
-        f" using (values {ends} as ends({', '.join(same)}, to_offset, records)) as ends"
-        f" on gaps.source_label = {text_literal(label)} and {' and '.join(f'gaps.{one} = ends.{one}' for one in same)}"
-        " when matched and ends.to_offset = ends.from_offset then delete"
-        " when matched then update set to_offset = ends.to_offset, records = ends.records"
+        f"merge into {gaps} as gaps using ("
+        "select was.* except (from_offset, to_offset, records), parts.from_offset, parts.to_offset, parts.records"
+        f" from {gaps} as was join (values {values} as parts({columns})) as parts"
+        f" on was.source_label = {text_literal(label)} and was.from_offset = parts.was_from"
+        f" and {' and '.join(f'was.{name} = parts.{name}' for name in life)}"
+        f") as parts on {' and '.join(is_its)}"
+        " when matched and parts.to_offset = parts.from_offset then delete"
+        " when matched then update set to_offset = parts.to_offset, records = parts.records"
+        " when not matched then insert *"
     )
+
+
+def _life(gap: Gap) -> tuple[str, str, int]:
+    return gap.topic, gap.topic_id, gap.partition
 
 
 def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +23,11 @@ from spark_jobs.landing.kafka_offsets import (
     Offsets,
     beginnings,
     first_offsets,
+    gaps_ahead,
     has_moved,
-    landed_after_all,
     landed_until,
     starting,
+    unread_parts,
 )
 from spark_jobs.landing.land import Landed
 
@@ -334,48 +336,75 @@ SHOWN_AGAIN = landed_to(6, 9, is_gone=True)
 @pytest.mark.parametrize(
     ("before", "start", "reason", "gap", "left"),
     [
-        (SHOWN_AGAIN, None, "topic_gone", (6, 9), (6, 6)),
-        (SHOWN_AGAIN, None, "topic_gone", (6, 6), (6, 6)),  # all of it was landed
-        (SHOWN_AGAIN, 8, "topic_gone", (6, 9), (6, 6)),  # what is passed over now is a gap of its own
-        (landed_to(9), 2, "skipped", (4, 8), (4, 4)),
-        (landed_to(9), 5, "skipped", (4, 8), (4, 5)),
+        (SHOWN_AGAIN, None, "topic_gone", (6, 9), []),
+        (SHOWN_AGAIN, 8, "topic_gone", (6, 9), [(6, 8)]),
+        (landed_to(9), 2, "skipped", (4, 8), []),
+        (landed_to(9), 5, "skipped", (4, 8), [(4, 5)]),
         (landed_to(9), 8, "skipped", (4, 8), None),
-        (landed_to(6), None, "skipped", (6, 8), (6, 6)),  # a run was killed before it passed over them
-        (landed_to(6), None, "topic_gone", (6, 9), (6, 6)),
+        (landed_to(6), None, "skipped", (6, 8), []),  # a run was killed before it passed over them
+        (landed_to(6), None, "topic_gone", (6, 9), []),
         (landed_to(8), None, "skipped", (6, 8), None),
         (landed_to(6), None, "retention", (6, 8), None),
-        ({}, None, "skipped", (4, 8), (4, 4)),  # how far it was landed is lost
+        ({}, None, "skipped", (4, 8), []),  # how far it was landed is lost
     ],
 )
-def test_a_gap_is_none_behind_where_landing_goes_on(
+def test_a_gap_is_none_where_its_records_are_landed_after_all(
     before: dict[tuple[str, int], Offsets],
     start: int | None,
     reason: str,
     gap: tuple[int, int],
-    left: tuple[int, int] | None,
+    left: list[tuple[int, int]] | None,
 ) -> None:
-    resumed = beginnings(look(), before, {PLACE: 0}, {} if start is None else {PLACE: start}).resumed
-    found = landed_after_all([Gap(TOPIC, 0, "a", *gap, None, reason)], before, resumed)
-    assert [(one.from_offset, one.to_offset) for one in found] == ([] if left is None else [left])
-    assert landed_after_all([Gap(TOPIC, 0, "z", *gap, None, reason)], before, resumed) == [], "of another life"
+    stored = Gap(TOPIC, 0, "a", *gap, None, reason)
+    begin = beginnings(look(), before, {PLACE: 0}, {} if start is None else {PLACE: start}).offsets
+    ahead = gaps_ahead([stored], before, begin)
+    landed = {PLACE: replace(begin[PLACE], next_offset=10)}
+    assert [[(one.from_offset, one.to_offset) for one in parts] for parts in
+            unread_parts(ahead, begin, landed, []).values()] == ([] if left is None else [left])  # fmt: skip
+    assert gaps_ahead([replace(stored, topic_id="z")], before, begin) == [], "of another life"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "lost", "left"),
+    [
+        (0, 3, [], None),
+        (2, 6, [], [(6, 8)]),
+        (5, 7, [], [(4, 5), (7, 8)]),
+        (7, 9, [], [(4, 7)]),
+        (2, 9, [], []),
+        (2, 9, [(2, 6)], [(4, 6)]),
+        (2, 9, [(9, 12)], []),
+        (5, 5, [], None),
+    ],
+)
+def test_of_a_gap_is_left_what_a_batch_has_not_read(
+    begin: int, end: int, lost: list[tuple[int, int]], left: list[tuple[int, int]] | None
+) -> None:
+    gap = Gap(TOPIC, 0, "a", 4, 8, 3, "skipped")
+    found = unread_parts(
+        [gap], landed_to(begin), landed_to(end), [Gap(TOPIC, 0, "a", *one, None, "retention") for one in lost]
+    )
+    assert found == ({} if left is None else {
+        gap: [Gap(TOPIC, 0, "a", low, high, min(3, high - low), "skipped") for low, high in left]
+    })  # fmt: skip
 
 
 def test_gaps_of_a_topic_that_is_still_gone_and_of_an_earlier_life_stay() -> None:
     gone, gap = Look(NOON, {}, {}), Gap(TOPIC, 0, "a", 6, 9, None, "topic_gone")
     found = beginnings(gone, SHOWN_AGAIN, {}, {})
-    assert landed_after_all([gap], SHOWN_AGAIN, found.resumed) == []
+    assert gaps_ahead([gap], SHOWN_AGAIN, found.offsets) == []
     ends = beginnings(gone, landed_to(6, 9), {}, {})
-    assert landed_after_all([gap], landed_to(6, 9), ends.resumed) != [], "it ends now, and its gap is found anew"
+    assert gaps_ahead([gap], landed_to(6, 9), ends.offsets) == []
     anew = beginnings(look(topic_id="z"), SHOWN_AGAIN, {}, {})
-    assert landed_after_all([gap], SHOWN_AGAIN, anew.resumed) == []
+    assert gaps_ahead([gap], SHOWN_AGAIN, anew.offsets) == []
 
     unnamed, before = Gap(TOPIC, 0, NO_ID, 6, 9, None, "topic_gone"), landed_to(6, 9, NO_ID, is_gone=True)
     shown = beginnings(look(topic_id=NO_ID), before, {}, {})
-    assert landed_after_all([unnamed], before, shown.resumed) != []
+    assert gaps_ahead([unnamed], before, shown.offsets) == [unnamed]
     other = beginnings(look(end=4, topic_id=NO_ID), before, {}, {})
-    assert landed_after_all([unnamed], before, other.resumed) == []
+    assert gaps_ahead([unnamed], before, other.offsets) == []
     later = beginnings(look(end=5, topic_id=NO_ID), other.offsets, {}, {})
-    assert landed_after_all([unnamed], other.offsets, later.resumed) == [], "it may be of the life before"
+    assert gaps_ahead([unnamed], other.offsets, later.offsets) == [], "it may be of the life before"
 
 
 def test_a_topic_that_another_pattern_names_is_left_as_it_is() -> None:
@@ -509,27 +538,35 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
     assert [(one.from_offset, one.to_offset) for one in landing.result.gaps] == [(6, 8)]
 
 
-def test_a_gap_is_taken_back_behind_the_offsets_that_justify_it(landing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_stays_until_its_records_are_landed(landing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stored: list[tuple[str, Any]] = []
 
     def note(name: str, of: Callable[[Any], Any]) -> None:
         monkeypatch.setattr(kafka_offsets, name, lambda *arguments: stored.append((name, of(arguments[-1]))))
 
-    note("store", lambda offsets: (offsets[PLACE].next_offset, offsets[PLACE].is_gone))
-    note("store_gaps", lambda gaps: [(one.from_offset, one.to_offset, one.reason) for one in gaps])
-    note("take_back_gaps", lambda gaps: [(one.from_offset, one.to_offset) for one in gaps])
-    gap = Gap(TOPIC, 0, "a", 6, 9, None, "topic_gone")
-    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: [gap])
+    def land_rows(*_: Any, check: Any, **__: Any) -> Landed:
+        check([came(2, 8)])
+        return Landed(read=2, landed=2)
+
+    def ranges(gaps: Sequence[Gap]) -> list[tuple[int, int]]:
+        return [(one.from_offset, one.to_offset) for one in gaps]
+
+    note("store", lambda offsets: offsets[PLACE].next_offset)
+    note("store_gaps", ranges)
+    note("put_parts", lambda parts: [(*ranges([gap]), ranges(left)) for gap, left in parts.items()])
+    gaps = [Gap(TOPIC, 0, "a", begin, 9, None, "topic_gone") for begin in (9, 6)]
+    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: gaps)
+    monkeypatch.setattr(kafka, "land_rows", land_rows)
+    monkeypatch.setattr(kafka, "_as_records", lambda *_: None)
+    monkeypatch.setattr(kafka, "_planned", lambda *_: {PLACE: 10})
     landing.offsets = SHOWN_AGAIN
 
     landing.begin("earliest")
-    assert stored == [
-        ("store_gaps", []),
-        ("store", (6, False)),
-        ("take_back_gaps", [(6, 6)]),
-        ("store_gaps", [(6, 8, "retention")]),
-        ("store", (8, False)),
-    ]
+    # Of one behind which nobody saw a record nothing has to be landed. Retention took 6 and 7 meanwhile.
+    assert stored == [("put_parts", [((9, 9), [])]), ("store_gaps", [(6, 8)]), ("store", 8)]
+    stored.clear()
+    landing.land(SimpleNamespace(sparkSession=SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None))), 0, "")
+    assert stored == [("put_parts", [((6, 9), [(6, 8)])]), ("store_gaps", []), ("store", 10)]
 
 
 @pytest.mark.parametrize(
