@@ -7,6 +7,7 @@ from string import ascii_lowercase, ascii_uppercase
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 _LONGEST = 100
 # Spark's own formats say milliseconds and leave NULLs out.
@@ -50,6 +51,11 @@ def text_array(texts: Iterable[str]) -> Column:
 def exact_json(value: Column) -> Column:
     """A value as JSON text that says all of it, as the macro of this name writes it."""
     return F.to_json(value, _EXACT)
+
+
+def from_exact_json(text: Column, type_: StructType) -> Column:
+    """The value of that type that such a text says."""
+    return F.from_json(text, type_, _EXACT)
 
 
 def feed(*parts: Column) -> Column:

@@ -16,7 +16,7 @@ from spark_jobs.damage import models_of
 from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, reading, run_dbt
 from spark_jobs.delta import table_if_made
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.names import exact_json, quoted, table_at
+from spark_jobs.names import exact_json, from_exact_json, quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.query import rows_of
@@ -72,7 +72,7 @@ class Trace:
         if row["became"] == "quarantined":
             return f"is in the quarantine, and no part of the history: {row['problem']}: {PROBLEMS[row['problem']]}"
         if row["became"] == "no_op":
-            return "ended no version (R9, R14)" if row["op"] in ("d", "t") else "equals the version before it (R12)"
+            return "ended no version (R9, R14)" if row["is_end"] else "equals the version before it (R12)"
         if row["version_id"] is None:
             return _BECAME[row["became"]]
         what = "found a state that no event had told (R19)" if row["opened_by"] == "before" else row["opened_by"]
@@ -114,7 +114,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     if log is None or table_if_made(spark, table.history.location) is None:
         raise UsageError(f"trace {name}: it is not built yet: run `tidemark build`.")
     has_values = _has_values(spark, log, table, pairs)
-    asked = log.where("key is not null").where(has_values).select(exact_json(F.col("key")).alias("key")).distinct()
+    asked = _keys(log).where(has_values).select(F.col("text").alias("key")).distinct()
     if asked.isEmpty():
         raise UsageError(f"trace {name} {' '.join(pairs)}: its changes have no such key.")
     asked.createOrReplaceTempView("tidemark_asked_keys")
@@ -132,6 +132,14 @@ def _table(tables: Sequence[CapturedTable], name: str) -> CapturedTable:
         near = get_close_matches(name, known, n=1, cutoff=0)
         raise UsageError(f"trace {name}: there is no such table." + (f" Did you mean {near[0]}?" if near else ""))
     return known[name]
+
+
+def _keys(log: DataFrame) -> DataFrame:
+    """The keys that changes tell of, and their JSON texts: their own, and those that rows left by one `u` (R14)."""
+    own = log.where("key is not null").select("key", exact_json(F.col("key")).alias("text"))
+    left = log.where("op = 'u' and previous_key is not null and (problem is null or problem = 'key_not_told')")
+    key = from_exact_json(F.col("previous_key"), log.schema["key"].dataType)
+    return own.union(left.select(key.alias("key"), F.col("previous_key").alias("text")))
 
 
 def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs: Sequence[str]) -> Column:

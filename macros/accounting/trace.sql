@@ -10,8 +10,9 @@
 
   Columns: key; change_id, op, position, topic, partition, offset, changed_at, transaction_id, landed_at, problem, as the
       log has them; became, a disposition of `accounting`, with `waiting` for what landed behind the last run; signs, their
-      names; columns, what of the row differs from the change of the key before it, as [{name, value}], the value as text;
-      place, in whose order the rows of a key are told; and of the version that it opened, NULL where there is none:
+      names; is_end, whether it can end versions of the key and open none; columns, what of the row differs from the change
+      of the key before it, as [{name, value}], the value as text, nothing of the row of another key, unless it came from
+      this one; place, in whose order the rows of a key are told; and of the version that it opened, NULL where there is none:
       valid_from, valid_to, opened_by, closed_by, previous_key, next_key, unresolved_columns, version_id. A change that
       found a state (R19) may have two rows.
 -#}
@@ -96,7 +97,10 @@ logged as (
         lag(after) over by_place is not null as goes_on,
         {{ last_carried(compared) }} as former
     from {{ log_shown(changes_log, built, none) }} as log
-    where exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }}) or op = 't'
+    where
+        exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }})
+        -- what ends versions can be a change of another key, or of none (R14, R15, R16)
+        or exists (select 1 from folded where folded.change_id = log.change_id)
     window
         by_place as (partition by key order by {{ place('log') }}),
         earlier as (partition by key order by {{ place('log') }} rows between unbounded preceding and 1 preceding)
@@ -117,10 +121,10 @@ met as (
             else coalesce(folded.became, 'no_op')
         end as became,
         coalesce(folded.signs, array()) as signs,
+        logged.op in ('d', 't') or not coalesce(folded.key, logged.key_as_text) <=> logged.key_as_text as is_end,
         folded.version
     from logged
     left join folded on logged.change_id = folded.change_id
-    where folded.change_id is not null or logged.op != 't'
 
 )
 
@@ -138,6 +142,7 @@ select
     problem,
     became,
     signs,
+    is_end,
     {{ differing_columns(compared) }} as columns,
     {{ place('met', "if(coalesce(version.opened_by, 'before') = 'before', 0, 1)") }} as place,
     version.*
@@ -193,7 +198,7 @@ from met
     {%- if not columns -%}
         {{ none_differs }}
     {%- else -%}
-    if(after is null, {{ none_differs }}, array_compact(array(
+    if(after is null or (is_end and op != 'u'), {{ none_differs }}, array_compact(array(
         {%- for spec in columns -%}
         {%- set name, column = text_literal(spec.name), quoted(spec.name) %}
         if(

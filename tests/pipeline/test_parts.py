@@ -29,6 +29,7 @@ from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.landing.kafka_offsets import Gap, put_parts, store_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
+from spark_jobs.trace import traced
 from tests.gold import untold
 from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models
 
@@ -144,6 +145,10 @@ class Orders:
         """What of the history the changes don't say."""
         tables = [one for one in captured_tables(self.places) if one.source_name == self.source]
         return untold(self.spark, self.places, tables)
+
+    def traced(self, *pairs: str) -> list[str]:
+        """What `tidemark trace` tells of the keys that have these values, of all without any."""
+        return list(traced(self.spark, self.places, f"{self.source}__public__orders", pairs).lines)
 
     def versions(self, *columns: str) -> list[tuple[Any, ...]]:
         """Of each version some columns, in the order of the log."""
@@ -697,6 +702,45 @@ def key_named(orders: Orders, name: str) -> Story:
     assert orders.versions(name, "closed_by", "previous_key", "next_key") == [
         (1, "delete", None, None), (2, "key_change", None, f'{{"{name}":3}}'), (3, None, f'{{"{name}":2}}', None),
     ]  # fmt: skip
+
+
+@beside_others()
+def test_a_trace_tells_what_changes_of_other_rows_did_to_a_key(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['id'], before_is_whole=true")
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    moved, left = ({"id": key, "state": "new"} for key in (7, 3))
+    orders.land(orders.updated(moved, moved | {"id": 8}))
+    orders.send(*(("c", {"id": key, "state": "new"}, {}) for key in (1, 2, 3)), ("d", {"id": 3}, {}))
+    orders.land(orders.updated(left, left | {"id": 4}))
+    reads = [orders.record("r", {"id": key, "state": "read"}, place=90) for key in (8, 4, 2)]
+    reads[-1]["value"] = reads[-1]["value"].replace('"snapshot": "true"', '"snapshot": "last"')
+    orders.land(*reads)
+    yield
+
+    name, topic = f"{orders.source}__public__orders", f"{orders.source}.public.orders[0]"
+    lacked = orders.traced("id=1")
+    assert lacked == [
+        f'{name} {{"id": 1}}: 2 changes, 1 version',
+        f"2024-01-01 00:00:00.020000  create  {topic}@2  transaction 20",
+        "    state=new",
+        "    version from 2024-01-01 00:00:00.020000 (insert), until 2024-01-01 00:00:00.090000, closed by snapshot",
+        f"2024-01-01 00:00:00.090000  read  {topic}@9  transaction 90",
+        "    closed the version before it",
+    ]
+    # A key that a row has left, and no event is of.
+    moment = "2024-01-01 00:00:00.010000"
+    assert orders.traced("id=7") == [
+        f'{name} {{"id": 7}}: 1 change, 1 version',
+        f"{moment}  update  {topic}@1  transaction 10",
+        "    state=new",
+        f"    version from {moment} (found a state that no event had told (R19)), until {moment},"
+        ' closed by key_change into {"id": 8}',
+        "    closed the version before it",
+    ]
+    assert orders.traced("id=3")[-1] == "    ended no version (R9, R14)"
+    every = orders.traced()
+    assert every[every.index(lacked[0]) :][: len(lacked)] == lacked
+    assert len([line for line in every if "    version from " in line]) == len(orders.versions("id"))
 
 
 @beside_others()
