@@ -321,7 +321,7 @@ def upgrade(project_dir: str, log_format: str, wait: float) -> None:
     click.echo(
         f"The lakehouse has layout {LAYOUT}, this version's: nothing to do."
         if had is None
-        else f"The lakehouse had layout {had} and has {LAYOUT} now. Run `tidemark build`."
+        else f"The lakehouse had layout {had} and has {LAYOUT} now. Run `tidemark build{run.places.option}`."
     )
 
 

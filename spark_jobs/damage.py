@@ -37,17 +37,15 @@ class Damage:
     has_log: bool
     rebuilt_as: str = ""
 
-    @property
-    def line(self) -> str:
-        """What is damaged, and what to do."""
-        return f"{self.layer}.{self.name} is damaged: {self.what}. {self._remedy}"
+    def line(self, places: Places) -> str:
+        """What is damaged of these places, and what to do."""
+        return f"{places.schema(self.layer)}.{self.name} is damaged: {self.what}. {self._remedy(places)}"
 
-    @property
-    def _remedy(self) -> str:
+    def _remedy(self, places: Places) -> str:
         if self.layer == "bronze":
             return remedy(self.location)
         name = f"ops.{self.name}" if self.layer == "ops" and self.name in UNMODELLED else self.rebuilt_as or self.name
-        return f"It can be made anew: `tidemark rebuild {name}`."
+        return f"It can be made anew: `tidemark rebuild{places.option} {name}`."
 
 
 def delta_tables(places: Places) -> list[tuple[str, str]]:
@@ -137,19 +135,19 @@ def explained(spark: SparkSession | None, places: Places, *errors: str) -> Fault
         found = damages(spark, places, *errors) or _gone(spark, places, models)
     except ENGINE_ERRORS:
         return None
-    return _fault_of(found, models) if found else None
+    return _fault_of(places, found, models) if found else None
 
 
 def require_built(spark: SparkSession, places: Places, declared: Declared) -> None:
     """Raise a Fault where a table that was built is gone, or its log is: it would count as one that never was."""
     models = models_by_place(declared)
     if found := _gone(spark, places, models):
-        raise _fault_of(found, models)
+        raise _fault_of(places, found, models)
 
 
-def _fault_of(found: Sequence[Damage], models: Mapping[str, tuple[str, Model]]) -> Fault:
+def _fault_of(places: Places, found: Sequence[Damage], models: Mapping[str, tuple[str, Model]]) -> Fault:
     subjects = {at: subject for at, (subject, _) in models.items()}
-    return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).line for one in found))
+    return Fault(" ".join(replace(one, rebuilt_as=subjects.get(one.location, "")).line(places) for one in found))
 
 
 def _gone(spark: SparkSession, places: Places, models: Mapping[str, tuple[str, Model]]) -> list[Damage]:

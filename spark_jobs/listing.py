@@ -76,7 +76,7 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
     for table in captured_tables(places):
         changes = table_if_made(spark, table.changes.location)
         if changes is None:
-            lines.append(f"{table.name}  not built yet: run `tidemark build`")
+            lines.append(f"{table.name}  not built yet: run `tidemark build{places.option}`")
             continue
         newest = _newest(changes)
         late = "" if newest["lag"] is None else f", lag {newest['lag']}"

@@ -329,7 +329,7 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
     locations += [run.places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
     damaged = damages(spark, run.places, beside_bronze=locations)
     if lost := [damage for damage in damaged if damage.layer == "bronze"]:
-        raise Fault(" ".join(damage.line for damage in lost))
+        raise Fault(" ".join(damage.line(run.places) for damage in lost))
     unreadable = [
         (damage, model)
         for damage in damaged

@@ -30,17 +30,21 @@ _BECAME = {
     "closed_only": "closed the version before it",
     "collapsed": "was followed by another in its transaction, so that nobody else saw it (R11)",
     "held_back": "waits until all of its transaction has arrived (G7)",
-    "waiting": "landed behind the last build of the history: run `tidemark build`",
+    "waiting": "landed behind the last build of the history: run `tidemark build{option}`",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What some keys of a captured table have met: rows of the macro `traced`, in the order of keys and positions."""
+    """What some keys of a captured table have met: rows of the macro `traced`, in the order of keys and positions.
+
+    `option` is the one of the target that it was asked of (`Places.option`).
+    """
 
     table: CapturedTable
     rows: Sequence[Row]
     mask: Mask
+    option: str
 
     @property
     def lines(self) -> Iterator[str]:
@@ -74,7 +78,7 @@ class Trace:
         if row["became"] == "no_op":
             return "ended no version (R9, R14)" if row["is_end"] else "equals the version before it (R12)"
         if row["version_id"] is None:
-            return _BECAME[row["became"]]
+            return _BECAME[row["became"]].format(option=self.option)
         what = "found a state that no event had told (R19)" if row["opened_by"] == "before" else row["opened_by"]
         until = "is current" if row["valid_to"] is None else f"until {row['valid_to']}, closed by {row['closed_by']}"
         came = f" from {self._key(row['previous_key'])}" if row["previous_key"] else ""
@@ -112,7 +116,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
         raise UsageError(f"trace {name}: it has no history, so that no change became a version (R18).")
     log = table_if_made(spark, table.changes.location)
     if log is None or table_if_made(spark, table.history.location) is None:
-        raise UsageError(f"trace {name}: it is not built yet: run `tidemark build`.")
+        raise UsageError(f"trace {name}: it is not built yet: run `tidemark build{places.option}`.")
     has_values = _has_values(spark, log, table, pairs)
     asked = _keys(log).where(has_values).select(F.col("text").alias("key")).distinct()
     if asked.isEmpty():
@@ -123,7 +127,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     rows = rows_of(
         spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by key, place"
     )
-    return Trace(table, rows, Mask.of(spark, places))
+    return Trace(table, rows, Mask.of(spark, places), places.option)
 
 
 def _table(tables: Sequence[CapturedTable], name: str) -> CapturedTable:

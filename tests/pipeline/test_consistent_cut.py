@@ -300,5 +300,5 @@ def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2
 
     steps.rebuild(steps.Run(of_db2, "rebuild"), spark, [damage.name])
 
-    assert "tidemark rebuild cut4_transactions" in damage.line
+    assert "tidemark rebuild cut4_transactions" in damage.line(of_db2)
     assert damages(spark, of_db2, beside_bronze=[location]) == []

@@ -217,6 +217,15 @@ def test_a_table_that_a_store_does_not_move_aside_is_told(monkeypatch: pytest.Mo
         move_aside(nothing, store, "run", harmed, None)
 
 
+def test_damage_is_told_by_the_environment_that_it_is_of() -> None:
+    dev = Places.of(PROJECT, {"TIDEMARK_TARGET": "local_dev"})
+    gone = Damage("gold", "orders", dev.table("gold", "orders"), "it is gone", has_log=False)
+
+    assert gone.line(dev) == (
+        "dev_gold.orders is damaged: it is gone. It can be made anew: `tidemark rebuild --target local_dev orders`."
+    )
+
+
 def test_who_only_reads_bronze_leaves_alone_what_landing_knows_of_topics(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
