@@ -422,9 +422,11 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
     """Accounting, expectations and the report of this run.
 
     Raises:
-        UsageError: A suite can't be loaded, models can't be read, or another's bronze isn't there yet.
+        UsageError: A suite can't be loaded, models can't be read or are built otherwise than they are declared, or
+            another's bronze isn't there yet.
         Fault: A table is damaged, Spark failed on one, or the report can't be written.
     """
+    from spark_jobs.as_built import require_built_as_declared
     from spark_jobs.declarations import declared_tables
     from spark_jobs.reporting.check import check
     from spark_jobs.reporting.run import RunSummary
@@ -441,6 +443,7 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
         with _told_as_fault(spark, run.places, "check the tables", "Nothing in them was changed."):
             bronze.is_ready(spark, run.places)  # what is gone would count as empty
             require_built(spark, run.places, declared)
+            require_built_as_declared(spark, run.places, declared.tables)
             return check(spark, run.places, declared.tables, summary, beside=declared.beside, sample_rows=sample_rows)
 
 

@@ -12,6 +12,7 @@ from itertools import groupby
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.as_built import require_built_as_declared
 from spark_jobs.damage import models_of
 from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, reading, run_dbt
 from spark_jobs.delta import table_if_made
@@ -108,12 +109,13 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
             keys are shown; of all keys without any.
 
     Raises:
-        UsageError: There is no such table, history, column, value or key.
+        UsageError: There is no such table, history, column, value or key, or the table is to be built first.
         Fault: dbt can't write the query.
     """
     table = _table(captured_tables(places), name)
     if table.history is None:
         raise UsageError(f"trace {name}: it has no history, so that no change became a version (R18).")
+    require_built_as_declared(spark, places, [table])
     log = table_if_made(spark, table.changes.location)
     if log is None or table_if_made(spark, table.history.location) is None:
         raise UsageError(f"trace {name}: it is not built yet: run `tidemark build{places.option}`.")

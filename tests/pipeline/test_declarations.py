@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 
+from spark_jobs import steps
 from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
@@ -18,6 +19,7 @@ from spark_jobs.quarantine import entry, held_entries, release
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.run import RunSummary
+from spark_jobs.trace import traced
 from tests.projects import accounts_of, empty_project, land, rows_of, run_models
 
 NAME = "shop__public__orders"
@@ -137,6 +139,32 @@ def test_a_border_that_no_event_shows_can_be_declared(spark: SparkSession, place
     [table] = captured_tables(places)
     log = DeltaTable(table.changes.location).to_pyarrow_table(columns=["offset", "log_number"]).to_pylist()
     assert {row["offset"]: row["log_number"] for row in log} == {0: 0, 1: 0, 2: 0, 3: 1, 4: 1}
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "now"),
+    [
+        (f"models/silver/changes/{NAME}_changes.sql", "key=['id']", "key=['state', 'id']"),
+        (f"models/silver/changes/{NAME}_changes.sql", "key=['id']", "key=[]"),
+        (f"models/gold/history/{NAME}_history.sql", "_changes'", "_changes', column_names={'valid_from': 'since'}"),
+        (f"models/gold/history/{NAME}_history.sql", "{{ history", "{{ config(alias='lives') }}{{ history"),
+    ],
+)
+def test_what_is_declared_otherwise_than_it_was_built_is_to_be_built_first(
+    spark: SparkSession, places: Places, file: str, was: str, now: str
+) -> None:
+    path = places.project / file
+    before = path.read_text()
+    assert was in before
+    path.write_text(before.replace(was, now, 1))
+    try:
+        says = f"^{NAME}: not built as declared. Run `tidemark build` first"
+        with pytest.raises(UsageError, match=says):
+            steps.check_and_report(steps.Run(places, "check"), spark)
+        with pytest.raises(UsageError, match=says):
+            traced(spark, places, NAME, ["id=1"])
+    finally:
+        path.write_text(before)
 
 
 def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next_run(places: Places) -> None:
