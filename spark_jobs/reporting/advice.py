@@ -49,9 +49,10 @@ def next_steps(evidence: Evidence) -> list[Step]:
     harmful = [one for one in evidence.settings if one.severity == "warning"]
     if harmful:
         steps.append(Step(f"{len(harmful)} settings of the source do harm: see what to set instead below.", ""))
-    if not evidence.accounts:
+    if not any(one.records for one in evidence.accounts):
         steps.append(Step("Nothing has landed yet.", f"tidemark land{evidence.bronze_target} FILES"))
-    histories = [table.history for table in evidence.tables if table.history is not None]
+    there = {name for name, measured in evidence.measures.items() if measured.history is not None}
+    histories = [table.history for table in evidence.tables if table.history is not None and table.name in there]
     if not steps and histories:
         steps.append(
             Step("Look at a history.", f'tidemark sql{evidence.target} "select * from {histories[0].name} limit 20"')

@@ -136,7 +136,10 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
     assert said["status"] == "passed"
     assert "Good:" in page(said)
     history = Model("src__t_history", "gold.src__t_history", "nowhere")
-    assert " from src__t_history " in report(evidence(tables=[captured(history=history)]))["next"][0]["command"]
+    unbuilt = captured("src__a", history=Model("src__a_history", "gold.src__a_history", "nowhere"))
+    measured = {"src__a": Measures(10), "src__t": Measures(10, history=7)}
+    [step] = report(evidence(tables=[unbuilt, captured(history=history)], measures=measured))["next"]
+    assert " from src__t_history " in step["command"], "one that is there"
 
 
 @pytest.mark.parametrize(
@@ -341,6 +344,14 @@ def broken(table: str, layer: str) -> ExpectationResult:
         ),
         (evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3})]), "tidemark scaffold"),
         (evidence(accounts=[], tables=[], bronze_target=" --target local"), "tidemark land --target local FILES"),
+        (
+            evidence(
+                accounts=[Account("table", "src__t", 0, {"pending": 0})],
+                tables=[captured(history=Model("src__t_history", "gold.src__t_history", "nowhere"))],
+                measures={"src__t": Measures()},
+            ),
+            "tidemark land FILES",
+        ),
         (
             evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)], target=" --target local_dev"),
             "tidemark quarantine list --target local_dev",
