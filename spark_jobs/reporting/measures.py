@@ -36,7 +36,8 @@ class Measures:
     """What one captured table's layers say.
 
     `problems` counts the changes that no history takes (R2), `opened` those that it has versions of, `found_versions`
-    the versions that a first change found (R19), `nulls` NULLs in nullable columns that have a default (by column).
+    the versions that a first change found (R19), `nulls` NULLs in nullable columns that have a default, by column, of
+    those that any state carries.
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
     `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
     those in which reads have values and streamed changes none. `is_before_missing` is whether the newest update by
@@ -227,9 +228,11 @@ def _percentiles(name: str, value: Column) -> list[Column]:
 
 
 def _nulls(name: str) -> Column:
+    """How many states have NULL in a column; NULL where none carries it."""
     is_state = F.col("op").isin("c", "u", "r") & ~F.array_contains("unavailable_columns", name)
-    is_there = ~F.array_contains("absent_columns", name)
-    return F.count_if(is_state & is_there & F.col("after").getField(name).isNull()).alias(f"null.{name}")
+    is_carried = is_state & ~F.array_contains("absent_columns", name)
+    is_null = F.col("after").getField(name).isNull()
+    return F.sum(F.when(is_carried, is_null.cast("int"))).alias(f"null.{name}")
 
 
 def _has_value(name: str, *ops: str) -> Column:
@@ -257,7 +260,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
-        nulls={name: count or 0 for name, count in _named(changes, "null.").items()},
+        nulls={name: count for name, count in _named(changes, "null.").items() if count is not None},
         null_in_stream=tuple(sorted(name for name, has in streamed.items() if has is False and read[name])),
         undeclared=tuple(name for name in changes.get("columns", ()) if name not in table.row),
         exact_values={name: count for name, count in _named(history, "exact.").items() if count},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,6 +238,23 @@ def test_keys_of_two_lives_of_a_topic_are_told_apart(spark: SparkSession, tmp_pa
 
     assert [(one["name"], one["records"]) for one in signs] == [("other_key_shapes", 1), ("old_key_shapes", 1)]
     assert {json.loads(key)["id"] for one in signs for key in one["sample_keys"]} == {"a"}
+
+
+def test_nulls_are_counted_of_columns_that_a_state_has(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("defaulted")
+    table = story.table(places)
+    changes = CHANGE.format(row="struct<id: string, v: string>", key="struct<id: string>")
+
+    def nulls() -> Mapping[str, int]:
+        write_table(spark, table.changes, changes, story.changes)
+        return measure(spark, places, [table], {table.name: ["v"]})[table.name].nulls
+
+    story.change("a", op="d", after=None)
+    story.change("a", op="u", unavailable_columns=["v"])
+    assert nulls() == {}, "that it was never NULL would be said of nothing"
+    story.change("a", op="u")
+    assert nulls() == {"v": 0}
 
 
 def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark: SparkSession, tmp_path: Path) -> None:
