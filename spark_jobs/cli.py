@@ -23,7 +23,7 @@ from spark_jobs.ending import end_at_once
 from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log
 from spark_jobs.outcomes import say_landed, say_report, say_run, say_streamed
-from spark_jobs.places import Places
+from spark_jobs.places import DEFAULT_LABEL, Places
 from spark_jobs.texts import on_one_line, visible
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _label(context: Any, parameter: Any, value: str) -> str:
 
 
 _labelled = click.option(
-    "--source-label", default="default", metavar="NAME", callback=_label,
+    "--source-label", default=DEFAULT_LABEL, metavar="NAME", callback=_label,
     help="Name of the cluster that delivered them (R1).",
 )  # fmt: skip
 
@@ -566,7 +566,7 @@ def list_(as_json: bool, project_dir: str) -> None:
 
     run = steps.Run(Places.of(project_dir), "quarantine list")
     spark = run.session()
-    names = ["quarantine_id", "code", "reason", "topic", "partition", "offset", "occurrences", "origin"]
+    names = ["quarantine_id", "code", "reason", "source_label", "topic", "partition", "offset", "occurrences", "origin"]
     rows = []
     if bronze.is_ready(spark, run.places):
         entries = held_entries(spark, run.places, captured_tables(run.places))
@@ -574,7 +574,10 @@ def list_(as_json: bool, project_dir: str) -> None:
     for row in rows if as_json else ():
         click.echo(to_json(row))
     if not as_json:
-        click.echo(as_table(rows, names) if rows else "The quarantine is empty.")
+        has_labels = any(row["source_label"] != DEFAULT_LABEL for row in rows)
+        shown = [name for name in names if name != "source_label" or has_labels]
+        cells = [[row[name] for name in shown] for row in rows]
+        click.echo(as_table(cells, shown) if rows else "The quarantine is empty.")
 
 
 @quarantine.command()

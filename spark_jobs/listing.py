@@ -12,7 +12,7 @@ from spark_jobs.declarations import CapturedTable, Model, captured_tables
 from spark_jobs.delta import table_if_made
 from spark_jobs.lock import holder_of
 from spark_jobs.places import Places
-from spark_jobs.reporting.kafka import gaps, lags
+from spark_jobs.reporting.kafka import gaps, labelled, lags
 from spark_jobs.reporting.report import last_report, reports_of
 from spark_jobs.run_memory import Memory
 
@@ -69,10 +69,15 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
     for lag in lags(spark, places):
         waits = "" if lag.seconds is None or not lag.records else f" for {lag.seconds:.0f} s at most"
         what = "gone" if lag.is_gone else f"{lag.records} records to land{waits}"
-        lines.append(f"topic      {lag.topic}: {what} (asked {lag.looked_at[:19]} UTC)")
-    if lost := [gap.records for gap in gaps(spark, places) if gap.is_loss]:
-        count = "an unknown number of" if None in lost else sum(one or 0 for one in lost)
-        lines.append(f"gaps       {count} records of topics were lost before they were landed: see the report")
+        lines.append(f"topic      {labelled(lag.topic, lag.source_label)}: {what} (asked {lag.looked_at[:19]} UTC)")
+    lost: dict[str, list[int | None]] = {}
+    for gap in gaps(spark, places):
+        if gap.is_loss:
+            lost.setdefault(gap.source_label, []).append(gap.records)
+    for label, records in lost.items():
+        count = "an unknown number of" if None in records else sum(one or 0 for one in records)
+        of = labelled("topics", label)
+        lines.append(f"gaps       {count} records of {of} were lost before they were landed: see the report")
     for table in captured_tables(places):
         changes = table_if_made(spark, table.changes.location)
         if changes is None:

@@ -19,6 +19,8 @@ LATEST = "latest"
 LANDED = ("kafka_offsets", "kafka_gaps")
 # Folders of ops that are no tables: rows that models hold, as the macro `staging` has it, and tables moved aside.
 STAGED, ASIDE = "_staged", "_damaged"
+# The label of what is landed without one.
+DEFAULT_LABEL = "default"
 # The schema of targets whose layers have their plain names.
 _PLAIN = "default"
 

@@ -141,7 +141,7 @@ def _name(key: Any) -> str:
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def as_table(rows: Sequence[Row], names: Sequence[str]) -> str:
+def as_table(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> str:
     """Rows as a table for a terminal: control characters are shown as escapes, and of long texts the beginning."""
     heads = [_cell(name) for name in names]
     cells = [[_cell(value) for value in row] for row in rows]

@@ -26,7 +26,7 @@ from spark_jobs.landing.land import Landed
 from spark_jobs.lock import LAYOUT, layout_of
 from spark_jobs.logs import log
 from spark_jobs.notify import say_unforeseen, tell_machines, warn
-from spark_jobs.places import Places
+from spark_jobs.places import DEFAULT_LABEL, Places
 from spark_jobs.run_memory import Memory
 from spark_jobs.session import lacks_catalog
 from spark_jobs.upkeep import Upkept, Wanted
@@ -70,7 +70,7 @@ class Task:
     files: Sequence[str] = ()
     topics: Topics | None = None
     skips: bool = False
-    source_label: str = "default"
+    source_label: str = DEFAULT_LABEL
     sample_rows: bool = True
     wait: float = 0
     log_format: str = "text"

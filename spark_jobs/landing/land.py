@@ -27,7 +27,7 @@ from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.rejects import quarantine_rows, settle
 from spark_jobs.landing.shapes import fields_of
 from spark_jobs.names import escaped
-from spark_jobs.places import Places
+from spark_jobs.places import DEFAULT_LABEL, Places
 
 # From how many records on, on average, a file or partition of a topic is left in files of its own.
 _LARGE = 50_000
@@ -41,7 +41,7 @@ class Landing:
 
     run_id: str
     at: datetime
-    source_label: str = "default"
+    source_label: str = DEFAULT_LABEL
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.delta import table_if_made
 from spark_jobs.landing.kafka_offsets import gap_in_words, loses_states
-from spark_jobs.places import Places
+from spark_jobs.places import DEFAULT_LABEL, Places
 
 # A landing asks for all of its topics in one look: what it asked for so much earlier it asks for no more. Runs that
 # take turns at the topics of one label may lie between.
@@ -59,7 +59,8 @@ class TopicGap:
     @property
     def line(self) -> str:
         """What is missing, why, and where history can't tell it."""
-        gap = gap_in_words(self.topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
+        topic = labelled(self.topic, self.source_label)
+        gap = gap_in_words(topic, self.partition, self.from_offset, self.to_offset, self.records, self.reason)
         return (
             f"{gap} (found {self.found_at[:16]} UTC). What they said is in no table; a new snapshot of its tables"
             " tells the present state."
@@ -69,6 +70,11 @@ class TopicGap:
     def is_loss(self) -> bool:
         """Whether no one chose it."""
         return self.reason != _CHOSEN
+
+
+def labelled(topic: str, source_label: str) -> str:
+    """A topic as people read it: with the label that it was landed under, where that was given."""
+    return topic if source_label == DEFAULT_LABEL else f"{topic} (label {source_label})"
 
 
 def lags(spark: SparkSession, places: Places) -> list[TopicLag]:

@@ -547,3 +547,13 @@ def test_a_file_with_a_record_among_noise_is_landed(landed: int, tidemark: Comma
     said = tidemark("land", tidemark.write("noise.jsonl", one_line, "% Reached end of topic", "% Auto-committed"))
 
     assert (said.status, "3 records read: 1 landed" in said.out) == (0, True), said
+
+
+def test_what_is_held_of_several_clusters_is_listed_by_label(tidemark: CommandLine, landed: int) -> None:
+    assert "source_label" not in tidemark("quarantine", "list").out
+    assert tidemark("land", tidemark.write("eu.jsonl", BAD["value-not-json"]), "--source-label", "eu").status == 0
+
+    head, _, *entries = tidemark("quarantine", "list").out.splitlines()
+
+    place = head.index("source_label")
+    assert {entry[place:].split()[0] for entry in entries} == {"default", "eu"}

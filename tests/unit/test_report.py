@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 import spark_jobs.reporting
 from expectations.template import suite_source
+from spark_jobs import listing
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.engine_errors import first_cause, redacted
 from spark_jobs.errors import Fault
@@ -40,6 +41,7 @@ from spark_jobs.reporting.settings import Fields, SettingFinding, findings
 from spark_jobs.reporting.signs import Sign, shown_key, signs
 from spark_jobs.texts import visible
 from spark_jobs.trace import _has_values
+from tests.projects import PROJECT
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\u202e{{ 7 * 7 }}\"><img src=x>"
@@ -216,6 +218,42 @@ def test_records_of_topics_that_nobody_asks_for_any_more_speak_for_no_connector(
         return one.state
 
     assert [state(minutes) for minutes in (0, 59, 61)] == ["changing", "changing", "dead"]
+
+
+def test_what_was_lost_is_told_with_the_label_that_it_was_landed_under() -> None:
+    lost = TopicGap("eu", "src.public.t", 0, 5, 9, 4, "retention", "2026-11-21 08:00:00")
+    said = report(evidence(gaps=[lost, replace(lost, source_label="default")]))
+
+    found = [words.partition(": ")[0] for words in said["warnings"] if "removed by retention" in words]
+    assert found == ["src.public.t (label eu), partition 0", "src.public.t, partition 0"]
+    assert "<td><bdi>src.public.t</bdi></td><td><bdi>eu</bdi></td>" in page(said)
+
+
+def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def gap(label: str, records: int | None) -> TopicGap:
+        return TopicGap(label, "src.t", 0, 5, 9, records, "retention", "2026-11-21 08:00:00")
+
+    no_session: Any = None
+    labels = ("default", "eu")
+    lags = [TopicLag(one, "src.t", 0, None, "2026-11-21 08:00:00", is_gone=True) for one in labels]
+    monkeypatch.setattr(listing, "lags", lambda *_: lags)
+    monkeypatch.setattr(listing, "gaps", lambda *_: [gap("default", 4), gap("eu", None), gap("default", 3)])
+    monkeypatch.setattr(listing, "captured_tables", lambda _: [captured()])
+    monkeypatch.setattr(listing, "table_if_made", lambda *_: None)
+    places = Places.of(PROJECT, {"TIDEMARK_TARGET": "local_dev", "TIDEMARK_LAKEHOUSE": str(tmp_path)})
+
+    lines = listing.status_lines(no_session, places)
+
+    assert lines[-5:] == [
+        "topic      src.t: gone (asked 2026-11-21 08:00:00 UTC)",
+        "topic      src.t (label eu): gone (asked 2026-11-21 08:00:00 UTC)",
+        "gaps       7 records of topics were lost before they were landed: see the report",
+        "gaps       an unknown number of records of topics (label eu) were lost before they were landed: see the"
+        " report",
+        "src__t  not built yet: run `tidemark build --target local_dev`",
+    ]
 
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
