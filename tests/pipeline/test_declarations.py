@@ -99,7 +99,8 @@ def test_a_key_that_its_declaration_can_not_hold_is_in_quarantine_until_another_
     name = entries[0]["quarantine_id"]
     quarantine = places.table("bronze", "quarantine")
     spark.sql(f"insert into delta.`{quarantine}` (quarantine_id, topic, released_in) values ('{name}', 'released', 1)")
-    shown = entry(spark, places, captured_tables(places), name)
+    # Another model of the table holds the same record.
+    shown = entry(spark, places, captured_tables(places) * 2, name)
     assert str(FAR) in shown["key"].decode()  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match=r"no release mends.*then `tidemark build`"):
         release(spark, places, [name], "release", datetime.now(UTC))
