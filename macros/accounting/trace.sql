@@ -37,7 +37,7 @@
     {%- set scope = {
         'case': 'keys', 'key': table.key,
         'log': '(select * from ' ~ log_shown(changes_log, built, last.cut) ~ ' where batch_id <= ' ~ last.batch_id ~ ')',
-        'touched': [keys], 'hazards': hazards_of_log(built), 'scans': known_scans(last), 'in_doubt': known_doubts(last),
+        'touched': keys, 'hazards': hazards_of_log(built), 'scans': known_scans(last), 'in_doubt': known_doubts(last),
         'carried': none, 'alone': none
     } -%}
     {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}

@@ -56,7 +56,7 @@
         {%- set is_carried = history is none and not is_linked and not table.documents and not table.reselected
             and is_in_step(scope, last, declared) -%}
         {%- do scope.update({
-            'touched': touched_with_linked(scope) if is_linked else [],
+            'touched': touched_with_linked(scope) if is_linked else none,
             'carried': keys_to_carry(scope, declared.granularity) if is_carried else none
         }) -%}
     {%- else -%}
@@ -78,7 +78,7 @@
     {%- set last = own_progress() -%}
     {%- set scope = dict(
         build_scope(layer, {'model': declared, 'key': table.key}, table.columns, last, table.name),
-        key=table.key, log=log_shown(changes_log, built, cut), scans=[], in_doubt=[], touched=[], carried=none,
+        key=table.key, log=log_shown(changes_log, built, cut), scans=[], in_doubt=[], touched=none, carried=none,
         alone=none, account=none
     ) -%}
     {%- if not is_building() -%}
@@ -289,7 +289,7 @@
 -#}
 {% macro is_touched(key, scope, text=none) -%}
     {%- if scope.touched -%}
-        exists (select 1 from {{ scope.touched[-1] }} as touched where touched.key = {{ text or key_text(key) }})
+        exists (select 1 from {{ scope.touched }} as touched where touched.key = {{ text or key_text(key) }})
     {%- else -%}
         exists (select 1 from {{ scope.fresh }} as news where ({{ scope.news }}) and news.key <=> {{ key }})
     {%- endif -%}
@@ -304,30 +304,78 @@
 
 {#-
   Hold the keys with new changes and those that a change of key links with them, on both sides and as far as links go:
-  a value that was left out can come from any of them (R7). Returns the names of what is held: each has the one before
-  it in it, and the last all keys, `key` as JSON text.
+  a value that was left out can come from any of them (R7). Returns the name of what is held, `key` as JSON text.
+
+  Where a statement shifts a list (`pos = pos + 1`) each row is linked with the next. With one step along the links a round,
+  a thousand rows would take a thousand rounds, in each build that meets one of them: so each round but the first walks along
+  links that were shortened, and the logarithm of that is enough. Links are held once a new change is found to touch one.
 -#}
 {% macro touched_with_linked(scope) -%}
-    {%- set moves = ' from ' ~ scope.log ~ ' as log where previous_key is not null and problem is null' -%}
-    {%- set links = (
-        '(select ' ~ key_text('key') ~ ' as one_key, previous_key as other_key' ~ moves
-        ~ ' union select previous_key, ' ~ key_text('key') ~ moves ~ ')'
-    ) -%}
-    {%- set relations = [stage(
+    {%- set moves -%}
+        select distinct greatest(key, previous_key) as one, least(key, previous_key) as other
+        from (
+            select {{ key_text('key') }} as key, previous_key
+            from {{ scope.log }} as log
+            where previous_key is not null and problem is null
+        ) as moved
+        where key != previous_key
+    {%- endset -%}
+    {%- set walk = namespace(grows=true, links='(' ~ moves ~ ')', touched=stage(
         'select distinct ' ~ key_met() ~ ' as key from ' ~ scope.log ~ ' as log where ' ~ scope.news, 'touched_0'
-    )] -%}
-    {%- set walk = namespace(grows=true) -%}
-    {%- for step in range(1, 10000) if walk.grows -%}
-        {%- do relations.append(stage(
-            'select key from ' ~ relations[-1] ~ ' union select one_key from ' ~ links
-            ~ ' as links join ' ~ relations[-1] ~ ' as touched on links.other_key = touched.key', 'touched_' ~ step
-        )) -%}
-        {%- set sizes = run_query(
-            'select (select count(*) from ' ~ relations[-2] ~ '), (select count(*) from ' ~ relations[-1] ~ ')'
-        )[0] -%}
-        {%- set walk.grows = sizes[0] < sizes[1] -%}
+    )) -%}
+    {#- As many rounds as no number of links needs. -#}
+    {%- for step in range(1, 101) if walk.grows -%}
+        {%- set walk.grows = has_rows(linked_with(walk.touched, walk.links)) -%}
+        {%- if walk.grows -%}
+            {%- set last = [walk.touched] + ([walk.links] if step > 1 else []) -%}
+            {%- set walk.links = stage(moves if step == 1 else shortened(walk.links), 'links_' ~ step) -%}
+            {%- set walk.touched = stage(
+                'select key from ' ~ walk.touched ~ ' union ' ~ linked_with(walk.touched, walk.links), 'touched_' ~ step
+            ) -%}
+            {%- for name in last -%}{%- do unstage(name) -%}{%- endfor -%}
+        {%- elif step > 1 -%}
+            {%- do unstage(walk.links) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return(relations) }}
+    {%- if walk.grows -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': changes of key link what is new with more keys than a hundred rounds have found. Build it with'
+            ~ ' --full-refresh, which reads all keys.'
+        ) }}
+    {%- endif -%}
+    {{ return(walk.touched) }}
+{%- endmacro %}
+
+
+{#- Query: the keys beside touched ones that links join with them. -#}
+{% macro linked_with(touched, links) -%}
+    select links.other as key
+    from (
+        select inline(array(struct(one as key, other as other), struct(other as key, one as other))) from {{ links }} as held
+    ) as links
+    left semi join {{ touched }} as touched on links.key = touched.key
+    left anti join {{ touched }} as known on links.other = known.key
+{%- endmacro %}
+
+
+{#-
+  Query: links that join the same keys by fewer steps. Of the lesser keys that a key is linked with the least one takes its
+  place in the links with the others, and what that one is linked with below it, if anything, then takes the place of the
+  least one. So each key is still joined, by way of lesser ones, with the least that it was linked with, and through that
+  with the others; and there are no more links than before, be they of one chain or all of one key.
+
+  Args:
+      links: a relation with two keys that are linked, the lesser one as `other`
+-#}
+{% macro shortened(links) -%}
+    with least as (select one, min(other) as other from {{ links }} group by one)
+
+    select distinct
+        if(links.other = own.other, links.one, links.other) as one,
+        coalesce(further.other, own.other) as other
+    from {{ links }} as links
+    inner join least as own on links.one = own.one
+    left join least as further on own.other = further.one
 {%- endmacro %}
 
 
@@ -336,7 +384,5 @@
     {%- if scope.carried -%}{%- do unstage(scope.carried.relation) -%}{%- endif -%}
     {%- if scope.alone -%}{%- do unstage(scope.alone.relation, is_large=true) -%}{%- endif -%}
     {%- if scope.account and scope.account.before -%}{%- do unstage(scope.account.before) -%}{%- endif -%}
-    {%- for name in scope.touched | reverse -%}
-        {%- do unstage(name) -%}
-    {%- endfor -%}
+    {%- if scope.touched -%}{%- do unstage(scope.touched) -%}{%- endif -%}
 {%- endmacro %}

@@ -268,6 +268,28 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story
     ]  # fmt: skip
 
 
+@beside_others()
+def test_values_that_were_left_out_are_found_along_a_list_that_was_shifted(orders: Orders) -> Story:
+    """`update orders set id = id + 1`: each row is linked with the next, and what meets one of them needs them all."""
+    numbers = range(64, 0, -1)
+
+    def moved(number: int) -> Iterator[dict[str, Any]]:
+        old, new, place = {"id": number}, {"id": number + 1}, (orders.sent + 2) * 10
+        yield orders.record("d", old, {"__debezium.newkey": new}, place=place)
+        yield orders.record("c", new | {"state": PLACEHOLDER, "note": "new"}, {"__debezium.oldkey": old}, place=place)
+
+    orders.send(*[("c", {"id": number, "state": f"of {number}", "note": "new"}, {}) for number in numbers])
+    orders.land(*[half for number in numbers for half in moved(number)])
+    yield
+    orders.send(("u", {"id": 65, "state": PLACEHOLDER, "note": "last"}, {}))
+    yield
+    living = {row["id"]: (row["state"], row["note"]) for row in rows_of(orders.at("history")) if row["is_current"]}
+    assert living == {number + 1: (f"of {number}", "last" if number == 64 else "new") for number in numbers}
+    assert {tuple(names) for [names] in orders.versions("unresolved_columns")} == {()}
+    rounds = Path(orders.places.table("ops", "_staged")).glob(f"touched_*_{orders.source}__public__orders_history")
+    assert len(list(rounds)) < 10
+
+
 @beside_others("accounting", "current")
 def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
