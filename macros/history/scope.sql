@@ -6,7 +6,8 @@
                 that it is enough, the news and the open version
       table     the whole log, and then what differs is written: a truncate, a snapshot that closes what it lacks, or a
                 log made anew, or what says that one is complete after all, or isn't, reaches keys that have no news, and
-                so does a cut that shows less than before (G7); or the account of the history is to be begun anew
+                so does a cut that shows less than before (G7), and a run that was killed, which may have gone by any of
+                these; or the account of the history is to be begun anew
 
   News are changes landed since the last run, and those between its consistent cut and this run's (G7).
 
@@ -15,11 +16,12 @@
       sorted_changes: up to how many changes a history folds in one and the same way
 
   Returns: {case, after, batch_id, cut, key, log, fresh, news, hazards, scans, in_doubt, added, state, touched, carried, alone,
-  account, left_as, made_of, open}
+  account, left_as, left_otherwise, made_of, open}
       log: up to the cut; `fresh`, a relation that has its news
       touched, carried, alone: what `touched_with_linked`, `keys_to_carry` and `keys_alone` hold, where they are asked
       account: how this run is accounted for, where it is
-      left_as: the run that wrote a history last; `made_of`, the one that had written its history when a current model read it
+      left_as: the run that wrote a history last; `left_otherwise`, what `is_left_otherwise` says, where that matters
+      made_of: the run that had written its history when a current model read it
       open: how many versions the last build of a history left open, where it knew
 -#}
 {% macro history_scope(layer, changes_log, table, declared, history=none, sorted_changes=none) -%}
@@ -97,8 +99,10 @@
     {%- set in_doubt = snapshots_in_doubt(changes_log, built)
         if snapshot_deletes_of(table, declared) == 'close' or known_doubts(last) else [] -%}
     {%- do state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans, 'in_doubt': in_doubt}) -%}
+    {%- set can_go_back = snapshot_deletes_of(table, declared) == 'close' or transactions_of(declared.changes) -%}
     {{ return(dict(
         scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, in_doubt=in_doubt, state=state,
+        left_otherwise=scope.case == 'increment' and can_go_back and is_left_otherwise(history or model.unique_id),
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     )) }}
 {%- endmacro %}
@@ -177,13 +181,33 @@
 
 {#-
   Whether the changes that a model has read may say otherwise: their log was made anew, or which snapshots are complete
-  (R16): scans were told of, or what no log tells came or went.
+  (R16): scans were told of, or what no log tells came or went, be it for a run that was killed alone.
 -#}
 {% macro is_moved(scope, last) -%}
     {{ return(
         scope.state.log_made_in != last.get('log_made_in') or scope.state.scans != known_scans(last)
-        or scope.state.in_doubt != known_doubts(last)
+        or scope.state.in_doubt != known_doubts(last) or scope.left_otherwise
     ) }}
+{%- endmacro %}
+
+
+{#-
+  Whether a history is not as the last build that was written down has left it. A run that was killed behind its commit went
+  by doubts, scans and a cut of its own: where those are again what they were before it, nothing else tells of it (G4). It is
+  asked before this run's build, whose current state needs the same answer.
+
+  Args:
+      history: its unique id
+-#}
+{% macro is_left_otherwise(history) -%}
+    {%- set answers = graph.tidemark.left_otherwise -%}
+    {%- if history not in answers -%}
+        {%- set left_as = graph.tidemark.progress.get(history, {}).get('left_as') -%}
+        {%- do answers.update({
+            history: left_as is not none and written_by(relation_of(graph.nodes[history].name)) != left_as
+        }) -%}
+    {%- endif -%}
+    {{ return(answers[history]) }}
 {%- endmacro %}
 
 

@@ -48,6 +48,7 @@
       living_rows    history → where the rows of keys with news are held (`hand_on`)
       open_versions  history → how many of its versions are open
       last_writers   history → the run that wrote it last (`written_by`)
+      left_otherwise history → whether a run that wrote down nothing has written it (`is_left_otherwise`)
       states         model → what its build in this run wrote down (`say`)
       accounts       history → what its build in this run told of its account (`account_for`)
 -#}
@@ -69,6 +70,7 @@
         'living_rows': {},
         'open_versions': {},
         'last_writers': {},
+        'left_otherwise': {},
         'states': {},
         'accounts': {}
     }) }}

@@ -945,6 +945,16 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_can_have_been_lost_on_
     yield
     assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
 
+    # What a run that was killed had closed is open, now that a read can have been lost once more.
+    with orders.killed():
+        orders.spark.sql(f"update delta.`{quarantine}` set released_in = 0 where topic = '{topic}'")
+        yield
+        assert orders.living() == {3: "new"}
+    orders.spark.sql(f"update delta.`{quarantine}` set released_in = null where topic = '{topic}'")
+    yield
+    assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
+    assert orders.living() == {1: "new", 2: "new", 3: "new"}
+
     # What is no news of the table says otherwise of its snapshot.
     orders.spark.sql(f"update delta.`{quarantine}` set released_in = 0 where topic = '{topic}'")
     lost = lose()
