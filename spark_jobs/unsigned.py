@@ -5,6 +5,7 @@ In the mode `long`, their default, records of MySQL and MariaDB show no sign of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,18 +32,19 @@ class Unsigned:
 
 
 def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row]) -> dict[str, dict[str, Unsigned]]:
-    """Feed → column → what the schema-change events in bronze say of it, if any has called it BIGINT UNSIGNED.
+    """Feed → field → what the schema-change events in bronze say of it, if any has called it BIGINT UNSIGNED.
 
     Args:
         spark: The session.
         places: Where bronze is.
         shapes: Those of bronze. Where none is of such a connector, nothing is asked.
     """
-    names = {
-        (shape["source_name"], shape["db"], shape["table"]): shape["feed"]
-        for shape in shapes
-        if shape["connector"] in _CONNECTORS
-    }
+    names: dict[tuple[str, str, str], str] = {}
+    fields: dict[str, set[str]] = {}
+    for shape in shapes:
+        if shape["connector"] in _CONNECTORS:
+            names[shape["source_name"], shape["db"], shape["table"]] = shape["feed"]
+            fields.setdefault(shape["feed"], set()).update(field["name"] for field in shape["fields"] or ())
     if not names:
         return {}
     column = "struct<name: string, `typeName`: string>"
@@ -74,5 +76,20 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
         table_id = ".".join('"' + (part or "").replace('"', '""') + '"' for part in (db, name))
         for row in found:
             if (row["source_name"], row["db"], row["id"]) == (source_name, db, table_id):
-                columns.setdefault(feed, {})[row["name"]] = Unsigned(row["is_now"], row["is_always"])
+                field = next((one for one in _spellings(row["name"]) if one in fields[feed]), row["name"])
+                columns.setdefault(feed, {})[field] = Unsigned(row["is_now"], row["is_always"])
     return columns
+
+
+def _spellings(column: str) -> tuple[str, str, str]:
+    """How rows may spell a column of a statement: as it is, or adjusted by `field.name.adjustment.mode`.
+
+    Of its modes `avro` puts `_` for what Avro has in no name, and `avro_unicode` the character's number.
+    """
+
+    def numbered(found: re.Match[str]) -> str:
+        digits = f"{ord(found[0]):x}"
+        return f"_u{digits if len(digits) > 2 else '00' + digits}"
+
+    underscored = re.sub("^(?=[0-9])|[^A-Za-z0-9_]", "_", column)
+    return column, underscored, re.sub("^[0-9]|[^A-Za-z0-9]", numbered, column)
