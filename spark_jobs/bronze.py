@@ -86,8 +86,8 @@ TABLES = {
 }
 # What is wrong with another table of bronze that isn't there.
 GONE = "it is gone, and bronze.records is there"
-# ByLogicalTableRouter adds it to the keys of rows from several tables; no row has it.
-ROUTER_FIELD = "__dbz__physicalTableIdentifier"
+# What ByLogicalTableRouter, and ToLogicalTopicRouter, add to the keys of rows from several tables; no row has it.
+ROUTER_FIELDS = ("__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier")
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
 # Tables in ops that no model builds; the next run begins them anew.

@@ -231,16 +231,39 @@
 
 
 {#-
-  Expression: the key that a header names, as a row; NULL where there is no header, or where it lacks a declared column:
-  then it links to no key (R14).
+  Expression: the key that a header names, as a row; NULL where there is no header, or where it lacks a declared column that
+  isn't the record's own: then it links to no key (R14).
 -#}
 {% macro linked_row(text, columns, key) -%}
-    {%- set fields = columns | selectattr('name', 'in', key) | map(attribute='field') | list -%}
+    {%- set columns_of_key = columns | selectattr('name', 'in', key) | list -%}
+    {%- set fields = columns_of_key | map(attribute='field') | list -%}
+    {%- set of_record = columns_of_key | rejectattr('encodings') | map(attribute='field') | list -%}
+    {%- set told = key_names(text) -%}
+    {%- if of_record -%}
+        {%- set own = 'array_intersect(' ~ key_names('record_key') ~ ', ' ~ text_array(of_record) ~ ')' -%}
+        {%- set told = 'concat(' ~ told ~ ', coalesce(' ~ own ~ ', array()))' -%}
+    {%- endif -%}
     if(
-        size(array_except({{ text_array(fields) }}, {{ key_names(text) }})) = 0,
+        size(array_except({{ text_array(fields) }}, {{ told }})) = 0,
         {{ bound('parsed', read_row(text, key_ddl(columns, key), columns), key_row('parsed', text, columns, key)) }},
         null
     )
+{%- endmacro %}
+
+
+{#-
+  Expression: such a key with the columns' types. What no row has, and the header has not, a transform has put into the key
+  (a router of topics its mark of the table), and the record's own key tells it.
+-#}
+{% macro linked_struct(link, columns, key) -%}
+    named_struct(
+        {%- for spec in columns if spec.name in key -%}
+            {%- set text = link ~ '_texts.' ~ quoted(spec.name) -%}
+            {%- set text = text if spec.encodings else 'coalesce(' ~ text ~ ', key_text.' ~ quoted(spec.name) ~ ')' %}
+            {{ text_literal(spec.name) }}, {{ decode(text, spec.type) }}
+            {{- ',' if not loop.last }}
+        {%- endfor %}
+        )
 {%- endmacro %}
 
 

@@ -328,7 +328,7 @@ typed as (
         {{ typed_struct('after_text', columns) }} as after_typed,
         {{ typed_struct('before_text', columns) }} as before_typed,
         {%- for link in links %}
-        if({{ link }}_row is null, null, {{ typed_struct(link ~ '_texts', columns, key) }}) as {{ link }}_typed,
+        if({{ link }}_row is null, null, {{ linked_struct(link, columns, key) }}) as {{ link }}_typed,
         {%- endfor %}
         {{ typed_struct('key_text', columns, key) }} as key_typed
     from texts

@@ -45,7 +45,7 @@ def _declared(table: CapturedTable) -> list[str]:
 
 
 def _fields(names: Iterable[str]) -> list[str]:
-    return sorted({*names} - {bronze.ROUTER_FIELD})
+    return sorted({*names} - {*bronze.ROUTER_FIELDS})
 
 
 def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: DataFrame) -> list[Row]:
@@ -68,7 +68,7 @@ def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: D
 def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
     """The log with the field names of each record's own key; without changes that had no key."""
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
-    fields = F.array_remove(bronze.key_names(), bronze.ROUTER_FIELD)
+    fields = F.array_except(bronze.key_names(), text_array(bronze.ROUTER_FIELDS))
     # A topic that was made anew has other records at the places of its first life.
     delivery = ["source_label", *_PLACE, "batch_id"]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)

@@ -144,7 +144,7 @@ def _fields(
         connector_named(shapes[-1]["connector"] or "").hides_computed,
         _named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
         _named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
-        _named_here(table, {*of_keys[-1]} - {bronze.ROUTER_FIELD}) if of_keys and not table.key else (),
+        _named_here(table, {*of_keys[-1]} - {*bronze.ROUTER_FIELDS}) if of_keys and not table.key else (),
     )
 
 

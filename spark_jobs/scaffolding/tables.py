@@ -356,7 +356,7 @@ def _key_alone(shapes: Sequence[Row]) -> list[str]:
     if _has_documents(shapes):
         return []
     keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
-    of_rows = {field["name"] for shape in shapes for field in shape["fields"] or ()} | {bronze.ROUTER_FIELD}
+    of_rows = {field["name"] for shape in shapes for field in shape["fields"] or ()} | {*bronze.ROUTER_FIELDS}
     return [field for field in keys[-1] if field not in of_rows] if keys else []
 
 

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 NUMBER = Column("id", {"type": "int32"})
 SOURCES = {
     "ck_alike", "ck_chosen", "ck_parts", "ck_left_out", "ck_left_out_whole", "ck_cut", "ck_reshaped", "ck_plain",
-    "ck_text", "ck_own", "ck_keyless",
+    "ck_text", "ck_own", "ck_keyless", "ck_shards",
 }  # fmt: skip
 
 
@@ -56,7 +56,19 @@ def parts() -> str:
     with source.commit():
         source.delete(old, {"id": 1, "name": "1"})
         source.insert(new, {"id": 1, "name": "1"})
-    return moved(source, "ck_parts.sales", {"__dbz__physicalTableIdentifier": "ck_parts.public.sales"})
+    return moved(source, "ck_parts.sales", {"__dbz__sourceIdentifier": "ck_parts.public.sales"})
+
+
+def shards() -> str:
+    """The router with a `key.field.name` of its own, whose field no row and no header has; a row's key changes."""
+    source = Source("ck_shards")
+    table = Table("orders", [NUMBER, Column("name"), Column("doc", is_large=True)], ("id",))
+    old = {"id": 1, "name": "a", "doc": "long"}
+    with source.commit():
+        source.insert(table, old)
+    with source.commit():
+        source.update(table, old, {"id": 2})
+    return moved(source, "ck_shards.orders", {"shard_id": "north"})
 
 
 def left_out(prefix: str, connector: str) -> str:
@@ -184,7 +196,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     places = Places.of(project)
     of_keys = left_out("ck_left_out", "postgresql") + left_out("ck_left_out_whole", "mariadb") + cut()
     plain = plain_keys("ck_plain", 1, 2, 3) + plain_keys("ck_text", "a b", "2", "c")
-    lines = alike() + chosen() + parts() + of_keys + plain + own_keys() + sent_again() + reshaped()
+    lines = alike() + chosen() + parts() + shards() + of_keys + plain + own_keys() + sent_again() + reshaped()
     land(spark, places, "breadth", lines, SOURCES)
     for prefix, table, declared in (
         ("ck_plain", "public__people", "key=['id'], columns={'id': 'int', 'name': 'string'}"),
@@ -220,6 +232,17 @@ def test_each_partition_of_a_table_has_its_history_and_together_they_are_the_tab
 
     assert found == [(1, "insert", "delete"), (2, "insert", None), (1, "insert", None)]
     assert (first["valid_to"], first["transaction_id"]) == (second["valid_from"], "501")
+    assert built.tables["ck_parts__public__sales_2023"].key == ("id",)
+
+
+def test_a_row_is_followed_to_another_key_of_which_a_router_has_told_the_rest(built: Built) -> None:
+    columns = ("id", "shard_id", "doc", "closed_by", "previous_key", "next_key")
+    found = [tuple(map(row.get, columns)) for row in built.versions("ck_shards__public__orders")]
+
+    assert found == [
+        (1, "north", "long", "key_change", None, '{"id":2,"shard_id":"north"}'),
+        (2, "north", "long", None, '{"id":1,"shard_id":"north"}', None),
+    ]
 
 
 @pytest.mark.parametrize("table", ["ck_left_out__public__people", "ck_left_out_whole__db__people"])
