@@ -30,6 +30,7 @@
             'io.debezium.time.MicroTime': time_of_microseconds,
             'io.debezium.time.NanoTime': time_of_nanoseconds,
             'io.debezium.time.IsoTime': time_of_iso,
+            'io.debezium.time.ZonedTime': time_in_utc,
             'io.debezium.time.Date': iso_of_days,
             'org.apache.kafka.connect.data.Date': iso_of_days,
             'io.debezium.time.IsoDate': date_without_zone,
@@ -149,7 +150,7 @@
 {% macro plain_encodings() -%}
     {{ return([
         'bytes', 'map', 'struct', 'array',
-        'io.debezium.time.ZonedTime', 'io.debezium.time.NanoDuration', 'io.debezium.time.Year',
+        'io.debezium.time.NanoDuration', 'io.debezium.time.Year',
         'io.debezium.data.Json', 'io.debezium.data.Xml', 'io.debezium.data.Uuid', 'io.debezium.data.Ltree',
         'io.debezium.data.Enum', 'io.debezium.data.EnumSet', 'io.debezium.data.TsVector', 'io.debezium.data.Tsvector',
         'io.debezium.data.FloatVector', 'io.debezium.data.DoubleVector', 'io.debezium.data.SparseVector',

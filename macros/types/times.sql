@@ -51,6 +51,26 @@
 
 
 {#-
+  TimezoneConverter writes one time with another offset in summer than in winter. Connectors write such times in UTC, and
+  those stay as they come.
+-#}
+{% macro time_in_utc(text, encoding=none, type=none) -%}
+    if(
+        {{ text }} rlike '^[0-9:.]+[-+][0-9:]+$',
+        coalesce(
+            concat(
+                date_format(try_cast(concat('1970-01-02T', {{ text }}) as timestamp), 'HH:mm:ss'),
+                regexp_extract({{ text }}, '[.][0-9]+', 0),
+                'Z'
+            ),
+            {{ text }}
+        ),
+        {{ text }}
+    )
+{%- endmacro %}
+
+
+{#-
   PostgreSQL's connector writes an infinite date as what an int keeps of the days of a far one: snapshots of what the driver
   has for it, a day later where Java runs east of UTC, streams of a date of the connector's own, which older versions put
   in the wrong era. PostgreSQL has no date of any of these numbers.
