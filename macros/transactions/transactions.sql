@@ -108,7 +108,8 @@
         {{ exceptions.raise_compiler_error(
             model.name ~ ': `consistent: true` was asked for ' ~ source_name ~ ', and no record of topic '
             ~ transaction_topic(source_name, feeds) ~ ' says which transactions are complete. Set '
-            ~ '`provide.transaction.metadata=true` at the connector and land that topic, or take `consistent` out of '
+            ~ '`provide.transaction.metadata=true` at the connector and land that topic (CloudEventsConverter makes tombstones'
+            ~ ' of its records), or take `consistent` out of '
             ~ '`vars: tidemark: sources: ' ~ source_name ~ '`.'
         ) }}
     {%- endif -%}

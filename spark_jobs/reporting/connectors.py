@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_CUT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
+
 
 @dataclass(frozen=True, slots=True)
 class Connector:
@@ -16,7 +18,8 @@ class Connector:
     which updates come without the row before them, and `set_before` its value; None where every update has it.
     `set_values` is what makes it send unchanged large values. `hides_computed` is whether it streams NULL for columns
     that the source computes. Where rows are documents, an update tells what it changed alone, and a transaction is
-    named where it is of several documents.
+    named where it is of several documents. `set_times` is the value of `time.precision.mode` that cuts no time, and
+    `cut_times` are the semantic types of those that `connect` may have cut.
     """
 
     tells_truncates: bool = False
@@ -25,9 +28,11 @@ class Connector:
     set_values: str = "a source that sends unchanged values"
     hides_computed: bool = False
     has_documents: bool = False
+    set_times: str = "adaptive"
+    cut_times: tuple[str, ...] = _CUT_TIMES
 
 
-_MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL")
+_MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL", set_times="adaptive_time_microseconds")
 _UNKNOWN = Connector()
 _CONNECTORS = {
     "postgresql": Connector(True, "REPLICA IDENTITY", "alter table … replica identity full", "replica identity full"),
@@ -38,6 +43,8 @@ _CONNECTORS = {
         "supplemental logging",
         "alter table … add supplemental log data (all) columns",
         "the supplemental log of all columns, and lob.enabled=true",
+        # Its DATE has a time of day.
+        cut_times=(*_CUT_TIMES, "org.apache.kafka.connect.data.Date"),
     ),
     "sqlserver": Connector(hides_computed=True),
     "mongodb": Connector(set_values="a capture.mode with pre-images", has_documents=True),

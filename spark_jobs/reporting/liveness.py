@@ -19,6 +19,7 @@ from spark_jobs.reporting.kafka import ASKED_NO_MORE, TopicLag
 from spark_jobs.reporting.measures import Measures
 
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
+_LOST = " (CloudEventsConverter makes tombstones of them)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,17 @@ class Pulse:
         """The same in words."""
         silence = _spelled(self.seen_at - self.last_sign)
         if self.state == DEAD:
+            advice = f" No heartbeats came: with heartbeat.interval.ms it would tell{_LOST}"
             return (
                 f"{self.source}: the connector seems dead: neither a heartbeat nor a change since"
                 f" {_at(self.last_sign)}, {silence} before records were last looked for; `silent_after_minutes`"
-                f" allows {_spelled(self.limit)}."
-                + ("" if self.last_heartbeat else " It sends no heartbeats: with heartbeat.interval.ms it would tell.")
+                f" allows {_spelled(self.limit)}.{'' if self.last_heartbeat else advice}"
             )
         waiting = f" {self.waiting:,} of its records are not landed yet, and tell more." if self.is_silent else ""
         if self.state == NOTHING_NEW:
             since = f" since {_at(self.last_change)}" if self.last_change else ""
             return f"{self.source}: nothing new{since}: heartbeats go on, the last at {_at(self.last_sign)}.{waiting}"
-        unknown = "" if self.last_heartbeat else " It sends no heartbeats, so that silence tells nothing."
+        unknown = "" if self.last_heartbeat else f" No heartbeats came, so that silence tells nothing{_LOST}"
         return f"{self.source}: the last change is of {_at(self.last_sign)}.{unknown}{waiting}"
 
 

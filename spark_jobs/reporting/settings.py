@@ -23,7 +23,6 @@ from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
 
-_CONNECT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
 # What the schema of a flattened row begins with, as landing writes it.
 _FLATTENED = '{"flattened":true'
 
@@ -43,12 +42,13 @@ class SettingFinding:
 class Fields:
     """What the embedded schemas of a table say, and statements of its source.
 
-    Columns that are nullable with a default; columns of times in whole milliseconds; semantic types that aren't known;
+    Columns that are nullable with a default; columns of times that may have been cut; semantic types that aren't known;
     columns declared binary that come as text, where no declaration says of which encoding; columns that the newest
     statement makes BIGINT UNSIGNED (`unsigned`) or signed, and the declarations don't; the records' own key, where the
     model declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What
     counts is the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a
-    transform has flattened the rows, `hides_computed` is the connector's.
+    transform has flattened the rows, `is_rerouted` whether keys have what a router of topics adds, `hides_computed` is
+    the connector's.
     """
 
     defaulted: tuple[str, ...] = ()
@@ -61,6 +61,7 @@ class Fields:
     unsigned: tuple[str, ...] = ()
     signed: tuple[str, ...] = ()
     own_key: tuple[str, ...] = ()
+    is_rerouted: bool = False
 
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
@@ -134,17 +135,20 @@ def _fields(
     as_declared = {spec["field"] for spec in table.columns if spec["encoding"] == UNSIGNED}
     is_unsigned = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
     of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
+    key_fields = {*of_keys[-1]} if of_keys else set()
+    connector = connector_named(shapes[-1]["connector"] or "")
     return Fields(
         _columns(table, (defaulted | undescribed) - keys),
-        _columns(table, {name for name, encoding in encodings.items() if encoding in _CONNECT_TIMES}),
+        _columns(table, {name for name, encoding in encodings.items() if encoding in connector.cut_times}),
         tuple(sorted({unknown[encoding] for encoding in encodings.values() if encoding in unknown})),
         _columns(table, {name for name in binary if encodings.get(name, "") in (None, "string")}),
         not undescribed,
         is_flattened or _is_flattened(shapes[-1]),
-        connector_named(shapes[-1]["connector"] or "").hides_computed,
+        connector.hides_computed,
         _named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
         _named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
-        _named_here(table, {*of_keys[-1]} - {*bronze.ROUTER_FIELDS}) if of_keys and not table.key else (),
+        () if table.key else _named_here(table, key_fields - {*bronze.ROUTER_FIELDS}),
+        not key_fields.isdisjoint(bronze.ROUTER_FIELDS),
     )
 
 
@@ -246,7 +250,7 @@ def _of_sources(
                 + (f"; {unknown} changes name no transaction at all, so each stands alone (R11)." if unknown else ".")
                 + " A cut on which all tables agree (G7) can't be made, and repeated equal rows of tables without a key"
                 " can't be told from redeliveries. Where BEGIN and END come on a topic of another name, declare"
-                " `transaction_topic`.",
+                " `transaction_topic`; CloudEventsConverter makes tombstones of them.",
                 "provide.transaction.metadata=true",
                 "warning",
             )
@@ -275,7 +279,7 @@ def _of_table(
     yield from _of_nulls(table, measures, described)
     yield from _of_left_out(table, measures, connectors, signs)
     yield from _of_computed(table, measures, changed)
-    yield from _of_types(table, described, changed)
+    yield from _of_types(table, described, connectors, changed)
     if described.own_key:
         yield SettingFinding(
             "key (model)",
@@ -331,14 +335,18 @@ def _of_nulls(table: CapturedTable, measures: Measures, described: Fields) -> It
             table.name,
             f"{what} never held NULL in {measures.changes} changes: {_named(never_null)}. The converter writes a"
             " column's default in place of NULL unless told not to, and an update to NULL can vanish."
-            + (" So does the transform that flattened these rows." if described.is_flattened else ""),
-            "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false"
+            + (" So does the transform that flattened these rows." if described.is_flattened else "")
+            + (" So does ByLogicalTableRouter before Debezium 3.6." if described.is_rerouted else ""),
+            "key.converter.replace.null.with.default=false and value.converter.replace.null.with.default=false; of"
+            " CloudEventsConverter value.converter.json.replace.null.with.default=false, of Confluent's AvroConverter"
+            " ignore.default.for.nullables=true, from its 7.3 on"
             + (
-                ", and transforms.unwrap.replace.null.with.default=false, as the transform is called there; before"
+                "; and transforms.unwrap.replace.null.with.default=false, as the transform is called there; before"
                 " Debezium 3 it has no such option, and whole envelopes alone tell NULL"
                 if described.is_flattened
                 else ""
-            ),
+            )
+            + ("; nothing keeps NULL behind a router before Debezium 3.6" if described.is_rerouted else ""),
             "warning" if described.is_described else "info",
         )
 
@@ -392,15 +400,18 @@ def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[Sch
         )
 
 
-def _of_types(table: CapturedTable, described: Fields, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
+def _of_types(
+    table: CapturedTable, described: Fields, connectors: Sequence[Connector], changed: Sequence[SchemaChange]
+) -> Iterator[SettingFinding]:
     if described.connect_times:
         keys = [name for name in described.connect_times if name in table.key]
         yield SettingFinding(
             "time.precision.mode",
             table.name,
-            f"Times come in whole milliseconds, whatever the source holds: {_named(described.connect_times)}."
+            "Times come cut to milliseconds, and Oracle's DATE to days, whatever the source holds:"
+            f" {_named(described.connect_times)}."
             + (f" Rows whose key differs by less become one: {_named(keys)}." if keys else ""),
-            "time.precision.mode=adaptive_time_microseconds",
+            ", or ".join(f"time.precision.mode={one}" for one in sorted({one.set_times for one in connectors})),
             "warning" if keys else "info",
         )
     if described.binary_texts:

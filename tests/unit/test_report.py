@@ -37,7 +37,7 @@ from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.report import _publish, last_report, reports_of
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
-from spark_jobs.reporting.settings import Fields, SettingFinding, findings
+from spark_jobs.reporting.settings import Fields, SettingFinding, _fields, findings
 from spark_jobs.reporting.signs import Sign, shown_key, signs
 from spark_jobs.texts import visible
 from spark_jobs.trace import _has_values
@@ -178,9 +178,9 @@ MINUTE = timedelta(minutes=1)
     ("heartbeat", "change", "limit", "state", "words"),
     [
         (1, 40, 30, "nothing_new", "src: nothing new since 2024-05-01 11:20:00 UTC: heartbeats go on"),
-        (None, 1, 30, "changing", "It sends no heartbeats, so that silence tells nothing."),
+        (None, 1, 30, "changing", "No heartbeats came, so that silence tells nothing (CloudEventsConverter"),
         (40, 50, 30, "dead", "neither a heartbeat nor a change since 2024-05-01 11:20:00 UTC, 40 min before"),
-        (None, 40, 30, "dead", "It sends no heartbeats: with heartbeat.interval.ms it would tell."),
+        (None, 40, 30, "dead", "No heartbeats came: with heartbeat.interval.ms it would tell (CloudEventsConverter"),
         (400, 500, None, "nothing_new", "heartbeats go on"),
         (30, None, 30, "nothing_new", "src: nothing new: heartbeats go on"),
         (50, 2, 30, "changing", "src: the last change is of 2024-05-01 11:58:00 UTC."),
@@ -598,6 +598,41 @@ def test_rows_that_a_transform_flattened_need_its_own_option_for_null() -> None:
     assert "transforms.unwrap.replace.null.with.default=false" in finding.set_instead
     [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",))}, {}, {})
     assert "transforms" not in finding.set_instead
+    assert "router" not in finding.set_instead
+
+
+def test_each_converter_has_its_own_option_for_null_and_old_routers_have_none() -> None:
+    measured = {"src__t": Measures(10, nulls={"v": 0})}
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_rerouted=True)}, {}, {})
+    for option in ("value.converter.json.replace.null.with.default=false", "ignore.default.for.nullables=true"):
+        assert option in finding.set_instead
+    assert finding.set_instead.endswith("nothing keeps NULL behind a router before Debezium 3.6")
+
+
+@pytest.mark.parametrize(
+    ("connector", "mode"),
+    [("postgresql", "adaptive"), ("mysql", "adaptive_time_microseconds"), ("sqlserver", "adaptive")],
+)
+def test_the_mode_that_cuts_no_time_is_one_of_the_connector_s(connector: str, mode: str) -> None:
+    found = [Content("src__t", "src.t", "change", connector, "src", 10, 0)]
+    [finding] = [
+        one
+        for one in findings([captured()], found, {"src__t": Measures(10)}, {"src__t": Fields((), ("v",))}, {}, {})
+        if one.setting == "time.precision.mode"
+    ]
+    assert finding.set_instead == f"time.precision.mode={mode}"
+
+
+@pytest.mark.parametrize(("connector", "cut"), [("oracle", ("v",)), ("mysql", ())])
+def test_a_date_in_days_has_lost_its_time_where_the_source_has_one(connector: str, cut: tuple[str, ...]) -> None:
+    days = Row(name="v", encoding="org.apache.kafka.connect.data.Date", is_optional=True, default_value=None)
+    keys = json.dumps(["id", "__dbz__sourceIdentifier"])
+    shape = Row(fields=[days], connector=connector, key_fields=keys, shape="{}")
+    columns = ({"name": "v", "type": "date", "field": "v", "encoding": ""},)
+    described = _fields(captured(columns=columns), [shape], {}, {}, is_flattened=False)
+
+    assert described.connect_times == cut
+    assert described.is_rerouted
 
 
 def test_a_healthy_source_is_told_nothing() -> None:
