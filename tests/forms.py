@@ -240,7 +240,7 @@ def cloud_event(record: Record, *, with_schema: bool = False, registry: StandIn 
         "iodebeziumop": payload["op"],
     }
     for name, value in source.items():
-        event[f"iodebezium{name.replace('_', '').lower()}"] = None if value is None else str(value)
+        event[f"iodebezium{name.replace('_', '')}"] = None if value is None else str(value)
     if payload["transaction"]:
         event["iodebeziumtxid"] = payload["transaction"]["id"]
         event["iodebeziumtxtotalorder"] = str(payload["transaction"]["total_order"])

@@ -19,7 +19,7 @@ from spark_jobs.record import HEADERS, JSON_LIMITS, object_of_key, text_of
 
 OUTBOX_TOPIC = "outbox.event."
 
-# The source block of a CloudEvent: field → the attribute that holds it.
+# The fields of the source block that CloudEvents and flattened rows bring.
 _BLOCK = (
     "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "schema", "table", "collection",
     "sequence", "txId", "lsn", "xmin", "server_id", "gtid", "file", "pos", "row", "thread", "scn", "commit_scn",
@@ -125,7 +125,9 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
     # Cut off after each step: what stands on expressions of the step before would repeat them, and theirs in them.
     with names_in_their_case(spark):
         rows = _unwrapped(decoded(spark, rows, wire_formats, registries)).localCheckpoint()
-    rows = _with_events(spark, _with_flattened(rows), registries)
+    rows = _with_flattened(rows)
+    with names_in_their_case(spark):
+        rows = _with_events(spark, rows, registries)
     return rows.select(
         *columns,
         F.col("key_json").alias("plain_key"),
@@ -367,9 +369,11 @@ def is_added(name: Column, is_qualified: Column) -> Column:
 
 def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:
     """Add the envelope of CloudEvents: `event_text`, `event_schema` and `event_code`."""
-    attributes = {name: f"{_EVENT}{name.replace('_', '').lower()}" for name in _BLOCK}
+    attributes = {name: f"{_EVENT}{name.replace('_', '')}" for name in _BLOCK}
+    # The converter keeps the capitals of names; the documents print none.
+    printed = {name: said.lower() for name, said in attributes.items()}
     more = ["time", "data", *[f"{_EVENT}{name}" for name in ("op", "txtotalorder")]]
-    wanted = ", ".join(f"`{name}` string" for name in dict.fromkeys([*more, *attributes.values()]))
+    wanted = ", ".join(f"`{name}` string" for name in dict.fromkeys([*more, *attributes.values(), *printed.values()]))
     is_event = F.col("form") == "event"
     event = F.when(is_event, F.from_json("payload", wanted, JSON_LIMITS))
     is_object = F.col("event.data").startswith("{")
@@ -377,10 +381,7 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
     rows = rows.withColumn("event", event).withColumn("packed", packed).localCheckpoint()
     if rows.where(has_magic(F.col("packed"))).limit(1).count():
         none = F.array().cast(HEADERS)
-        with names_in_their_case(spark):
-            rows = decoded(
-                spark, rows, {"data": wire_format(F.col("packed"), none, "data")}, registries
-            ).localCheckpoint()
+        rows = decoded(spark, rows, {"data": wire_format(F.col("packed"), none, "data")}, registries).localCheckpoint()
     else:
         rows = rows.withColumns({f"data_{name}": F.lit(None).cast("string") for name in ("json", "schema", "code")})
     plain = F.when(is_object, exact_field(F.col("payload"), "data", F.col("event.data"))).otherwise(
@@ -392,14 +393,17 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
         F.when(F.col("data_parts").isNull(), F.col("data")).otherwise(F.col("data_parts.payload")), F.lit(" \n\r\t")
     )
     members = F.when(F.json_object_keys(images).isNotNull(), F.substr(images, F.lit(2), F.length(images) - F.lit(2)))
-    attribute = {name: F.col(f"event.{said}") for name, said in attributes.items()}
-    # The ids of source and transaction have one attribute; where both are told it holds the transaction's.
-    both = attribute["txId"]
-    attribute["txId"] = F.when(
-        attribute["connector"] == "postgresql", F.split_part(both, F.lit(":"), F.lit(1))
-    ).otherwise(both)
+    attribute = {
+        name: F.coalesce(*[F.col(f"event.{one}") for one in dict.fromkeys((said, printed[name]))])
+        for name, said in attributes.items()
+    }
+    # Without capitals the ids of source and transaction have one attribute, and it holds the transaction's.
+    its_id = F.col(f"event.{printed['txId']}")
+    has_position = attribute["connector"] == "postgresql"
+    of_source = F.when(has_position, F.split_part(its_id, F.lit(":"), F.lit(1))).otherwise(its_id)
+    attribute["txId"] = F.coalesce(f"event.{attributes['txId']}", of_source)
     order = F.col(f"event.{_EVENT}txtotalorder")
-    transaction = F.when(order.isNotNull(), F.to_json(F.struct(both.alias("id"), order.alias("total_order"))))
+    transaction = F.when(order.isNotNull(), F.to_json(F.struct(its_id.alias("id"), order.alias("total_order"))))
     source = F.to_json(F.struct(*[value.alias(name) for name, value in attribute.items()]))
     # The envelope's time is not among the attributes. Where the source has none, as for MongoDB's reads, the event's
     # own is left; most often it is made of the source's, and is 1970 then.
