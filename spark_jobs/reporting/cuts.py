@@ -22,11 +22,13 @@ class Cut:
 
     `blocking` are the first transactions, in their order, that are not known to be complete, each with what it lacks
     by changes model (nothing: its END has not come, or its count can't be trusted; None: its BEGIN has not come);
-    `transactions` are those with changes that stand behind the cut, `changes` are theirs.
+    `all_blocking` is how many there are. `transactions` are those with changes that stand behind the cut, `changes` are
+    theirs.
     """
 
     source: str
     blocking: Mapping[str, Mapping[str, int] | None]
+    all_blocking: int
     transactions: int
     changes: int
 
@@ -34,6 +36,8 @@ class Cut:
     def line(self) -> str:
         """What is held back, why, and what would set it free."""
         waits = "; ".join(f"{name} {_waits_for(lacking)}" for name, lacking in self.blocking.items())
+        if more := self.all_blocking - len(self.blocking):
+            waits += f"; {more} more wait{'s' if more == 1 else ''}"
         return (
             f"{self.source}: {self.changes} changes of {self.transactions} transactions are held back, so that no"
             f" table shows half of one (G7). Transaction {waits}. They come with a later run; where they never will,"
@@ -47,8 +51,8 @@ def cuts(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[Cut]:
     held_back = []
     for source, model in sorted(models.items()):
         if (transactions := table_if_made(spark, model.location)) is not None:
-            with_changes, changes = transactions.selectExpr(
-                "count_if(changes > 0)", "coalesce(sum(changes), 0)"
+            all_blocking, with_changes, changes = transactions.selectExpr(
+                "count_if(is_blocking)", "count_if(changes > 0)", "coalesce(sum(changes), 0)"
             ).collect()[0]
             rows = (
                 transactions.where("is_blocking").orderBy(F.asc_nulls_last("began_at_offset")).limit(_SHOWN).collect()
@@ -58,7 +62,7 @@ def cuts(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[Cut]:
                 blocking = {
                     row["transaction_id"]: None if row["began_at_offset"] is None else row["lacking"] for row in rows
                 }
-                held_back.append(Cut(source, blocking, with_changes, changes))
+                held_back.append(Cut(source, blocking, all_blocking, with_changes, changes))
     return held_back
 
 

@@ -72,6 +72,7 @@ def evidence(**own: Any) -> Evidence:
             Cut(
                 "src",
                 {"571": {"src__t_changes": 3}, "572": {}, "573": None, "574": {"src__t_changes": 2**63 - 9}},
+                16,
                 4,
                 17,
             )
@@ -359,7 +360,7 @@ def test_a_cut_tells_what_it_waits_for() -> None:
     assert warning.startswith("src: 17 changes of 4 transactions are held back")
     assert "571 waits for 3 of src__t_changes; 572 waits for its END" in warning
     assert "573 waits for its BEGIN" in warning
-    assert "574 waits for a count of src__t_changes that can be read." in warning
+    assert "574 waits for a count of src__t_changes that can be read; 12 more wait." in warning
 
 
 def broken(table: str, layer: str) -> ExpectationResult:
