@@ -63,10 +63,13 @@ class CapturedTable:
 
     @property
     def sensitive(self) -> frozenset[str]:
-        """The columns whose values people may not see; with a field of documents the whole ones (`$`)."""
+        """The columns whose values people may not see; with a field of documents the whole ones (`$`).
+
+        A column of the key that is not declared is one of them, as any that is not (R8).
+        """
         declared = {column["name"] for column in self.columns if column["sensitive"]}
         whole = {column["name"] for column in self.columns if column["field"] == "$"}
-        return frozenset(declared | whole if declared else ())
+        return frozenset(declared | whole if declared else ()).union(set(self.key) - set(self.row))
 
 
 @dataclass(frozen=True, slots=True)

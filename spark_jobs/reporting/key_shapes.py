@@ -41,7 +41,9 @@ def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[Ca
 
 
 def _declared(table: CapturedTable) -> list[str]:
-    return _fields(spec["field"] for spec in table.columns if spec["name"] in table.key)
+    # A column that is not declared has its field's name (R8).
+    fields = {spec["name"]: spec["field"] for spec in table.columns}
+    return _fields(fields.get(name, name) for name in table.key)
 
 
 def _fields(names: Iterable[str]) -> list[str]:

@@ -257,6 +257,19 @@ def test_nulls_are_counted_of_columns_that_a_state_has(spark: SparkSession, tmp_
     assert nulls() == {"v": 0}
 
 
+def test_a_key_with_a_column_that_no_model_declares_has_the_declared_shape(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("wide", wide_key=True)
+    story.record(0, key=json.dumps({"id": "a", "v": "value of a"}).encode())
+    story.version("a", 1)
+    story.shapes.append({"key_fields": json.dumps(["id", "v"])})
+    write_bronze(spark, places, [story])
+    table = story.write(spark, places)
+    undeclared = replace(table, columns=tuple(one for one in table.columns if one["name"] == "id"))
+
+    assert signs_of_key_shapes(spark, places, [undeclared]).get("wide", []) == []
+
+
 def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
     story = Story("computed")

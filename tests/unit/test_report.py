@@ -752,6 +752,14 @@ def test_a_document_is_as_sensitive_as_its_fields(is_sensitive: bool, hidden: se
     assert captured(columns=columns).sensitive == hidden
 
 
+def test_a_column_of_the_key_that_no_model_declares_is_hidden() -> None:
+    declared = captured()
+    table, mask = replace(declared, key=("id", "region")), Mask("salt")
+
+    assert json.loads(shown_key(table, '{"id": "a", "region": "eu"}', mask)) == {"id": "a", "region": mask.text("eu")}
+    assert table.sensitive - declared.sensitive == {"region"}
+
+
 def test_a_sensitive_value_has_one_hash_wherever_it_stands(spark: SparkSession) -> None:
     values = {
         "text": """'say "ü"'""", "number": "9007199254740993", "flag": "true", "nothing": "cast(null as int)",
