@@ -300,9 +300,11 @@ def _append_unknown_shapes(
 
 
 def _rekeyed(spark: SparkSession, places: Places, batch_id: int) -> list[Rekeyed]:
-    """The tables for which this landing brought another shape of keys than other records have."""
+    """The tables of which this landing is the first with some shape of keys, and that have others."""
     keyed = bronze.read(spark, places, "shapes").where("key_fields is not null")
-    by_feed = keyed.groupBy("feed").agg(F.count_distinct("key_fields").alias("keys"), F.max("batch_id").alias("last"))
+    # A shape of values that is new can come with a key that is not.
+    keys = keyed.groupBy("feed", "key_fields").agg(F.min("batch_id").alias("since"))
+    by_feed = keys.groupBy("feed").agg(F.count("*").alias("keys"), F.max("since").alias("last"))
     feeds = [row["feed"] for row in by_feed.where((F.col("keys") > 1) & (F.col("last") == batch_id)).collect()]
     shapes: dict[str, list[Row]] = {}
     for one in bronze.shapes_by_age(spark, places, feeds) if feeds else ():

@@ -279,6 +279,12 @@ def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: 
     assert said.status == 0
     assert "bad.public.places: its key was (id) and is (id, region) now." in said.out
 
+    # A column that is added later has nothing to do with that.
+    row["after"]["tip"] = "x"
+    later = line(2, {"id": 1, "region": "eu"}, row, topic="bad.public.places")
+
+    assert "its key was" not in tidemark("land", tidemark.write("later.jsonl", later)).out
+
 
 def test_a_lakehouse_with_another_writer(tidemark: CommandLine, landed: int) -> None:
     with (tidemark.lakehouse / ".lock").open("r+") as held:
