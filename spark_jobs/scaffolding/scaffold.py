@@ -30,6 +30,7 @@ from spark_jobs.scaffolding.write import (
     files_of_sources,
     not_there,
     outdated,
+    placed,
     suites_of,
     write,
 )
@@ -124,6 +125,7 @@ class Scaffold:
 
 def _unless_there(places: Places, files: Mapping[str, str], *, is_read: bool) -> dict[str, str]:
     """Files of models; where others read what they are of, only those that are there."""
+    files = placed(places.project, files)
     return {path: text for path, text in files.items() if not is_read or (places.project / path).exists()}
 
 

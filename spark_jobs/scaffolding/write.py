@@ -167,6 +167,15 @@ def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def placed(project: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """The files under the paths that they have in the project: those of models can stand in another folder."""
+    there = {file.name: file.relative_to(project).as_posix() for file in (project / "models").rglob("*.*")}
+    return {
+        there.get(Path(path).name, path) if path.startswith("models/") and not (project / path).exists() else path: text
+        for path, text in files.items()
+    }
+
+
 def differences(
     project: Path,
     tables: Sequence[SeenTable],
@@ -184,11 +193,11 @@ def differences(
     lines = _differences(project, not_there(project, suites_of(declared)))
     feeds = {table.feed for table in declared}
     for table in tables:
-        files = files_of(table)
+        files = placed(project, files_of(table))
         if table.feed in feeds:
             files = {path: text for path, text in files.items() if (project / path).exists()}
         lines += _differences(project, files)
-    return "".join(lines + _differences(project, {**files_of_sources(tables), **beside}))
+    return "".join(lines + _differences(project, {**placed(project, files_of_sources(tables)), **beside}))
 
 
 def _differences(project: Path, files: Mapping[str, str]) -> list[str]:

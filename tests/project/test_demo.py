@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -488,6 +489,25 @@ def test_scaffolding_again_finds_no_difference(demo: Demo, spark: SparkSession) 
 
     assert list(beside) == [f"models/silver/messages/inv_messages.{kind}" for kind in ("sql", "yml")]
     assert differences(demo.places.project, seen_tables(spark, demo.places), beside) == ""
+
+
+def test_a_model_in_a_folder_of_one_s_own_is_compared_where_it_stands(
+    demo: Demo, spark: SparkSession, tmp_path: Path
+) -> None:
+    for folder in ("models", "expectations/suites"):
+        shutil.copytree(demo.places.project / folder, tmp_path / folder)
+    model = tmp_path / "models/silver/changes/inv__public__customers_changes.sql"
+    moved = tmp_path / "models/shop" / model.name
+    moved.parent.mkdir()
+    moved.write_text(model.read_text().replace("            'tier': 'string',\n", ""))
+    model.unlink()
+    path = f"models/shop/{model.name}"
+
+    said = differences(tmp_path, seen_tables(spark, demo.places), {}, demo.tables).splitlines()
+
+    assert [line for line in said if line.startswith(("-", "+"))] == [
+        f"--- {path}", f"+++ {path} (seen)", "+            'tier': 'string',",
+    ]  # fmt: skip
 
 
 def test_deltalake_reads_every_gold_table(demo: Demo, spark: SparkSession) -> None:
