@@ -20,7 +20,7 @@ from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
-from spark_jobs.scaffolding.types import carried_type
+from spark_jobs.scaffolding.types import carried_type, note_on_text
 from spark_jobs.texts import folded
 from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
 
@@ -307,6 +307,11 @@ def _seen_table(
         if field in unsigned
         and not (unsigned[field].is_now and unsigned[field].is_always)
         and _newest(seen)["encoding"] in MAY_BE_UNSIGNED
+    ]
+    notes += [
+        f"{by_field[field]} {note}"
+        for field, seen in fields.items()
+        if field in by_field and (note := note_on_text(_described(seen)))
     ]
     parts = bronze.full_name(newest)
     taken = {folded(column.name) for column in columns}

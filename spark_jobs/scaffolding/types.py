@@ -14,6 +14,11 @@ _READS_TOO = {
     "binary": ("string",),
     "bigint": ("io.debezium.time.Interval",),
 }
+# Of these the form that plain text is in, and the mode that writes it: a column that was text once looks the same.
+_AS_TEXT = {
+    "decimal": ("digits", "decimal.handling.mode=string"),
+    "binary": ("base64", "binary.handling.mode=base64"),
+}
 _WHOLE = {"boolean": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _NUMBERS = {"decimal", "floating", "integral"}
 _ARRAY = "array<"
@@ -31,6 +36,19 @@ def carried_type(described: Sequence[Row]) -> str:
         return any(field["encoding"] in _READS_TOO.get(kind, ()) for kind in kinds - {_base(field["spark_type"])})
 
     return common_type({field["spark_type"] for field in described if not is_read(field)})
+
+
+def note_on_text(described: Sequence[Row]) -> str:
+    """What is to be known of a column whose `carried_type` reads plain text, too; empty of any other."""
+    kind = carried_type(described)
+    came_as_text = any((field["encoding"], field["spark_type"]) == ("string", "string") for field in described)
+    if not came_as_text or _base(kind) not in _AS_TEXT:
+        return ""
+    form, mode = _AS_TEXT[_base(kind)]
+    return (
+        f"came as text, too, which {kind} takes for {form} (`{mode}`). If it was a column of text then, declare it"
+        " `string`."
+    )
 
 
 def common_type(types: Collection[str]) -> str:

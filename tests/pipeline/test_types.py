@@ -311,10 +311,18 @@ def test_scaffolding_declares_the_type_that_holds_every_encoding(built: Built) -
 
 
 def test_scaffolding_declares_the_type_that_reads_both_modes(built: Built) -> None:
-    types = {column.name: column.type for column in built.seen["to__public__modes"].columns}
+    modes = built.seen["to__public__modes"]
+    types = {column.name: column.type for column in modes.columns}
     declared = [(number, cells) for number, cells in enumerate(MODES) if cells[8]]
+    plain = {f"c{number}" for number, cells in declared if ["string", ""] in (cells[2:4], cells[5:7])}
 
     assert [(cells, types[f"c{number}"]) for number, cells in declared] == [(cells, cells[8]) for _, cells in declared]
+    # A column that was text and became a number looks the same: in one of decimals "007" would be 7.
+    assert {note.split()[0] for note in modes.notes} == plain
+    assert (
+        "c1 came as text, too, which decimal(10,2) takes for digits (`decimal.handling.mode=string`)."
+        " If it was a column of text then, declare it `string`."
+    ) in modes.notes
 
 
 def test_scaffolding_declares_the_type_that_a_build_carries(spark: SparkSession, built: Built) -> None:
