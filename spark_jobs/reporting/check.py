@@ -19,6 +19,7 @@ from spark_jobs.files import no_room
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
+from spark_jobs.reporting.dropped_tables import signs_of_drops
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.liveness import pulses
 from spark_jobs.reporting.masking import Mask, hidden
@@ -89,8 +90,9 @@ def check(
             spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
         )
         counted = accounting.counted(spark, places, tables)
-        for name, rows in signs_of_key_shapes(spark, places, tables).items():
-            counted.setdefault(name, []).extend(rows)
+        for more in (signs_of_key_shapes(spark, places, tables), signs_of_drops(spark, places, tables, beside)):
+            for name, rows in more.items():
+                counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, contents, quarantined, measured, counted)
         accounts = accounting.compared(spark, places, accounts, run.run_id)
     with _folder_aside() as folder:

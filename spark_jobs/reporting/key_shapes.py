@@ -15,7 +15,7 @@ from spark_jobs.names import exact_json, quoted, table_at, text_array
 from spark_jobs.places import Places
 
 _SAMPLES = 10
-_PLACE = ("topic", "partition", "offset")
+PLACE = ("topic", "partition", "offset")
 
 
 def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
@@ -52,19 +52,18 @@ def _fields(names: Iterable[str]) -> list[str]:
 
 def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: DataFrame) -> list[Row]:
     changes = _with_shapes(spark, places, table)
-    newest = F.max_by("shape", F.struct("log_number", "position", *_PLACE))
+    newest = F.max_by("shape", F.struct("log_number", "position", *PLACE))
     declared = text_array(_declared(table))
     signs = {
         "other_key_shapes": changes.where(F.array_sort(declared) != F.col("shape")),
         "old_key_shapes": (
-            _open_versions(table, history)
-            .join(changes, on=[*_PLACE, "position"])
+            open_versions(table, history)
+            .join(changes, on=[*PLACE, "position"])
             .crossJoin(changes.agg(newest.alias("newest")))
             .where("shape != newest")
         ),
     }
-    counted = [_counted(name, met) for name, met in signs.items()]
-    return [row for rows in counted for row in rows.where("records > 0").collect()]
+    return [row for name, met in signs.items() for row in counted(name, met).where("records > 0").collect()]
 
 
 def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
@@ -72,14 +71,15 @@ def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> D
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
     fields = F.array_except(bronze.key_names(), text_array(bronze.ROUTER_FIELDS))
     # A topic that was made anew has other records at the places of its first life.
-    delivery = ["source_label", *_PLACE, "batch_id"]
+    delivery = ["source_label", *PLACE, "batch_id"]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
     changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")
     return changes.join(shapes, on=delivery).where("shape is not null")
 
 
-def _open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
-    opening = [_own(table, name).alias(name) for name in (*_PLACE, "position")]
+def open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
+    """The places and positions of the changes that opened the open versions."""
+    opening = [_own(table, name).alias(name) for name in (*PLACE, "position")]
     return history.where(_own(table, "is_current")).select(*opening)
 
 
@@ -87,7 +87,8 @@ def _own(table: CapturedTable, name: str) -> Column:
     return F.col(quoted(table.column_names.get(name, name)))
 
 
-def _counted(name: str, met: DataFrame) -> DataFrame:
+def counted(name: str, met: DataFrame) -> DataFrame:
+    """A sign as the accounting has it, of rows with the `key` that met it."""
     keys = met.select(exact_json(F.col("key")).alias("key"))
     return keys.agg(
         F.lit("sign").alias("kind"),

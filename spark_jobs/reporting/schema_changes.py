@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -20,6 +20,7 @@ from spark_jobs.texts import on_one_line
 
 # A snapshot drops each table that it reads in words alone.
 _IS_CHANGE = "size(changes) > 0 or is_key_changed or previous_table is not null or (kind = 'DROP' and not is_snapshot)"
+_DROPPED = "table dropped"
 _SHOWN = 5
 _LONGEST = 300
 
@@ -71,7 +72,6 @@ def schema_changes(
     if not wanted:
         return {}
     by_feed = {table.feed: table for table in tables}
-    seen = bronze.read(spark, places, "shapes").select("feed", "source_name", "db", "schema", "table").distinct()
     changes_of: dict[str, list[SchemaChange]] = {}
     for one in wanted:
         versions = (
@@ -83,11 +83,8 @@ def schema_changes(
             F.desc_nulls_last("position"), F.desc("topic"), F.desc("partition"), F.desc("offset")
         )
         last = versions.withColumn("rank", F.row_number().over(newest)).where(F.col("rank") <= _SHOWN)
-        of_tables = seen.where(F.col("source_name") == one.prefix).alias("seen")
-        names = {"db": "db", "schema": "schema", "table": "of_table"}
-        is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"last.{column}")) for name, column in names.items()]
-        with_times = of_tables.join(last.alias("last"), is_its).select(
-            "feed", "last.*", F.unix_micros("changed_at").alias("at")
+        with_times = with_feeds(spark, places, one.prefix, last, "of_table").withColumn(
+            "at", F.unix_micros("changed_at")
         )
         rows = with_times.orderBy(F.desc("rank")).collect()
         for row in rows:
@@ -95,6 +92,17 @@ def schema_changes(
                 shows = sample_rows and table.feed not in hidden
                 changes_of.setdefault(table.name, []).append(_change(table.name, row, shows=shows))
     return changes_of
+
+
+def with_feeds(
+    spark: SparkSession, places: Places, prefix: str, statements: DataFrame, named: str = "table"
+) -> DataFrame:
+    """What is told of tables by `db`, `schema` and the column `named`, with the feeds of those that bronze has seen."""
+    seen = bronze.read(spark, places, "shapes").where(F.col("source_name") == prefix)
+    of_tables = seen.select("feed", "db", "schema", "table").distinct().alias("seen")
+    names = {"db": "db", "schema": "schema", "table": named}
+    is_its = [F.col(f"seen.{name}").eqNullSafe(F.col(f"told.{column}")) for name, column in names.items()]
+    return of_tables.join(statements.alias("told"), is_its).select("feed", "told.*")
 
 
 def _change(table: str, row: Any, *, shows: bool) -> SchemaChange:
@@ -110,7 +118,7 @@ def _change(table: str, row: Any, *, shows: bool) -> SchemaChange:
 
 def _of_table(row: Any) -> list[str]:
     if row["kind"] == "DROP":
-        return ["table dropped"]
+        return [_DROPPED]
     return [f"table {row['previous_table']} renamed to {row['table']}"] if row["previous_table"] else []
 
 
@@ -137,4 +145,6 @@ def reason_of(sign: str, changed: Mapping[str, Sequence[SchemaChange]], table: s
     """What explains a sign of a table; empty where no statement does."""
     if sign in ("old_key_shapes", "other_key_shapes"):
         return because_of_key(changed.get(table, ()))
+    if sign == "dropped_rows":
+        return because(one for one in changed.get(table, ()) if _DROPPED in one.columns)
     return because(changed.get(table, ())) if sign in ("exact_values", "unresolved_columns") else ""

@@ -14,11 +14,13 @@ from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 
-# What each sign of macros/accounting/signs.sql and of `key_shapes` means to people. Those that tell of something
-# lost come first.
+# What each sign of macros/accounting/signs.sql, of `key_shapes` and of `dropped_tables` means to people. Those that
+# tell of something lost come first.
 MEANINGS = {
     "missed_changes": "reads that differ from the open version: changes that no event told (R16)",
     "missed_deletes": "keys that a complete later snapshot lacks: deletes untold, unless it was filtered (R16)",
+    "dropped_rows": "rows of a table that was dropped are still open, since no event ends them: a complete snapshot"
+    " tells which are gone, and closes them with snapshot_deletes='close' (R16)",
     "broken_chains": "changes that found the row in another state than the last one known (R19)",
     "unknown_updates": "histories that begin with an update: the insert was never captured (R9)",
     "unknown_deletes": "deletes of keys that no event has shown (R9)",
@@ -32,7 +34,8 @@ MEANINGS = {
     "new_logs": "borders behind which the source's log is another one (R5)",
 }
 LOST = (
-    "missed_changes", "missed_deletes", "broken_chains", "unknown_updates", "unknown_deletes", "old_key_shapes",
+    "missed_changes", "missed_deletes", "dropped_rows", "broken_chains", "unknown_updates", "unknown_deletes",
+    "old_key_shapes",
 )  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def signs(
 
     Args:
         tables: The captured tables.
-        counted: What `accounting.counted` and `signs_of_key_shapes` gave.
+        counted: What `accounting.counted`, `signs_of_key_shapes` and `signs_of_drops` gave.
         changed: Table → the statements that changed it.
         measured: Table → what its layers say.
         mask: What hides sensitive values of keys.

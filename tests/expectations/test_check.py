@@ -14,12 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.declarations import Beside, CapturedTable, Model
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
+from spark_jobs.reporting.dropped_tables import signs_of_drops
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.measures import Measures, measure
 from spark_jobs.reporting.quarantine import held_by_reason
@@ -268,6 +269,31 @@ def test_a_key_with_a_column_that_no_model_declares_has_the_declared_shape(spark
     undeclared = replace(table, columns=tuple(one for one in table.columns if one["name"] == "id"))
 
     assert signs_of_key_shapes(spark, places, [undeclared]).get("wide", []) == []
+
+
+def test_rows_of_a_table_that_was_dropped_are_told_until_something_comes_of_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story, ddl = Story("made_again"), Model("src_schema_versions", "", places.table("silver", "src_schema_versions"))
+    story.shapes.append({"source_name": "src", "db": "shop", "table": story.name})
+    for key in ("gone", "back", "new"):
+        story.version(key, 1)
+    # It stands between "back" and "new"; "back" is inserted into the new table as it was in the old one.
+    story.change("back")
+    statement = {"db": "shop", "table": story.name, "kind": "DROP"}
+    statements = [
+        statement | {"position": f"{1:020} DROP", "is_snapshot": False},
+        # A snapshot of the table says so, too.
+        statement | {"position": f"{9:020}", "is_snapshot": True},
+    ]
+    columns = "db string, schema string, table string, kind string, position string, is_snapshot boolean"
+    write_table(spark, ddl, columns, statements)
+    write_bronze(spark, places, [story])
+    table, beside = story.write(spark, places), Beside("schema_versions", "src", ddl)
+    [sign] = signs_of_drops(spark, places, [table], [beside])[table.name]
+
+    assert (sign["name"], sign["records"], sign["sample_keys"]) == ("dropped_rows", 1, ['{"id":"gone"}'])
 
 
 def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark: SparkSession, tmp_path: Path) -> None:

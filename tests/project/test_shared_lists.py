@@ -35,9 +35,11 @@ def test_each_problem_of_a_change_has_words() -> None:
 def test_each_sign_has_a_meaning() -> None:
     of_folds = re.findall(r"'(\w+)':", SIGNS.read_text())
     of_order = re.findall(r"then '(\w+)'", macro(SIGNS, "signs_of_order"))
-    of_keys = re.findall(r'"(\w+_key_shapes)":', (PROJECT / "spark_jobs/reporting/key_shapes.py").read_text())
+    reporting = PROJECT / "spark_jobs/reporting"
+    of_keys = re.findall(r'"(\w+_key_shapes)":', (reporting / "key_shapes.py").read_text())
+    of_drops = re.findall(r'counted\("(\w+)"', (reporting / "dropped_tables.py").read_text())
 
-    assert {*of_folds, *of_order, *of_keys} == set(MEANINGS)
+    assert {*of_folds, *of_order, *of_keys, *of_drops} == set(MEANINGS)
 
 
 def test_forms_bring_the_fields_that_connectors_are_read_by() -> None:
