@@ -14,45 +14,61 @@
 
 {#-
   The same where changes of one key carry different columns: each is compared with the open version itself, so one
-  after the other.
+  after the other. A key whose states all carry the same columns needs no such walk: its changes are rows by themselves.
 -#}
 {% macro compared_in_turn(table, tracked, hazards) -%}
     select
-        walked.changes.*,
-        walked.verdicts.was_open,
-        walked.verdicts.is_opening
+        walked.changes.* except (is_alike, is_opening),
+        walked.verdicts as is_opening
     from (
         select explode(arrays_zip(changes, verdicts)) as walked
         from (
             select
                 changes,
-                aggregate(
-                    changes,
-                    named_struct(
-                        'open', if(false, {{ open_version('changes[0]') }}, null),
-                        'verdicts', cast(array() as array<struct<was_open: boolean, is_opening: boolean>>)
-                    ),
-                    (walk, next) -> transform(
-                        array(next.is_state and (
-                            walk.open is null or {{ differs('next.', 'walk.open.', table, tracked, hazards) }}
-                        )),
-                        is_opening -> named_struct(
-                            'open', case when is_opening then {{ open_version('next') }} when next.is_state then walk.open end,
-                            'verdicts', array_append(
-                                walk.verdicts,
-                                named_struct('was_open', walk.open is not null, 'is_opening', is_opening)
-                            )
-                        )
-                    )[0],
-                    walk -> walk.verdicts
+                if(
+                    changes[0].is_alike,
+                    transform(changes, change -> change.is_opening),
+                    {{ verdicts_in_turn('changes', table, tracked, hazards) }}
                 ) as verdicts
             from (
                 select {{ in_order_of_place('struct(*)') }} as changes
-                from (select * except (last_state) from committed) as committed
-                group by key
+                from (
+                    select
+                        *,
+                        coalesce(
+                            min(if(is_state, absent_columns, null)) over of_key
+                            = max(if(is_state, absent_columns, null)) over of_key,
+                            true
+                        ) as is_alike
+                    from ({{ compared_with_last(table, tracked, hazards) }}) as one_by_one
+                    window of_key as (partition by key)
+                ) as committed
+                group by key, if(is_alike, place, null)
             ) as lives
         ) as judged
     ) as walks
+{%- endmacro %}
+
+
+{#-
+  Expression: for each change of a key, in their order, whether it opens a version. What a walk holds is copied at every
+  step, arrays item by item: so the verdicts are letters of one text.
+-#}
+{% macro verdicts_in_turn(changes, table, tracked, hazards) -%}
+    aggregate(
+        {{ changes }},
+        named_struct('open', if(false, {{ open_version(changes ~ '[0]') }}, null), 'verdicts', ''),
+        (walk, next) -> transform(
+            array(next.is_state and (
+                walk.open is null or {{ differs('next.', 'walk.open.', table, tracked, hazards) }}
+            )),
+            is_opening -> named_struct(
+                'open', case when is_opening then {{ open_version('next') }} when next.is_state then walk.open end,
+                'verdicts', concat(walk.verdicts, if(is_opening, 'y', 'n'))
+            )
+        )[0],
+        walk -> transform(split(walk.verdicts, ''), verdict -> verdict = 'y')
+    )
 {%- endmacro %}
 
 
