@@ -13,8 +13,9 @@
   The positions of the snapshots of a log of which a read may be among that, in order.
 
   A place in a partition is behind the reads of a snapshot where a change of a later position, or the one that marks the
-  last read, stands before it, and ahead of them where a change of an earlier one stands behind it. Else it may be one of
-  them: in front of the first that is there, too. Offsets of another log (R5) tell that only where they go on.
+  last read, stands before it. It is ahead of them where none of them stands before it and the next change has an earlier
+  position: what is streamed behind reads can have one, too (R4). Else it may be one of them: in front of the first that is
+  there, too. Offsets of another log (R5) tell that only where they go on.
 
   Args:
       built: what the log's build wrote down
@@ -114,9 +115,10 @@ beside as (
             partition by source_label, topic, `partition`, log_number order by `offset`
             range between unbounded preceding and 1 preceding
         ) as before,
-        min(change.position) over (
-            partition by source_label, topic, `partition`, log_number order by `offset`
-            range between current row and unbounded following
+        -- from behind: a frame that ends with the last row is read anew for each
+        last_value(change.position, true) over (
+            partition by source_label, topic, `partition`, log_number order by `offset` desc
+            range between unbounded preceding and current row
         ) as behind
     from points
 
@@ -147,7 +149,10 @@ where exists (
         and places.topic = snapshots.topic
         and places.log_number = snapshots.log_number
         and not coalesce(places.before >= struct(snapshots.position, true), false)
-        and not coalesce(places.behind < snapshots.position, false)
+        and not (
+            coalesce(places.behind < snapshots.position, false)
+            and coalesce(places.before.position < snapshots.position, true)
+        )
 )
 order by position
 {%- endmacro %}

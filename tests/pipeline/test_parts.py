@@ -968,9 +968,15 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_can_have_been_lost_on_
     assert orders.living() == {4: "new"}
     lose()
     orders.land(orders.record("u", {"id": 4, "state": "paid"}, place=95), last_read(5, 100))
+    # One between reads was, though what is streamed behind them was written before them.
+    inserts = [orders.record("c", {"id": key, "state": "new"}, place=place) for key, place in ((6, 110), (7, 120))]
+    read = orders.record("r", {"id": 7, "state": "paid"}, place=200)
+    lose()
+    late = last_read(5, 200), orders.record("u", {"id": 7, "state": "paid"}, place=180, sequence='["170","180"]')
+    orders.land(*inserts, read, *late)
     yield
-    assert orders.versions("id", "closed_by")[2:] == [(3, "snapshot"), (4, "update"), (4, "snapshot"), (5, None)]
-    assert orders.living() == {5: "new"}
+    assert orders.versions("id", "closed_by")[2:6] == [(3, "snapshot"), (4, "update"), (4, "snapshot"), (5, None)]
+    assert orders.living() == {5: "new", 6: "new", 7: "paid"}
     assert orders.untold() == []
 
 
