@@ -87,6 +87,7 @@ class Source:
     last_commit: int | None = None
     transaction: int = 500
     server: int = 1
+    named: str = ""
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
 
@@ -113,6 +114,18 @@ class Source:
             self._change(event, order)
         self.lsn += 8
         self.last_commit = self.lsn
+
+    def tell(self, **counts: int) -> None:
+        """BEGIN and END of the last transaction, which counts so many changes of each table."""
+        begun = {"status": "BEGIN", "id": self.named, "ts_ms": self.now // 1000}
+        counted = [{"data_collection": f"{self._schema}.{name}", "event_count": one} for name, one in counts.items()]
+        ended = begun | {"status": "END", "event_count": sum(counts.values()), "data_collections": counted}
+        topic = f"{self.prefix}.transaction"
+        for boundary in (begun, ended):
+            self.records.append(
+                {"topic": topic, "partition": 0, "offset": self._next_offset(topic, 0), "timestamp": None, "key": None}
+                | {"value": json.dumps(boundary), "headers": []}
+            )
 
     def insert(self, table: Table, row: Row, *, same_place: bool = False) -> None:
         """INSERT of a row; the rows of a COPY have the same place."""
@@ -227,6 +240,7 @@ class Source:
         block["id"] = (
             f"{self.transaction}:{event.lsn}" if self.connector == "postgresql" else next(filter(None, names), "")
         )
+        self.named = block["id"]
         payload = {
             "before": before, "after": event.after, "source": source, "transaction": None if op == "r" else block,
             "op": op, "ts_ms": self.now // 1000 + 7, "ts_us": self.now + 7000, "ts_ns": (self.now + 7000) * 1000,
@@ -275,7 +289,7 @@ class Source:
         }  # fmt: skip
 
     def _write(self, table: Table, key: Row | None, value: str | None, headers: Mapping[str, Row]) -> None:
-        topic = f"{self.prefix}.{'public' if self.connector == 'postgresql' else 'db'}.{table.name}"
+        topic = f"{self.prefix}.{self._schema}.{table.name}"
         written = None if key is None or not table.key else self._key(table, key)
         partition = self.partition + zlib.crc32((written or "").encode()) % self.partitions
         self.records.append(
@@ -289,6 +303,10 @@ class Source:
                 "headers": [{"key": name, "value": self._key(table, named)} for name, named in headers.items()],
             }
         )
+
+    @property
+    def _schema(self) -> str:
+        return "public" if self.connector == "postgresql" else "db"
 
     def _next_offset(self, topic: str, partition: int) -> int:
         place = topic, partition

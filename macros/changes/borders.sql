@@ -76,9 +76,9 @@
 {%- endmacro %}
 
 
-{#- Expression: the log that `position` is in, by what such a position begins with. -#}
-{% macro log_of_position() -%}
-    if(startswith(position, 'log'), substring_index(position, ':', 1), '')
+{#- Expression: the log that a position is in, by what such a position begins with. -#}
+{% macro log_of_position(position='position') -%}
+    if(startswith({{ position }}, 'log'), substring_index({{ position }}, ':', 1), '')
 {%- endmacro %}
 
 

@@ -47,15 +47,18 @@
         {%- do models.update({feed_of(source_name, table): {'name': name, 'connector': source_options(source_name).connector}}) -%}
     {%- endfor -%}
     {%- set feeds = [] -%}
-    {%- if is_building() -%}
-        {%- for row in run_query(
+    {%- set named = [] -%}
+    {#- Deletes without a schema and truncates have no shape: of what has none the records themselves are asked. -#}
+    {%- for table in (['shapes', 'records'] if is_building() else []) -%}
+        {%- set unnamed = models | reject('in', named) | list -%}
+        {%- for row in (run_query(
             'select feed, any_value(connector), any_value(source_name), any_value(db), any_value(schema), any_value(`table`) from '
-            ~ lakehouse_table('bronze', 'shapes') ~ ' where array_contains(' ~ text_array(models | list)
-            ~ ', feed) group by feed'
-        ) -%}
+            ~ lakehouse_table('bronze', table) ~ ' where feed in (' ~ text_list(unnamed) ~ ') group by feed'
+        ) if unnamed else []) -%}
             {%- set of_model = models[row[0]] -%}
             {%- set connector = connector_of(row[1], of_model.connector)
                 or {'boundary': 'boundary.id', 'collections': []} -%}
+            {%- do named.append(row[0]) -%}
             {%- do feeds.append({
                 'changes': of_model.name, 'relation': relation_of(of_model.name) | string, 'prefix': row[2],
                 'boundary': connector.boundary,
@@ -63,7 +66,7 @@
                 'committed': 'transaction_id is not null' if connector.get('has_lone_changes') else 'not is_read'
             }) -%}
         {%- endfor -%}
-    {%- endif -%}
+    {%- endfor -%}
     {{ return(feeds) }}
 {%- endmacro %}
 
@@ -143,9 +146,13 @@
   is that of their commits; positions of different tables need not compare.
 
   A transaction is complete when each table has the changes that its END counts; of several ENDs the one that counts most.
-  That these counts are met proves nothing where BEGIN came twice (a restart in its middle), and there are none where END
-  never comes (MariaDB's DDL): such a one is complete in a run that began after a later one was landed. Changes from before
-  the first BEGIN are from before the setting was made.
+  What it counts of a table is waited for from the first transaction on that has a change there, since the table's topic can
+  begin later than that of BEGIN and END; where a change from before the first BEGIN is there, such as a snapshot's read, it
+  doesn't.
+
+  That these counts are met proves nothing where BEGIN came twice before an END (a restart in its middle), and there are
+  none where END never comes (MariaDB's DDL): such a one is complete in a run that began after a later one was landed.
+  Changes from before the first BEGIN are from before the setting was made.
 
   Args:
       seen: the last landing before the run that was before this one
@@ -189,8 +196,11 @@ announced as (
         min(`offset`) as began,
         min(at) as began_at,
         min(batch_id) as batch_id,
-        count_if(status = 'BEGIN') as begins,
         bool_or(status = 'END') as has_ended,
+        -- what a connector repeats behind an END takes nothing from that
+        slice(
+            transform(array_sort(collect_list(struct(`offset`, status))), one -> one.status), 1, 2
+        ) = array('BEGIN', 'END') as is_counted_whole,
         flatten(collect_list(if(status = 'END', data_collections, null))) as promised
     from boundaries
     group by transaction_id
@@ -202,7 +212,6 @@ arrived as (
     select
         transaction_id,
         sum(changes) as changes,
-        min(position) as position,
         map_from_entries(collect_list(struct(model, changes))) as changes_of,
         map_from_entries(collect_list(struct(model, position))) as positions
     from (
@@ -213,13 +222,12 @@ arrived as (
             count(*) as changes,
             min(position) as position
         from {{ one.relation }}
-        where transaction_id is not null
         group by transaction_id
         {{ 'union all' if not loop.last }}
         {%- else %}
         select '' as transaction_id, '' as model, 0 as changes, '' as position where false
         {%- endfor %}
-    ) as by_table
+    ) as counts
     group by transaction_id
 
 ),
@@ -231,47 +239,99 @@ transactions as (
         began,
         began_at,
         batch_id,
-        begins,
+        is_counted_whole,
         coalesce(has_ended, false) as has_ended,
+        coalesce(promised, array()) as promised,
         coalesce(changes, 0) as changes,
-        position,
-        coalesce(positions, map()) as positions,
-        map_from_entries(filter(
-            -- of several ENDs each counts what came behind its own BEGIN: the greatest of a table stands last, and stays
-            array_sort(transform(coalesce(promised, array()), one -> struct(
-                {{ model_of_collection(feeds) }} as model,
-                coalesce(try_cast(one.event_count as bigint), {{ unknown_count() }}) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
-            ))),
-            one -> one.model is not null and one.lacking > 0
-        )) as lacking
+        changes_of,
+        coalesce(positions, map()) as positions
     from announced
     full outer join arrived on announced.transaction_id = arrived.transaction_id
+
+),
+
+by_table as (
+
+    select
+        began,
+        batch_id,
+        explode(positions) as (model, position)
+    from transactions
+
+),
+
+landmarks_of_tables as (
+
+    select
+        model,
+        min(position) as begins_at,
+        min(began) as began,
+        min(if(began is null, null, position)) as first_position,
+        max(if(batch_id <= {{ seen }}, position, null)) as seen_position
+    from by_table
+    group by model
 
 ),
 
 landmarks as (
 
     select
-        min(if(began is null, null, position)) as first_position,
-        max(if(batch_id <= {{ seen }}, began, null)) as seen_began,
-        max(if(batch_id <= {{ seen }}, position, null)) as seen_position
+        map_from_entries(collect_list(struct(model, struct(begins_at, began, seen_position)))) as of_table,
+        min(first_position) as first_position,
+        max(seen_position) as seen_position
+    from landmarks_of_tables
+
+),
+
+last_seen as (
+
+    select max(began) as seen_began
+    from announced
+    where batch_id <= {{ seen }}
+
+),
+
+counted as (
+
+    select
+        transactions.*,
+        landmarks.*,
+        seen_began,
+        map_from_entries(filter(
+            -- of several ENDs each counts what came behind its own BEGIN: the greatest of a table stands last, and stays
+            array_sort(transform(promised, one -> struct(
+                {{ model_of_collection(feeds) }} as model,
+                coalesce(try_cast(one.event_count as bigint), {{ unknown_count() }}) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
+            ))),
+            one -> one.lacking > 0 and coalesce(
+                of_table[one.model].begins_at < first_position or of_table[one.model].began <= began, false
+            )
+        )) as lacking
     from transactions
+    cross join landmarks
+    cross join last_seen
+    -- changes that are in no transaction stand together as one without a name
+    where transactions.began is not null or transactions.transaction_id is not null
 
 ),
 
 judged as (
 
     select
-        transactions.*,
+        *,
         case
             when array_contains({{ text_array(source_options(source_name).given_up) }}, transaction_id) then false
             when began is null
-                then not coalesce(position < first_position, false) and not coalesce(position < seen_position, false)
+                then not forall(map_entries(positions), one -> coalesce(one.value < greatest(
+                    first_position,
+                    of_table[one.key].seen_position,
+                    -- a log that begins anew (R5) shows in each table by itself: positions compare within one
+                    if({{ log_of_position('one.value') }} = {{ log_of_position('seen_position') }}, seen_position, null)
+                ), false))
             when has_ended and size(lacking) > 0 then true
-            else (begins != 1 or not has_ended) and not coalesce(began < seen_began, false)
+            else not is_counted_whole and not coalesce(began < seen_began, false)
         end as is_blocking
-    from transactions
-    cross join landmarks
+    from counted
 
 ),
 

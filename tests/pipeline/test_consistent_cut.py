@@ -7,12 +7,13 @@ import random
 import shutil
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs import steps
@@ -21,9 +22,21 @@ from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.cuts import cuts
+from spark_jobs.scaffolding.tables import seen_tables
+from spark_jobs.scaffolding.write import missing, write
 from tests.generated.lakehouse import current_is_open
 from tests.gold import untold
-from tests.projects import account_of, accounts_of, empty_project, forget_tables, land, renamed, rows_of, run_models
+from tests.projects import (
+    account_of,
+    accounts_of,
+    empty_project,
+    forget_tables,
+    land,
+    renamed,
+    rows_of,
+    run_models,
+    without_tests,
+)
 from tests.source import Column, Source, Table
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -235,18 +248,6 @@ def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     places = Places.of(empty_project(tmp_path_factory.mktemp("db2") / "project"))
     source = Source("cut4", connector="db2")
     tables = [Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two")]
-    boundaries: list[dict[str, Any]] = []
-
-    def tell(**counted: int) -> None:
-        """Tell BEGIN and END of the last transaction, which counts so many changes of these tables."""
-        begun = {"status": "BEGIN", "id": payload(source.records[-1]["value"])["transaction"]["id"], "ts_ms": 1}
-        counts = [{"data_collection": f"db.{name}", "event_count": count} for name, count in counted.items()]
-        ended = begun | {"status": "END", "event_count": sum(counted.values()), "data_collections": counts}
-        for boundary in (begun, ended):
-            boundaries.append(
-                {"topic": "cut4.transaction", "partition": 0, "offset": len(boundaries), "timestamp": None, "key": None}
-                | {"value": json.dumps(boundary), "headers": []}
-            )
 
     def commit(id_: int, *inserted: Table) -> None:
         with source.commit():
@@ -254,21 +255,20 @@ def of_db2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
                 source.insert(table, {"id": id_})
 
     commit(1, *tables)
-    tell(one=1, two=1)
+    source.tell(one=1, two=1)
     commit(2, *tables)
-    tell(one=1, two=3)
-    tell(one=1, two=2)
     source.records.pop()
+    source.tell(one=1, two=3)
+    source.tell(one=1, two=2)
     commit(3, tables[0])
-    tell(one=1)
-    landed = [*boundaries, *source.records]
-    land(spark, places, "cut-db2-0", source.lines(landed), {"cut4"})
+    source.tell(one=1)
+    land(spark, places, "cut-db2-0", source.lines(), {"cut4"})
     declare_consistent(places.project, "cut4")
     run_models(places, "--exclude", "*_current", "*_accounting", accounting=True)
+    landed = len(source.records)
     commit(4, tables[0])
-    tell(one=1)
-    news = [one for one in (*boundaries, *source.records) if one not in landed]
-    land(spark, places, "cut-db2-1", source.lines(news), {"cut4"})
+    source.tell(one=1)
+    land(spark, places, "cut-db2-1", source.lines(source.records[landed:]), {"cut4"})
     run_models(places, "--exclude", "*_current", "*_accounting", accounting=True)
     return places
 
@@ -302,3 +302,96 @@ def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2
 
     assert "tidemark rebuild cut4_transactions" in damage.line(of_db2)
     assert damages(spark, of_db2, beside_bronze=[location]) == []
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The rows of two histories after a landing, and the versions of these tables."""
+
+    rows: tuple[list[int], list[int]]
+    versions: tuple[int, int]
+
+
+@pytest.fixture(scope="module")
+def on_the_way(spark: SparkSession, of_db2: Places) -> list[Shown]:
+    """What four landings of another source beside that one show, whose tables are modelled before all have come."""
+    source = Source("cut5", connector="db2", has_schemas=False, has_tombstones=False)
+    one, two = (Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two"))
+    two.rows[two.key_of({"id": 9})] = {"id": 9}
+    shown: list[Shown] = []
+
+    def build(*records: dict[str, Any]) -> None:
+        land(spark, of_db2, f"cut-on-the-way-{len(shown)}", source.lines(records), ())
+        if not shown:
+            [seen] = [table for table in seen_tables(spark, of_db2) if table.source == "cut5"]
+            feeds = {row["feed"] for row in rows_of(of_db2.table("bronze", "records"), "feed")}
+            [feed] = [one for one in feeds if one.startswith("cut5__db__db__two")]
+            other = replace(seen, name="cut5__db__two", source_table="db__two", full_name="cut5.db.two", feed=feed)
+            write(of_db2.project, without_tests(missing(of_db2.project, [seen, other])))
+            declare_consistent(of_db2.project, "cut4", "cut5")
+        run_models(of_db2, "--select", "cut5_*", "--exclude", "*_current", "*_accounting", accounting=True)
+        places = [of_db2.table("gold", f"cut5__db__{table.name}_history") for table in (one, two)]
+        first, second = (sorted(row["id"] for row in rows_of(place)) for place in places)
+        versions = [DeltaTable(place).version() for place in places]
+        shown.append(Shown((first, second), (versions[0], versions[1])))
+
+    def written() -> list[dict[str, Any]]:
+        """What the connector has written since this was asked last."""
+        records, source.records = source.records, []
+        return records
+
+    # Retention has removed the rows of the first transaction, but not its BEGIN and END.
+    with source.commit():
+        source.insert(one, {"id": 1})
+        source.insert(two, {"id": 1})
+    written()
+    source.tell(one=1, two=1)
+    with source.commit():
+        source.insert(one, {"id": 2})
+    source.tell(one=1)
+    # Of the third, one table's row is late; all that has come of the other table is a delete.
+    with source.commit():
+        source.delete(two, {"id": 9})
+        source.insert(one, {"id": 3})
+    source.tell(one=1, two=1)
+    [late] = [record for record in source.records if '"after": {"id": 3}' in record["value"]]
+    build(*(record for record in written() if record != late))
+
+    source.lsn = 2000
+    with source.commit():
+        source.insert(one, {"id": 4})
+    source.tell(one=1)
+    build(late, *written())
+
+    # A server that is restored to an older state goes on with one of the tables.
+    source.lsn = 1500
+    with source.commit():
+        source.insert(one, {"id": 5})
+    source.tell(one=1)
+    build(*source.records)
+
+    # The connector repeats all of that, and only one table's row of the next transaction has come.
+    known = len(source.records)
+    source.redeliver(known)
+    with source.commit():
+        source.insert(two, {"id": 6})
+        source.insert(one, {"id": 6})
+    build(*source.records[known:-1])
+    return shown
+
+
+def test_a_transaction_from_before_what_there_is_of_a_table_is_not_waited_for(on_the_way: list[Shown]) -> None:
+    assert on_the_way[0].rows[0] == [2]
+
+
+def test_a_table_of_which_only_deletes_have_come_shows_no_half_transaction(on_the_way: list[Shown]) -> None:
+    assert [landing.rows[1] for landing in on_the_way[:2]] == [[], [9]]
+
+
+def test_a_table_that_has_nothing_of_a_new_log_yet_shows_no_half_transaction(on_the_way: list[Shown]) -> None:
+    assert [landing.rows[1] for landing in on_the_way[2:]] == [[9], [9]]
+
+
+def test_a_transaction_that_is_told_again_as_the_last_stays_shown(on_the_way: list[Shown]) -> None:
+    assert [landing.rows[0] for landing in on_the_way[2:]] == [[2, 3, 4, 5]] * 2
+    assert on_the_way[3].versions == on_the_way[2].versions
