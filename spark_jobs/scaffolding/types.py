@@ -40,9 +40,10 @@ def carried_type(described: Sequence[Row]) -> str:
 
 def note_on_text(described: Sequence[Row]) -> str:
     """What is to be known of a column whose `carried_type` reads plain text, too; empty of any other."""
+    if not any((field["encoding"], field["spark_type"]) == ("string", "string") for field in described):
+        return ""
     kind = carried_type(described)
-    came_as_text = any((field["encoding"], field["spark_type"]) == ("string", "string") for field in described)
-    if not came_as_text or _base(kind) not in _AS_TEXT:
+    if _base(kind) not in _AS_TEXT:
         return ""
     form, mode = _AS_TEXT[_base(kind)]
     return (
