@@ -144,7 +144,7 @@ select
     signs,
     is_end,
     {{ differing_columns(compared) }} as columns,
-    {{ place('met', "if(coalesce(version.opened_by, 'before') = 'before', 0, 1)") }} as place,
+    {{ place('met', "if(version.opened_by = 'before', 0, 1)") }} as place,
     version.*
 from met
     {%- endif -%}
