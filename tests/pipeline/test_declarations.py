@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,19 @@ def line(offset: int, op: str, order: int, state: str, lsn: int) -> str:
         "value": json.dumps(payload),
     }  # fmt: skip
     return json.dumps(record) + "\n"
+
+
+@contextmanager
+def declared_otherwise(places: Places, file: str, was: str, now: str) -> Iterator[None]:
+    """Have a file of the project declare something otherwise, for a while."""
+    path = places.project / file
+    before = path.read_text()
+    assert was in before
+    path.write_text(before.replace(was, now, 1))
+    try:
+        yield
+    finally:
+        path.write_text(before)
 
 
 @pytest.fixture(scope="module")
@@ -154,18 +169,12 @@ def test_a_border_that_no_event_shows_can_be_declared(spark: SparkSession, place
 def test_what_is_declared_otherwise_than_it_was_built_is_to_be_built_first(
     spark: SparkSession, places: Places, file: str, was: str, now: str
 ) -> None:
-    path = places.project / file
-    before = path.read_text()
-    assert was in before
-    path.write_text(before.replace(was, now, 1))
-    try:
+    with declared_otherwise(places, file, was, now):
         says = f"^{NAME}: not built as declared. Run `tidemark build` first"
         with pytest.raises(UsageError, match=says):
             steps.check_and_report(steps.Run(places, "check"), spark)
         with pytest.raises(UsageError, match=says):
             traced(spark, places, NAME, ["id=1"])
-    finally:
-        path.write_text(before)
 
 
 def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next_run(places: Places) -> None:
@@ -194,14 +203,8 @@ def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next
 def test_a_model_that_is_materialized_otherwise_is_refused_before_anything_is_built(
     places: Places, file: str, was: str, now: str, says: str
 ) -> None:
-    path = places.project / file
-    before = path.read_text()
-    assert was in before
-    path.write_text(before.replace(was, now, 1))
-    try:
+    with declared_otherwise(places, file, was, now):
         result = run_dbt(places, ["--quiet", "--no-write-json", "run"])
-    finally:
-        path.write_text(before)
 
     assert f"{NAME}_{says}, " in str(result.exception)
     assert result.result is None
