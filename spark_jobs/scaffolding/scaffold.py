@@ -28,6 +28,7 @@ from spark_jobs.scaffolding.write import (
     files_of_events,
     files_of_history,
     files_of_sources,
+    model_files,
     not_there,
     outdated,
     placed,
@@ -74,11 +75,12 @@ class Scaffold:
         topics = frozenset[str]().union(*(one.topics for one in declared.beside))
         channels = {(one.kind, one.prefix) for one in declared.beside}
         beside: dict[str, str] = {}
+        there = model_files(places.project)
         for one in seen_events(spark, places):
-            beside |= _unless_there(places, files_of_events([one]), is_read=one.topic in topics)
+            beside |= _unless_there(places, files_of_events([one]), there, is_read=one.topic in topics)
         for channel in seen_channels(spark, places):
             is_read = (channel.kind, channel.prefix) in channels
-            beside |= _unless_there(places, files_of_channels([channel]), is_read=is_read)
+            beside |= _unless_there(places, files_of_channels([channel]), there, is_read=is_read)
         records = bronze.read(spark, places, "records").where(F.col("kind").isin(*ROW_KINDS))
         feeds = {row["feed"] for row in records.select("feed").distinct().collect()}
         rowless = sorted(feeds - {table.feed for table in tables} - {*by_feed})
@@ -123,9 +125,11 @@ class Scaffold:
         return [*said, f"{seen}, {count}. Read them, then `tidemark build`."]
 
 
-def _unless_there(places: Places, files: Mapping[str, str], *, is_read: bool) -> dict[str, str]:
-    """Files of models; where others read what they are of, only those that are there."""
-    files = placed(places.project, files)
+def _unless_there(
+    places: Places, files: Mapping[str, str], there: Mapping[str, str], *, is_read: bool
+) -> dict[str, str]:
+    """Files of models; where others read what they are of, only those that are there (`model_files`)."""
+    files = placed(places.project, files, there)
     return {path: text for path, text in files.items() if not is_read or (places.project / path).exists()}
 
 

@@ -167,9 +167,19 @@ def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def placed(project: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """The files under the paths that they have in the project: those of models can stand in another folder."""
-    there = {file.name: file.relative_to(project).as_posix() for file in (project / "models").rglob("*.*")}
+def model_files(project: Path) -> dict[str, str]:
+    """Name → path in the project, of the files in all folders of models."""
+    return {file.name: file.relative_to(project).as_posix() for file in (project / "models").rglob("*.*")}
+
+
+def placed(project: Path, files: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
+    """The files under the paths that they have in the project: those of models can stand in another folder.
+
+    Args:
+        project: The project's folder.
+        files: Path → text, as scaffolding has them.
+        there: What `model_files` gave, which looks through all folders.
+    """
     return {
         there.get(Path(path).name, path) if path.startswith("models/") and not (project / path).exists() else path: text
         for path, text in files.items()
@@ -191,13 +201,13 @@ def differences(
         declared: The tables that have models: scaffolding writes none for them, whatever these are named.
     """
     lines = _differences(project, not_there(project, suites_of(declared)))
-    feeds = {table.feed for table in declared}
+    feeds, there = {table.feed for table in declared}, model_files(project)
     for table in tables:
-        files = placed(project, files_of(table))
+        files = placed(project, files_of(table), there)
         if table.feed in feeds:
             files = {path: text for path, text in files.items() if (project / path).exists()}
         lines += _differences(project, files)
-    return "".join(lines + _differences(project, {**placed(project, files_of_sources(tables)), **beside}))
+    return "".join(lines + _differences(project, {**placed(project, files_of_sources(tables), there), **beside}))
 
 
 def _differences(project: Path, files: Mapping[str, str]) -> list[str]:
