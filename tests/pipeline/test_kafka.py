@@ -366,7 +366,7 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     assert (lag.records, lag.seconds, lag.is_gone) == (0, 0, False)
     [gap] = [one for one in reporting.gaps(lake.spark, lake.places) if one.topic == topic]
     assert gap.is_loss
-    assert f"{topic}, partition 0: 4 records (offsets 10 to 13) were removed by retention" in gap.line
+    assert f"{topic} (label lost), partition 0: 4 records (offsets 10 to 13) were removed by retention" in gap.line
 
     broker.produce(changes(topic, 20, 23))
     broker.remove(topic)
