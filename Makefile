@@ -16,11 +16,15 @@ setup-cluster: setup .jars/cluster/ready ## Fetch what a cluster needs: S3 and a
 
 .PHONY: require
 require:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null || { echo "Tidemark needs Python 3.11, and $(PYTHON) is none: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11"; exit 3; }
 	@command -v java > /dev/null || test -x "$${JAVA_HOME:-/nonexistent}/bin/java" || { echo "Tidemark needs Java 17: apt-get install openjdk-17-jre-headless, or point JAVA_HOME at one"; exit 3; }
 
+define venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null || { echo "Tidemark needs Python 3.11, and $(PYTHON) is none: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11 $(or $(MAKECMDGOALS),setup)"; exit 3; }
+$(PYTHON) -m venv $(@D)
+endef
+
 .venv/ready: requirements/runtime.txt requirements/test.txt pyproject.toml | require
-	$(PYTHON) -m venv .venv
+	$(venv)
 	$(VENV)/python -m pip install --quiet --require-hashes -r requirements/runtime.txt -r requirements/test.txt
 	$(VENV)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -50,12 +54,12 @@ endef
 	$(fetch)
 
 .venv-lint/ready: requirements/lint.txt | require
-	$(PYTHON) -m venv .venv-lint
+	$(venv)
 	$(LINT)/python -m pip install --quiet --require-hashes -r requirements/lint.txt
 	@touch $@
 
 .venv-bench/ready: requirements/bench.txt | require
-	$(PYTHON) -m venv .venv-bench
+	$(venv)
 	.venv-bench/bin/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@touch $@
 
@@ -63,12 +67,12 @@ endef
 	$(fetch)
 
 .venv-bench-autocdc/ready: requirements/bench-autocdc.txt .jars/bench/ready
-	$(PYTHON) -m venv .venv-bench-autocdc
+	$(venv)
 	.venv-bench-autocdc/bin/python -m pip install --quiet --require-hashes -r requirements/bench-autocdc.txt
 	@touch $@
 
 .PHONY: test
-test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run every test, in two processes
+test: setup .jars/broker/ready .jars/live/ready .jars/cluster/ready .jars/s3/ready ## Set up everything and run all but the long tests (tapes, kills, mutants, live), in two processes
 	$(VENV)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: tapes

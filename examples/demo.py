@@ -26,9 +26,13 @@ def demo() -> int:
     status = main(["run", str(records)])
     if status:
         return status
+    report = json.loads((Path(Places.of().lakehouse) / "reports" / "latest" / "report.json").read_text())
+    print("\nWhat became of the records:\n")
+    for account in report["accounting"]:
+        outcome = ", ".join(f"{records} {name}" for name, records in account["dispositions"].items() if records)
+        print(f"{account['name']}: {account['records']} records: {outcome.replace('_', ' ')}")
     print("\nCustomer 101: inserted, changed, deleted and born again, each version with its interval (UTC):\n")
     main(["sql", ONE_LIFE])
-    report = json.loads((Path(Places.of().lakehouse) / "reports" / "latest" / "report.json").read_text())
     print(f"\nReport of run {report['run_id']}: {Places.of().lakehouse}/reports/latest/report.html")
     print("Next: .venv/bin/tidemark tables, .venv/bin/tidemark status, .venv/bin/dbt docs generate")
     return 0

@@ -14,9 +14,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_jobs.errors import Fault
+from spark_jobs.errors import TidemarkError
 from spark_jobs.landing.land import Landing, land_files
-from spark_jobs.logs import log
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.session import build_session, java, let_java_end
@@ -56,6 +55,5 @@ def main(archive: Path) -> None:
 if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]).resolve())
-    except Fault as error:
-        log.error(str(error))
-        sys.exit(error.status)
+    except TidemarkError as error:
+        sys.exit(f"setup: {error}")

@@ -48,6 +48,8 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     )(with_project)  # fmt: skip
 
 
+# Where `quarantine list` is not told how many: what a terminal can show, and a driver hold.
+_ENTRIES_OF_A_TABLE = 1000
 _log_format_option = functools.partial(
     click.option, "--log-format", type=click.Choice(["text", "json"]), default="text",
     help="Form of the log file's lines.",
@@ -554,30 +556,41 @@ def quarantine() -> None:
 
 
 @quarantine.command("list")
+@click.option("--code", help="Entries with this code alone.")
+@click.option("--topic", help="Entries of this topic alone.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="At most so many entries; a table has 1,000 at most unless it is given."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON an entry.")
 @_reader
-def list_(as_json: bool, project_dir: str) -> None:
+def list_(code: str | None, topic: str | None, limit: int | None, as_json: bool, project_dir: str) -> None:
     """List what is held: id, code, where it was."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import captured_tables
-    from spark_jobs.quarantine import held_entries
+    from spark_jobs.quarantine import held_entries, listed
     from spark_jobs.query import as_json as to_json
     from spark_jobs.query import as_table
 
     run = steps.Run(Places.of(project_dir), "quarantine list")
     spark = run.session()
-    names = ["quarantine_id", "code", "reason", "source_label", "topic", "partition", "offset", "occurrences", "origin"]
-    rows = []
-    if bronze.is_ready(spark, run.places):
-        entries = held_entries(spark, run.places, captured_tables(run.places))
-        rows = entries.select(*names).orderBy("code", "topic", "partition", "offset").collect()
-    for row in rows if as_json else ():
-        click.echo(to_json(row))
-    if not as_json:
-        has_labels = any(row["source_label"] != DEFAULT_LABEL for row in rows)
-        shown = [name for name in names if name != "source_label" or has_labels]
-        cells = [[row[name] for name in shown] for row in rows]
-        click.echo(as_table(cells, shown) if rows else "The quarantine is empty.")
+    if not bronze.is_ready(spark, run.places):
+        if not as_json:
+            click.echo("The quarantine is empty.")
+        return
+    entries = listed(held_entries(spark, run.places, captured_tables(run.places)), code, topic)
+    if as_json:
+        for row in (entries.limit(limit) if limit else entries).toLocalIterator():
+            click.echo(to_json(row))
+        return
+    limit = limit or _ENTRIES_OF_A_TABLE
+    found = entries.limit(limit + 1).collect()
+    rows = found[:limit]
+    has_labels = any(row["source_label"] != DEFAULT_LABEL for row in rows)
+    shown = [name for name in entries.columns if name != "source_label" or has_labels]
+    nothing = "The quarantine has no such entry." if code or topic else "The quarantine is empty."
+    click.echo(as_table([[row[name] for name in shown] for row in rows], shown) if rows else nothing)
+    if len(found) > limit:
+        click.echo(f"{entries.count() - limit} more are held: choose with --code and --topic, or raise --limit.")
 
 
 @quarantine.command()

@@ -56,6 +56,15 @@ def held_entries(spark: SparkSession, places: Places, tables: Sequence[CapturedT
     )
 
 
+def listed(entries: DataFrame, code: str | None = None, topic: str | None = None) -> DataFrame:
+    """What a list shows of entries, in its order: all, or those of a code or of a topic."""
+    names = ["quarantine_id", "code", "reason", "source_label", "topic", "partition", "offset", "occurrences", "origin"]
+    for name, value in (("code", code), ("topic", topic)):
+        if value is not None:
+            entries = entries.where(F.col(name) == value)
+    return entries.select(*names).orderBy("code", "topic", "partition", "offset")
+
+
 def _troubled(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> list[CapturedTable]:
     """The tables whose changes log has changes with a `problem`, as their last build has counted them."""
     read = progress(spark, places)

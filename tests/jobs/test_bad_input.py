@@ -160,6 +160,15 @@ def test_bad_records_go_aside_and_good_ones_land(tidemark: CommandLine, landed: 
     ) == [0, 1, 2, 3]
 
 
+def test_of_what_is_held_a_part_is_listed(tidemark: CommandLine, landed: int) -> None:
+    [one] = map(json.loads, tidemark("quarantine", "list", "--json", "--code", "value-not-json").out.splitlines())
+    assert one["code"] == "value-not-json"
+    assert len(tidemark("quarantine", "list", "--json", "--limit", "2").out.splitlines()) == 2
+    assert tidemark("quarantine", "list", "--topic", "nobody").out == "The quarantine has no such entry.\n"
+    *_, last = tidemark("quarantine", "list", "--limit", "2").out.splitlines()
+    assert last == f"{len(BAD) - 2} more are held: choose with --code and --topic, or raise --limit."
+
+
 def test_what_is_still_held_is_told_apart_from_what_bronze_has(tidemark: CommandLine, landed: int) -> None:
     said = tidemark("land", tidemark.write("mixed.jsonl", *GOOD, *BAD.values())).out
     assert "13 records read: 0 landed, 4 known already, 9 still held (`tidemark quarantine list`).\n" in said

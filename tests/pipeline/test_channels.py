@@ -369,11 +369,15 @@ def odd() -> list[Record]:
         ("no-envelope", {"id": 7}, {"id": 7, "aggregate_type": "order", "type": "OrderPaid", "payload": "{}"}),
         ("no-envelope", {"id": 8}, {"id": "8", "status": "BEGIN", "game": "chess"}),
         ("no-source", None, {"ddl": "drop table t", "tableChanges": [], "source": {"connector": "mysql"}}),
+        ("no-source", None, {
+            "source": {"server": "shop"}, "position": {"file": "binlog.000001", "pos": 4}, "ts_ms": 1,
+            "databaseName": "shop", "ddl": "drop table t", "tableChanges": [],
+        }),
         ("no-source", None, {"op": "m", "source": {"connector": "mysql"}, "message": {"prefix": "p"}}),
         ("no-message", None, {"op": "m", "source": source}),
         ("bad-number", None, {"op": "m", "source": source | {"lsn": "0/16"}, "message": {"prefix": "p"}}),
         ("bad-number", None, {"ddl": "drop table t", "source": source, "ts_ms": 10**18}),
-    ]
+    ]  # fmt: skip
     return [record(f"ch_odd.{code}", offset, key, value) for offset, (code, key, value) in enumerate(values)]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import duckdb
 import pytest
+import yaml
 from dbt.selected_resources import set_selected_resources
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -89,6 +90,25 @@ def test_laws_and_unit_tests_hold(demo: Demo) -> None:
     assert len(laws) == len(names)
     assert len(units) == 6
     assert set((laws | units).values()) == {"pass"}
+
+
+def test_laws_hold_for_a_model_of_one_s_own(demo: Demo) -> None:
+    model = demo.places.project / "models/gold/views/gold_customers.sql"
+    history = demo.places.project / "models/gold/history/inv__public__customers_history.yml"
+    laws = next(iter(yaml.safe_load(history.read_text())["models"]))["data_tests"]
+    model.write_text(
+        "select *, upper(name) as shouted from {{ ref('inv__public__customers_history') }} where tier = 'gold'"
+    )
+    model.with_suffix(".yml").write_text(yaml.safe_dump({"models": [{"name": model.stem, "data_tests": laws}]}))
+    try:
+        built = demo.dbt("build", "--select", model.stem)
+    finally:
+        model.unlink()
+        model.with_suffix(".yml").unlink()
+
+    assert len(laws) == 5
+    assert len(built) == 1 + len(laws)
+    assert {name: status for name, status in built.items() if status not in ("success", "pass")} == {}
 
 
 def test_the_docs_have_every_column_with_its_type(demo: Demo, manifest: dict[str, Any]) -> None:

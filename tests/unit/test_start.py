@@ -84,3 +84,13 @@ def test_jars_in_a_path_that_spark_takes_for_a_pattern(answers: dict[str, list[o
     assert status == 3
     assert str(words).startswith(f"tidemark: Spark's jar {home}/[1]/delta-spark_")
     assert str(words).endswith(" set TIDEMARK_JARS to it.\n")
+
+
+def test_setup_says_it_too(answers: dict[str, list[object]], home: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.class_archive", str(home / "classes.jsa")],
+        cwd=PROJECT, capture_output=True, text=True, check=False, env=os.environ | {"JAVA_HOME": str(home / "11")},
+    )  # fmt: skip
+
+    assert ran.returncode == 1
+    assert ran.stderr == f"setup: Spark needs Java 17; {home}/11/bin/java says: {OLD['11']}. {INSTALL}\n"

@@ -15,11 +15,12 @@
     {%- set table = node_of(changes).config.meta.tidemark -%}
     {%- set types = {} -%}
     {%- for spec in table.columns -%}{%- do types.update({spec.name: spec.type}) -%}{%- endfor -%}
+    {%- set declared = declared_by(node_of(model)) -%}
+    {#- A model of one's own may have columns that no change has. -#}
     {%- set columns = [] -%}
-    {%- for column in columns_in(model) -%}
+    {%- for column in columns_in(model) if declared or column.name in types or column.name in names.values() -%}
         {%- do columns.append(dict(column, type=types.get(column.name, column.type))) -%}
     {%- endfor -%}
-    {%- set declared = node_of(model).config.meta.tidemark -%}
     {%- set shown = shown_in(model, changes) -%}
     {%- set there = [] -%}
     {%- for column in columns -%}{%- do there.append(folded(column.name)) -%}{%- endfor -%}
