@@ -358,7 +358,13 @@
 -#}
 {% macro falls_behind(highest) -%}
     position < {{ highest }} and not endswith(position, {{ text_literal(unordered_end()) }})
-        and not startswith({{ highest }}, concat(rtrim(position), ' '))
+        and not {{ goes_on_from(highest, 'position') }}
+{%- endmacro %}
+
+
+{#- Condition: whether a position is of the commit that another names, and says more: that of one of its changes. -#}
+{% macro goes_on_from(position, of_commit) -%}
+    startswith({{ position }}, concat(rtrim({{ of_commit }}), ' '))
 {%- endmacro %}
 
 

@@ -74,6 +74,8 @@
         last_known is not null and not coalesce(
             {{ is_state_op('last_known') }}
             and first.place > last_known.place
+            -- versions that open at one position have their ids by what opened there before (R13)
+            and first.place.position != last_known.place.position
             {%- if scope.hazards.truncates %}
             and last_known.place > (select max({{ place('log') }}) from {{ scope.log }} as log where op = 't')
             {%- endif %}

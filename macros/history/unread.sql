@@ -12,10 +12,12 @@
 {#-
   The positions of the snapshots of a log of which a read may be among that, in order.
 
-  A place in a partition is behind the reads of a snapshot where a change of a later position, or the one that marks the
-  last read, stands before it. It is ahead of them where none of them stands before it and the next change has an earlier
-  position: what is streamed behind reads can have one, too (R4). Else it may be one of them: in front of the first that is
-  there, too. Offsets of another log (R5) tell that only where they go on.
+  A place in a partition is behind the reads of a snapshot where the one that marks the last read stands before it, or a
+  change of a later position: one of the commit that a read of SQL Server's or Db2's names was streamed before it. It is
+  ahead of them where none of them stands before it and the next change has an earlier position and was written before the
+  first read: what is streamed behind reads can have such a position, too (R4), and forms without the connector's own time
+  don't tell the two apart. Else it may be one of them: in front of the first that is there, too. Offsets of another log
+  (R5) tell that only where they go on.
 
   Args:
       built: what the log's build wrote down
@@ -42,7 +44,7 @@ with
 
 log as (
 
-    select source_label, topic, `partition`, `offset`, position, log_number, op, snapshot
+    select source_label, topic, `partition`, `offset`, position, log_number, op, snapshot, processed_at
     from {{ changes_log }}
 
 ),
@@ -93,7 +95,7 @@ points as (
 
     select
         source_label, topic, `partition`, log_number, `offset`,
-        struct(position, {{ marks_last() }} as is_last) as change,
+        struct(position, processed_at, {{ marks_last() }} as is_last) as change,
         cast(null as struct<from_offset: bigint, until_offset: bigint>) as place
     from log
     where position is not null
@@ -111,12 +113,16 @@ beside as (
 
     select
         *,
-        max(change) over (
+        max(change.position) over (
             partition by source_label, topic, `partition`, log_number order by `offset`
             range between unbounded preceding and 1 preceding
         ) as before,
+        max(if(change.is_last, change.position, null)) over (
+            partition by source_label, topic, `partition`, log_number order by `offset`
+            range between unbounded preceding and 1 preceding
+        ) as marked,
         -- from behind: a frame that ends with the last row is read anew for each
-        last_value(change.position, true) over (
+        last_value(change, true) over (
             partition by source_label, topic, `partition`, log_number order by `offset` desc
             range between unbounded preceding and current row
         ) as behind
@@ -129,6 +135,7 @@ places as (
     select
         source_label, topic, log_number,
         any_value(before) filter (where `offset` = place.from_offset) as before,
+        any_value(marked) filter (where `offset` = place.from_offset) as marked,
         any_value(behind) filter (where `offset` = place.until_offset) as behind
     from beside
     where place is not null
@@ -138,9 +145,10 @@ places as (
 
 select distinct position
 from (
-    select distinct source_label, topic, log_number, position
+    select source_label, topic, log_number, position, min(processed_at) as read_at
     from log
     where {{ is_snapshot_read() }} and position is not null
+    group by source_label, topic, log_number, position
 ) as snapshots
 where exists (
     select 1
@@ -148,10 +156,14 @@ where exists (
     where places.source_label = snapshots.source_label
         and places.topic = snapshots.topic
         and places.log_number = snapshots.log_number
-        and not coalesce(places.before >= struct(snapshots.position, true), false)
+        and not coalesce(places.marked >= snapshots.position, false)
+        and not coalesce(
+            places.before > snapshots.position and not {{ goes_on_from('places.before', 'snapshots.position') }}, false
+        )
         and not (
-            coalesce(places.behind < snapshots.position, false)
-            and coalesce(places.before.position < snapshots.position, true)
+            coalesce(places.behind.position < snapshots.position, false)
+            and coalesce(places.behind.processed_at < snapshots.read_at, true)
+            and coalesce(places.before < snapshots.position, true)
         )
 )
 order by position

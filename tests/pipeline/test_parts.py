@@ -978,6 +978,80 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_can_have_been_lost_on_
     assert orders.untold() == []
 
 
+@beside_others()
+def test_a_snapshot_closes_nothing_while_the_only_read_of_a_partition_can_have_been_lost(orders: Orders) -> Story:
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    first, second = ({"id": key, "state": "new"} for key in (1, 2))
+    orders.land(orders.record("c", first, place=450), orders.record("c", second, partition=1, place=455))
+    yield
+    orders.sent += 1
+    gap = Gap(f"{orders.source}.public.orders", 1, "life", orders.sent, orders.sent + 1, 1, "skipped")
+    store_gaps(orders.spark, orders.places, "default", "a run", [gap])
+    read = orders.record("r", first, place=500)
+    read["value"] = read["value"].replace('"snapshot": "true"', '"snapshot": "last"')
+    # It was written before the reads, and streamed behind them.
+    backlog = orders.record("u", second | {"state": "paid"}, partition=1, place=470)
+    backlog["value"] = json.dumps(json.loads(backlog["value"]) | {"ts_ms": 600})
+    orders.land(read, backlog)
+    yield
+    assert orders.versions("id", "closed_by") == [(1, None), (2, "update"), (2, None)]
+
+
+@beside_others()
+def test_a_snapshot_that_tells_a_commit_alone_closes_nothing_while_one_of_its_reads_can_have_been_lost(
+    orders: Orders,
+) -> Story:
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+
+    def of_server(op: str, key: int, commit: str, change: str | None) -> dict[str, Any]:
+        record = orders.record(op, {"id": key, "state": "new"})
+        value = json.loads(record["value"])
+        value["source"] |= {
+            "connector": "sqlserver", "lsn": None, "sequence": None, "txId": None, "commit_lsn": commit,
+            "change_lsn": change, "event_serial_no": change and 1, "snapshot": "false" if change else "last",
+        }  # fmt: skip
+        return record | {"value": json.dumps(value)}
+
+    orders.land(
+        of_server("c", 1, "00000027:00000010:0003", "00000027:00000010:0002"),
+        of_server("c", 2, "00000027:00000020:0003", "00000027:00000020:0002"),
+    )
+    yield
+    orders.sent += 1
+    gap = Gap(f"{orders.source}.public.orders", 0, "life", orders.sent, orders.sent + 1, 1, "skipped")
+    store_gaps(orders.spark, orders.places, "default", "a run", [gap])
+    orders.land(of_server("r", 2, "00000027:00000020:0003", None))
+    yield
+    assert orders.versions("id", "closed_by")[0] == (1, None)
+    assert {row["id"] for row in rows_of(orders.at("history")) if row["is_current"]} == {1, 2}
+
+
+@beside_others()
+def test_versions_that_open_at_one_position_have_ids_of_their_own_in_whatever_builds_they_came(orders: Orders) -> Story:
+    def of_oracle(op: str, state: str, scn: str, transaction: str) -> dict[str, Any]:
+        record = orders.record(op, {"id": 1, "state": state})
+        value = json.loads(record["value"])
+        value["source"] |= {
+            "connector": "oracle", "lsn": None, "sequence": None, "scn": scn, "commit_scn": scn, "txId": transaction,
+        }  # fmt: skip
+        return record | {"value": json.dumps(value)}
+
+    orders.land(
+        of_oracle("c", "new", "100", "t1"), of_oracle("u", "paid", "200", "t2"), of_oracle("d", "", "200", "t3"),
+        of_oracle("c", "again", "200", "t4"),
+    )  # fmt: skip
+    yield
+    orders.land(of_oracle("u", "sent", "200", "t5"))
+    yield
+    orders.land(of_oracle("u", "lost", "100", "t0"))
+    yield
+    ids = [version for [version] in orders.versions("version_id")]
+    assert len(ids) == len(set(ids))
+    built = sorted(ids)
+    orders.build("--full-refresh")
+    assert sorted(version for [version] in orders.versions("version_id")) == built
+
+
 @beside_others("accounting")
 def test_a_snapshot_is_complete_with_reads_of_rows_that_have_no_key(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['email']")
