@@ -64,9 +64,10 @@ PLACES = {
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; a lost one is made again."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
-        "Address of the schema registry for Avro: Confluent's API, or Apicurio's (`…/apis/registry/v2`). Where its own"
-        " converters write ids of four bytes, set their `use-id=contentId`: Tidemark looks for an id among content ids,"
-        " and among global ids where no content has it.",
+        "Address of the schema registry for Avro: Confluent's API, or Apicurio's, of the version of the converters that"
+        " write: `…/apis/registry/v2`, whose ids beside JSON and of eight bytes are global ids, or `…/v3`, content ids."
+        " Where version 2 writes ids of four bytes, set `apicurio.registry.use-id=contentId`: Tidemark looks for such"
+        " an id among content ids, and among global ids where no content has it.",
     ),
     "TIDEMARK_REGISTRY_USER": ("none", "The registry's user, with `TIDEMARK_REGISTRY_PASSWORD`."),
     "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),

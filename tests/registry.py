@@ -1,7 +1,8 @@
 """A stand-in for a schema registry: an HTTP server on this machine that speaks as much of two APIs as readers use.
 
 It is no registry: the paths, answers and error codes are written from the documents of Confluent's
-(`GET /schemas/ids/{id}`) and of Apicurio's (`GET …/apis/registry/v2/ids/globalIds/{id}` and `…/contentIds/{id}`).
+(`GET /schemas/ids/{id}`) and of Apicurio's (`GET …/apis/registry/v2/ids/globalIds/{id}` and `…/contentIds/{id}`,
+which version 3 has as well).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 APICURIO = "/apis/registry/v2"
-_PATH = re.compile(rf"^(?:{APICURIO}/ids/(?P<kind>globalIds|contentIds)|/schemas/ids)/(?P<id>\d+)$")
+_PATH = re.compile(r"^(?:/apis/registry/v[23]/ids/(?P<kind>globalIds|contentIds)|/schemas/ids)/(?P<id>\d+)$")
 
 
 class StandIn:

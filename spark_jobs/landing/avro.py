@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StructType
 
-from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Registries, parsed
+from spark_jobs.landing.registry import CONTENT, GLOBAL, GUID, LONG, SHORT, Registries, parsed
 from spark_jobs.record import text_of
 from spark_jobs.session import with_settings
 
@@ -74,11 +74,11 @@ def wire_format(column: Column, headers: Column, part: str) -> Column:
 
     Args:
         column: The bytes.
-        headers: The record's headers, which can hold Apicurio's ids.
+        headers: The record's headers, which can hold Apicurio's ids, and Confluent's GUIDs.
         part: `key` or `value`.
 
     Returns:
-        A struct of `kind` (`registry.SHORT`, `GLOBAL` or `CONTENT`), `id` and `data`.
+        A struct of `kind` (`registry.SHORT`, `LONG`, `GLOBAL`, `CONTENT` or `GUID`), `id` and `data`.
     """
     by_header = F.coalesce(
         *[
@@ -87,14 +87,18 @@ def wire_format(column: Column, headers: Column, part: str) -> Column:
             for value in [header(headers, f"apicurio.{part}.{name}")]
         ]
     )
+    guid = header(headers, f"__{part}_schema_id")
+    by_guid = F.when(F.length(guid) == 17, _id_struct(GUID, F.lit(None).cast("string"), column))
     # No registry gives the id 0: four zeros are the first half of an id of eight bytes.
     is_short = F.substring(column, 2, 4) != F.lit(b"\0\0\0\0")
     by_bytes = F.when(
         is_short, _id_struct(SHORT, F.hex(F.substring(column, 2, 4)), F.substring(column, 6, 2**31 - 1))
-    ).otherwise(_id_struct(GLOBAL, F.hex(F.substring(column, 2, 8)), F.substring(column, 10, 2**31 - 1)))
+    ).otherwise(_id_struct(LONG, F.hex(F.substring(column, 2, 8)), F.substring(column, 10, 2**31 - 1)))
     return F.when(column.isNull(), None).otherwise(
         F.coalesce(
-            by_header, F.when(has_magic(column) & (F.length(column) >= F.when(is_short, 5).otherwise(9)), by_bytes)
+            by_header,
+            by_guid,
+            F.when(has_magic(column) & (F.length(column) >= F.when(is_short, 5).otherwise(9)), by_bytes),
         )
     )
 
@@ -182,6 +186,8 @@ def _id_struct(kind: str, digits: Column, data: Column) -> Column:
 
 
 def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: int | None) -> Schema:
+    if kind == GUID:
+        return Schema(code="schema-by-guid")
     if schema_id is None:
         return Schema(code="schema-unknown")
     registered = registries.schema(kind, schema_id)

@@ -59,6 +59,8 @@ REASONS = {
     "flattened-document": "a document that ExtractNewDocumentState flattened: it has lost its BSON types, and an update"
     " doesn't tell what it left alone; take the transform out of the connector",
     "event-without-attributes": "a CloudEvent without op and source: set extension.attributes.enable=true",
+    "event-without-images": "a CloudEvent whose data has no before and after: take ExtractNewRecordState out of the"
+    " connector",
     "event-without-time": "a CloudEvent without a time: MongoDB's reads have that of their envelope alone, which"
     " CloudEvents leave out; take snapshots with another converter",
     "payload-not-last": "its payload, or a CloudEvent's data, stands before other fields, spelled so that its numbers"
@@ -67,9 +69,12 @@ REASONS = {
     " TIDEMARK_REGISTRY_URL, then release it",
     "schema-unknown": "the schema registry knows no schema of its id",
     "schema-not-read": "its schema is none of Avro or Connect that can be read",
+    "schema-by-guid": "a header names its schema by a GUID, which isn't looked up: have the converter write ids in"
+    " front of keys and values (PrefixSchemaIdSerializer)",
     "schema-not-asked": "one landing asks for a thousand schemas, and its was not among the most frequent: release it",
     "avro-not-decoded": "its bytes are no value of their schema",
-    "no-source": "it doesn't say of which source, or of which table of it, it is",
+    "no-source": "it doesn't say of which source, or of which table of it, it is; a logical decoding message of which"
+    " DecodeLogicalDecodingMessageContent left its content alone is no event without EventRouter behind that transform",
     "unknown-op": "the envelope's op is none of c, u, d, r, t, m",
     "no-time": "neither the envelope nor its source tells a time",
     "bad-number": "a time or a place in the log is told that is no whole number within range",

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.landing.avro import decoded, has_magic, inside, names_in_their_case, wire_format
 from spark_jobs.landing.record_files import OF_LINES
-from spark_jobs.landing.registry import GLOBAL, Registries
+from spark_jobs.landing.registry import LONG, Registries
 from spark_jobs.names import literal_map, text_array
 from spark_jobs.record import HEADERS, JSON_LIMITS, object_of_key, text_of
 
@@ -133,10 +133,11 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
         F.col("key_json").alias("plain_key"),
         F.when(F.col("form") == "event", F.col("event_text"))
         .when(F.col("form") == "flattened", F.col("flat_text"))
+        .when((F.col("form") == "outbox") & F.col("is_event"), F.coalesce("event_data", F.lit("null")))
         .when((F.col("form") == "outbox") & F.col("is_unwrapped"), F.coalesce("payload", F.lit("null")))
         .otherwise(F.when(F.col("value_schema").isNotNull(), F.col("payload")))
         .alias("plain_value"),
-        F.when(F.col("form") == "event", F.col("event_schema"))
+        F.when(F.col("is_event"), F.col("event_schema"))
         .when(F.col("form") == "flattened", F.col("flat_schema"))
         .otherwise(F.col("value_schema"))
         .alias("plain_schema"),
@@ -149,7 +150,8 @@ def in_plain_form(spark: SparkSession, rows: DataFrame, registries: Registries) 
 def _unwrapped(rows: DataFrame) -> DataFrame:
     """Add `payload`, the JSON text of the value without a schema around it, what is known of it, and `form`.
 
-    What is known: `payload_schema`, `is_unwrapped` (whether a schema stood around it) and `payload_code` (of R2).
+    What is known: `payload_schema`, `is_unwrapped` (whether a schema stood around it), `is_event` (whether a
+    CloudEvent's attributes do) and `payload_code` (of R2).
     """
     rows = rows.withColumn("text", F.coalesce("value_json", text_of(F.col("value"))))
     rows = rows.withColumn("parts", F.when(F.col("value_json").isNull(), _parts_of(F.col("text"))))
@@ -163,16 +165,22 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     is_empty = F.coalesce(F.trim("payload") == "null", F.lit(True))
     # To a true tombstone behind it the transform adds `__op` and nothing else.
     has_signs = _has_header("__op") & _has_header(*_MORE_SIGNS)
+    has_attributes = F.array_contains(keys, "specversion") & F.array_contains(keys, "data")
     form = (
         F.when(_is_outbox(), "outbox")
         .when(~is_envelope & (has_sign | (has_signs & (is_empty | keys.isNotNull()))), "flattened")
-        .when(F.array_contains(keys, "specversion") & F.array_contains(keys, "data"), "event")
+        .when(has_attributes, "event")
         .otherwise("envelope")
+    )
+    # An application's own payload can be a CloudEvent.
+    is_event = (F.col("form") == "event") | (
+        (F.col("form") == "outbox") & has_attributes & F.array_contains(keys, f"{_EVENT}op")
     )
     is_inexact = (F.col("form") != "envelope") & F.col("parts.is_inexact")
     return (
         rows.withColumn("payload_schema", F.coalesce("parts.schema", "value_schema"))
         .withColumn("form", form)
+        .withColumn("is_event", F.coalesce(is_event, F.lit(False)))
         .withColumn("payload", F.when((F.col("form") != "flattened") | ~is_empty, F.col("payload")))
         .withColumn("is_unwrapped", F.col("parts").isNotNull())
         .withColumn("payload_code", F.when(is_inexact, "payload-not-last"))
@@ -368,14 +376,13 @@ def is_added(name: Column, is_qualified: Column) -> Column:
 
 
 def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -> DataFrame:
-    """Add the envelope of CloudEvents: `event_text`, `event_schema` and `event_code`."""
+    """Add what CloudEvents hold: their envelope `event_text`, and `event_data`, `event_schema` and `event_code`."""
     attributes = {name: f"{_EVENT}{name.replace('_', '')}" for name in _BLOCK}
     # The converter keeps the capitals of names; the documents print none.
     printed = {name: said.lower() for name, said in attributes.items()}
     more = ["time", "data", *[f"{_EVENT}{name}" for name in ("op", "txtotalorder")]]
     wanted = ", ".join(f"`{name}` string" for name in dict.fromkeys([*more, *attributes.values(), *printed.values()]))
-    is_event = F.col("form") == "event"
-    event = F.when(is_event, F.from_json("payload", wanted, JSON_LIMITS))
+    event = F.when(F.col("is_event"), F.from_json("payload", wanted, JSON_LIMITS))
     is_object = F.col("event.data").startswith("{")
     packed = F.try_to_binary(F.when(~is_object, F.col("event.data")), F.lit("base64"))
     rows = rows.withColumn("event", event).withColumn("packed", packed).localCheckpoint()
@@ -410,17 +417,23 @@ def _with_events(spark: SparkSession, rows: DataFrame, registries: Registries) -
     has_time = F.coalesce(*[F.nullif(attribute[name], F.lit("0")) for name in _TIME_FIELDS]).isNotNull()
     at = F.unix_millis(F.try_to_timestamp("event.time"))
     at = F.when(~has_time & (at > 0), at.cast("string"))
+    # Whatever an outbox's event has for its data.
+    is_change = F.col("form") == "event"
+    is_row = F.col(f"event.{_EVENT}op").isin("c", "u", "d", "r")
+    has_images = F.arrays_overlap(F.json_object_keys(images), text_array(["before", "after", "updateDescription"]))
     code = F.coalesce(
         F.when(F.col(f"event.{_EVENT}op").isNull(), "event-without-attributes"),
         F.col("data_code"),
         F.when(is_inexact, "payload-not-last"),
-        F.when(~has_time & at.isNull(), "event-without-time"),
+        F.when(is_change & is_row & ~has_images, "event-without-images"),
+        F.when(is_change & ~has_time & at.isNull(), "event-without-time"),
     )
     return rows.withColumns(
         {
             "event_text": _envelope(F.col(f"event.{_EVENT}op"), at, source, transaction, members),
+            "event_data": images,
             "event_schema": F.coalesce("data_schema", "data_parts.schema"),
-            "event_code": F.when(is_event, code),
+            "event_code": F.when(F.col("is_event"), code),
         }
     )
 
@@ -478,6 +491,6 @@ def _with_id_in_json(value: Column) -> Column:
     text = text_of(F.col("value"))
     found = [F.regexp_extract(text, _WITH_ID, number) for number in (1, 2)]
     pretty = F.struct(
-        F.lit(GLOBAL).alias("kind"), found[0].try_cast("bigint").alias("id"), found[1].cast("binary").alias("data")
+        F.lit(LONG).alias("kind"), found[0].try_cast("bigint").alias("id"), found[1].cast("binary").alias("data")
     )
     return F.coalesce(value, F.when(text.rlike(_WITH_ID), pretty))

@@ -19,12 +19,15 @@ import yaml
 
 from spark_jobs.errors import Fault, UsageError
 
-# Ids as records carry them: four bytes, as Confluent's converters write them; eight, Apicurio's global id; Apicurio's
-# content id where a header says that it is one.
-SHORT, GLOBAL, CONTENT = "id", "global_id", "content_id"
-# Where Apicurio's API is asked for them. Four bytes are a content id, or with `use-id=globalId` a global one: nothing
-# in the record tells which.
+# Ids as records carry them: four bytes, as Confluent's converters write them; Apicurio's of eight bytes, or beside
+# JSON; and where a header says which of its two kinds an id is, that kind.
+SHORT, LONG, GLOBAL, CONTENT = "id", "long_id", "global_id", "content_id"
+# What Confluent's converters write into a header, where they write no id in front of the bytes.
+GUID = "guid"
+# Where Apicurio's API is asked for them. Nothing in a record tells whether four bytes are a content id or a global one.
 _PATHS = {SHORT: ("contentIds", "globalIds"), GLOBAL: ("globalIds",), CONTENT: ("contentIds",)}
+# Of Apicurio's converters those up to version 2 write global ids, later ones content ids.
+_WITH_GLOBAL_IDS = ("v1", "v2")
 _VARIABLES = {
     "url": "TIDEMARK_REGISTRY_URL",
     "user": "TIDEMARK_REGISTRY_USER",
@@ -60,11 +63,17 @@ class Registry:
         """Whether it speaks Apicurio's own API; its address says so, also of one that speaks Confluent's beside it."""
         return "/apis/registry/" in f"{self.url}/"
 
+    @property
+    def long_ids(self) -> str:
+        """Which kind of id converters of its version write where nothing in a record says it: its address tells."""
+        version = f"{self.url}/".partition("/apis/registry/")[2].partition("/")[0]
+        return GLOBAL if version in _WITH_GLOBAL_IDS else CONTENT
+
     def schema(self, kind: str, schema_id: int) -> Found:
         """The schema of an id.
 
         Args:
-            kind: `SHORT`, `GLOBAL` or `CONTENT`.
+            kind: `SHORT`, `LONG`, `GLOBAL` or `CONTENT`.
             schema_id: The id.
 
         Raises:
@@ -117,7 +126,7 @@ class Registry:
             if self.token is not None:
                 session.headers["Authorization"] = f"Bearer {self.token}"
             try:
-                for place in _PATHS[kind]:
+                for place in _PATHS[self.long_ids if kind == LONG else kind]:
                     answer = session.get(
                         f"{self.url.rstrip('/')}/ids/{place}/{schema_id}", timeout=_SECONDS, verify=self.ca or True
                     )
@@ -195,7 +204,7 @@ class Registries:
     def schema(self, kind: str, schema_id: int) -> Found:
         """The schema of an id; see `Registry.schema`.
 
-        Global and content ids are Apicurio's alone. One of four bytes is Confluent's where both are known.
+        Ids of other kinds are Apicurio's alone. One of four bytes is Confluent's where both are known.
         """
         apicurio = [one for one in self.members if one.is_apicurio]
         others = [one for one in self.members if not one.is_apicurio]

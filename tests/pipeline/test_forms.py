@@ -255,6 +255,7 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
     good = base64.b64decode(avro(plain, registry)["value_base64"])
     no_attributes = json.loads(cloud_event(plain)["value"])
     no_attributes = {name: value for name, value in no_attributes.items() if not name.startswith("iodebezium")}
+    flat_event = json.loads(cloud_event(plain)["value"]) | {"data": {"id": 1}}
     document = {"_id": 1, "a": None, "__op": "u", "__rs": "rs0", "__collection": "c"}
     lone_document = {"_id": 1, "a": None, "__op": "u", "__deleted": "false"}
     return {
@@ -277,6 +278,16 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
             "event-without-attributes", "extension.attributes.enable=true",
         ),
         "fm_bad.payload": (topic("fm_bad.payload", payload_first()), "payload-not-last", "digit by digit"),
+        "fm_bad.images": (
+            topic("fm_bad.images", {"value": json.dumps(flat_event)}),
+            "event-without-images", "take ExtractNewRecordState out",
+        ),
+        "fm_bad.guid": (
+            topic("fm_bad.guid", packed(good[5:]) | {
+                "headers": [{"key": "__value_schema_id", "value_base64": base64.b64encode(b"\1" * 17).decode()}]
+            }),
+            "schema-by-guid", "PrefixSchemaIdSerializer",
+        ),
         "fm_bad.time": (
             topic("fm_bad.time", read_of_a_document("1970-01-01T00:00:00Z")), "event-without-time", "MongoDB's reads",
         ),
@@ -334,6 +345,16 @@ EVENTS = [
     },
     {"key": "11", "headers": [{"key": "id", "value": "e-11"}], "value": '[{"sku": "a"}, {"sku": "b"}]'},
     {"key": "12", "headers": [{"key": "id", "value": "e-12"}], "value": json.dumps('[{"sku": "c"}]')},
+    # CloudEventsConverter behind the router, and an application's own CloudEvent.
+    {
+        "key": "13", "headers": [{"key": "id", "value": "e-13"}],
+        "value": f'{{"id": "x", "specversion": "1.0", "iodebeziumop": "c", "data": {{"id": 13, "price": {AMOUNT}}}}}',
+    },
+    {
+        "key": "14", "headers": [{"key": "id", "value": "e-14"}],
+        "value": json.dumps({"specversion": "1.0", "iodebeziumop": "c", "data": base64.b64encode(b'"text"').decode()}),
+    },
+    {"key": "15", "headers": [{"key": "id", "value": "e-15"}], "value": '{"specversion": "1.0", "data": {"id": 15}}'},
 ]  # fmt: skip
 
 
@@ -653,7 +674,8 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
         ("e-4", "Order", "4", None), ("e-5", "Order", "5", None), ("e-6", "Order", "6", None),
         ("e-7", "Order", "7", None), (None, "Order", "8", None), (None, "Order", "8", None),
         ("e-1", "Order", "9", None), ("e-10", "Order", "10000", None), ("e-11", "Order", "11", None),
-        ("e-12", "Order", "12", None),
+        ("e-12", "Order", "12", None), ("e-13", "Order", "13", None), ("e-14", "Order", "14", None),
+        ("e-15", "Order", "15", None),
     ]  # fmt: skip
     assert [(one["id"], one["customerId"], one["total"]) for one in events[:2]] == [
         (1, 123, Decimal("39.98")),
@@ -668,6 +690,10 @@ def test_outbox_events_have_a_typed_table(built: Built) -> None:
     assert events[10]["total (EUR)"] == 7
     assert [one["payload"] for one in events[11:13]] == ['[{"sku": "a"}, {"sku": "b"}]', '[{"sku": "c"}]']
     assert "sku" not in events[0]
+    assert [one["payload"] for one in events[13:]] == [
+        f'{{"id": 13, "price": {AMOUNT}}}', '"text"', '{"specversion": "1.0", "data": {"id": 15}}',
+    ]  # fmt: skip
+    assert (events[13]["id"], events[13]["price"]) == (13, Decimal(AMOUNT))
 
 
 def waiting(

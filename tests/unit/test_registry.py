@@ -12,7 +12,7 @@ import pytest
 
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.landing.avro import connect_schema
-from spark_jobs.landing.registry import CONTENT, GLOBAL, SHORT, Found, Registries
+from spark_jobs.landing.registry import CONTENT, GLOBAL, LONG, SHORT, Found, Registries
 from tests.registry import APICURIO, StandIn, basic, serving
 
 SCHEMA = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
@@ -56,6 +56,16 @@ def test_an_id_that_says_of_which_kind_it_is_is_never_taken_for_another(
     registry.only = other
 
     assert registries(registry.apicurio).schema(kind, 1) == Found(code="schema-unknown")
+
+
+@pytest.mark.parametrize(("version", "place"), [("v2", "globalIds"), ("v3", "contentIds")])
+def test_an_id_that_says_nothing_is_of_the_kind_that_converters_of_its_version_write(
+    registry: StandIn, version: str, place: str
+) -> None:
+    url = registry.apicurio.replace("v2", version)
+
+    assert registries(url).schema(LONG, 1) == Found(TEXT)
+    assert registry.requests == [f"/apis/registry/{version}/ids/{place}/1"]
 
 
 def test_each_of_two_registries_is_asked_for_its_own_ids(registry: StandIn, tmp_path: Path) -> None:
