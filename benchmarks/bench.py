@@ -64,6 +64,8 @@ LONG: Final = (
     Trial("initial_2m", Sizes(2_000_000, 0), ("tidemark", "bare_parts")),
     Trial("half_of_one_key", Sizes(batches=3, hot=0.7), ("tidemark",)),
     Trial("100k_versions_of_one_key", Sizes(1_000, 3, 50_000, hot=1.0), ("tidemark",)),
+    Trial("500_columns", Sizes(5_000, 3, 1_000, columns=500), ("tidemark",)),
+    Trial("1_mb_values", Sizes(200, 3, 100, note_bytes=1_000_000), ("tidemark",)),
     Trial("late", Sizes(kind="late"), ("tidemark",)),
     Trial("replay", Sizes(batches=1), ("tidemark",), ("replay",)),
     Trial("idle_10_tables", Sizes(1_000, 1, 200, tables=10), ("tidemark",), ("idle",)),

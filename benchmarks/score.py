@@ -1,6 +1,6 @@
 """Holds a contender's history against the answer: which keys are right at every instant, and what is wrong.
 
-A history is Parquet with the columns of the workload, `valid_from` and `valid_to`: timestamps or microseconds, half
+A history is Parquet with the columns of the answer, `valid_from` and `valid_to`: timestamps or microseconds, half
 open, `valid_to` NULL while a version is open. A `valid_from` that is NULL is before all time, and a key that is NULL
 is one that the source never had: no history is right with them. DuckDB compares, whoever made it; rows are compared by
 a hash of 64 bits.
@@ -15,11 +15,9 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.workload import COLUMNS, HAZARDS
+from benchmarks.workload import HAZARDS
 
-_ROW = ", ".join(
-    f'cast("{name}" as {"varchar" if kind == "string" else kind})' for name, kind in COLUMNS.items() if name != "id"
-)
+_NOT_OF_ROW = ("id", "valid_from", "valid_to")
 _FOREVER = 1 << 62
 _NO_KEY = 0
 
@@ -79,8 +77,10 @@ def score(history: Iterable[Path], answer: Path, keys: Path) -> Score:
     """
     connection = duckdb.connect()
     files = [str(file) for file in history]
-    _intervals(connection, "told", files)
-    _intervals(connection, "truth", [str(answer)])
+    kinds = _kinds(connection, [str(answer)])
+    row = ", ".join(f'cast("{name}" as {kind})' for name, kind in kinds.items() if name not in _NOT_OF_ROW)
+    _intervals(connection, "told", files, row)
+    _intervals(connection, "truth", [str(answer)], row)
     connection.execute(f"""
         create table keys as
         select id, is_changed, hazards from read_parquet('{keys}')
@@ -139,18 +139,23 @@ def merged(scores: Iterable[Score]) -> Score:
     return total
 
 
-def _intervals(connection: duckdb.DuckDBPyConnection, name: str, files: list[str]) -> None:
+def _kinds(connection: duckdb.DuckDBPyConnection, files: list[str]) -> dict[str, str]:
+    """The columns of Parquet files, with their types."""
+    read = connection.read_parquet(files)
+    return {name: str(kind) for name, kind in zip(read.columns, read.types, strict=True)}
+
+
+def _intervals(connection: duckdb.DuckDBPyConnection, name: str, files: list[str], row: str) -> None:
     """Tables of a history: its rows, its overlaps, its versions that last, and these with equal neighbours made one."""
     listing = ", ".join(f"'{file}'" for file in files)
-    described = connection.sql(f"describe from read_parquet([{listing}])").fetchall()
-    kinds = {column: kind for column, kind, *_ in described}
+    kinds = _kinds(connection, files)
 
     def moment(column: str) -> str:
         return f'epoch_us("{column}")' if kinds[column].startswith("TIMESTAMP") else f'cast("{column}" as bigint)'
 
     connection.execute(f"""
         create table {name} as
-        select coalesce(cast(id as bigint), {_NO_KEY}) as id, hash({_ROW}) as state,
+        select coalesce(cast(id as bigint), {_NO_KEY}) as id, hash({row}) as state,
             coalesce({moment("valid_from")}, -{_FOREVER}) as valid_from,
             coalesce({moment("valid_to")}, {_FOREVER}) as valid_to
         from read_parquet([{listing}])

@@ -48,6 +48,7 @@ SETS: Final[dict[str, dict[str, float]]] = {
     "late": {"late": 3.0},  # of the records: one in a hundred
 }
 
+_MORE: Final = ("bigint", "string", "double")
 _ARROW: Final = {
     "bigint": pyarrow.int64(), "string": pyarrow.string(), "double": pyarrow.float64(), "boolean": pyarrow.bool_(),
 }  # fmt: skip
@@ -77,8 +78,14 @@ class Version(NamedTuple):
     valid_to: int | None
 
 
-def row(key: int, state: State) -> tuple[Any, ...]:
-    """The values of COLUMNS."""
+def columns_of(count: int) -> dict[str, str]:
+    """COLUMNS, and behind them `more_001` and so on, up to this many."""
+    more = range(1, count - len(COLUMNS) + 1)
+    return COLUMNS | {f"more_{number:03d}": _MORE[number % len(_MORE)] for number in more}
+
+
+def row(key: int, state: State, sizes: Sizes) -> tuple[Any, ...]:
+    """The values of the columns."""
     mixed = (key * 2_654_435_761 + state.version * 40_503) & 0xFFFFFFFF
     is_german = key % 3 > 0
     return (
@@ -99,10 +106,23 @@ def row(key: int, state: State) -> tuple[Any, ...]:
         f"{key % 50 * 100}.00",
         mixed % 1000 / 8,
         state.version,
-        f"{state.note}: has asked for paper, and for a call before each visit. " * 3 if state.note else None,
+        _note(state.note, sizes.note_bytes) if state.note else None,
         START_US - key * 1_000_000,
         START_US + mixed % 1_000_000,
+        *(_more(mixed, number) for number in range(1, sizes.columns - len(COLUMNS) + 1)),
     )
+
+
+def _note(note: int, size: int | None) -> str:
+    """Where a size is wanted, text that can be packed to half of it, and no further."""
+    if size is None:
+        return f"{note}: has asked for paper, and for a call before each visit. " * 3
+    return random.Random(note).randbytes((size + 1) // 2).hex()[:size]
+
+
+def _more(mixed: int, number: int) -> int | str | float:
+    value = (mixed + number * 7_919) % 1000
+    return (value, f"{number} is {value}", value / 8)[number % len(_MORE)]
 
 
 def _as_json(value: Any) -> str:
@@ -113,11 +133,8 @@ def _as_json(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)  # no text here has quotes or backslashes
 
 
-_NAMES = [f'"{name}":' for name in COLUMNS]
-
-
-def _row_as_json(values: Iterable[Any]) -> str:
-    return "{" + ",".join([name + _as_json(value) for name, value in zip(_NAMES, values, strict=True)]) + "}"
+def _row_as_json(names: Iterable[str], values: Iterable[Any]) -> str:
+    return "{" + ",".join([f'"{name}":{_as_json(value)}' for name, value in zip(names, values, strict=True)]) + "}"
 
 
 def _as_text(raw: str) -> str:
@@ -136,6 +153,8 @@ class Sizes:
         versions: Stored versions of each key when the initial load ends: the snapshot's and updates after it.
         tables: How many captured tables there are.
         hot: Share of the ordinary updates that are of one key, from 0 to 1.
+        columns: How many columns each table has: COLUMNS, and others behind them (`columns_of`).
+        note_bytes: How long the `note` of a row that has one is, as a fifth of them have; None is two lines of text.
         seed: What the choices of the stream follow.
     """
 
@@ -146,6 +165,8 @@ class Sizes:
     versions: int = 1
     tables: int = 1
     hot: float = 0.0
+    columns: int = len(COLUMNS)
+    note_bytes: int | None = None
     seed: int = 1
 
     def names(self) -> list[str]:
@@ -175,6 +196,7 @@ class Source:
     _pending: dict[int, State | None] = field(default_factory=dict)
     _lines: list[str] = field(default_factory=list)
     _held: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _columns: dict[str, str] = field(init=False)
     _random: random.Random = field(init=False)
     _last_key: int = 0
     _last_version: int = 0
@@ -189,6 +211,7 @@ class Source:
 
     def __post_init__(self) -> None:
         """Begin with an empty table."""
+        self._columns = columns_of(self.sizes.columns)
         self._random = random.Random(f"{self.sizes.seed} {self.table}")
         self.counts = dict.fromkeys(HAZARDS, 0)
 
@@ -518,12 +541,12 @@ class Source:
         at, seen = self._at_us, self._at_us + 80_000
         after = "null"
         if state is not None and key is not None:
-            values = row(key, state)
+            values = row(key, state, self.sizes)
             if unsent:
                 values = tuple(
-                    PLACEHOLDER if name in unsent else value for name, value in zip(COLUMNS, values, strict=True)
+                    PLACEHOLDER if name in unsent else value for name, value in zip(self._columns, values, strict=True)
                 )
-            after = _row_as_json(values)
+            after = _row_as_json(self._columns, values)
         commit, transaction = "null", "null"
         if op != "r":
             self._order += 1
@@ -560,14 +583,14 @@ def _key(key: int) -> str:
 # Files
 
 
-def _write_answer(versions: Iterable[Version], path: Path) -> None:
+def _write_answer(versions: Iterable[Version], sizes: Sizes, path: Path) -> None:
     schema = pyarrow.schema(
-        [(name, _ARROW[kind]) for name, kind in COLUMNS.items()]
+        [(name, _ARROW[kind]) for name, kind in columns_of(sizes.columns).items()]
         + [("valid_from", pyarrow.int64()), ("valid_to", pyarrow.int64())]
     )
     left = iter(versions)
     with parquet.ParquetWriter(path, schema) as writer:
-        while chunk := [(*row(one.key, one.state), one.valid_from, one.valid_to) for one in islice(left, _CHUNK)]:
+        while chunk := [(*row(at.key, at.state, sizes), at.valid_from, at.valid_to) for at in islice(left, _CHUNK)]:
             columns = zip(*chunk, strict=True)
             arrays = [pyarrow.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
             writer.write_table(pyarrow.table(arrays, schema=schema))
@@ -596,7 +619,7 @@ def generate(folder: Path, sizes: Sizes) -> dict[str, Any]:
     with (folder / "initial.jsonl").open("w", encoding="utf-8") as file:
         for source in sources:
             file.writelines(source.initial())
-            _write_answer(source.so_far(), folder / f"answer/{source.table}.initial.parquet")
+            _write_answer(source.so_far(), sizes, folder / f"answer/{source.table}.initial.parquet")
     for batch in range(1, sizes.batches + 1):
         with (folder / f"batch_{batch}.jsonl").open("w", encoding="utf-8") as file:
             for source in sources:
@@ -604,11 +627,11 @@ def generate(folder: Path, sizes: Sizes) -> dict[str, Any]:
     counts: dict[str, int] = dict.fromkeys(HAZARDS, 0)
     for source in sources:
         source.close()
-        _write_answer(source.versions, folder / f"answer/{source.table}.parquet")
+        _write_answer(source.versions, sizes, folder / f"answer/{source.table}.parquet")
         _write_keys(source, folder / f"keys/{source.table}.parquet")
         for hazard, count in source.counts.items():
             counts[hazard] += count
-    made = {**asdict(sizes), "columns": COLUMNS, "names": sizes.names(), "hazards": counts}
+    made = {**asdict(sizes), "columns": columns_of(sizes.columns), "names": sizes.names(), "hazards": counts}
     (folder / "workload.json").write_text(json.dumps(made, indent=1))
     return made
 
@@ -627,6 +650,11 @@ def files_of(made: Mapping[str, Any], folder: Path) -> tuple[str, list[str]]:
 @click.option("--versions", default=1, show_default=True, help="Versions of each key in the initial load.")
 @click.option("--tables", default=1, show_default=True, help="Captured tables, each of these sizes.")
 @click.option("--hot", default=0.0, show_default=True, help="Share of the updates that are of one key, 0 to 1.")
+@click.option(
+    "--columns", type=click.IntRange(min=len(COLUMNS)), default=len(COLUMNS), show_default=True,
+    help="Columns of each table.",
+)  # fmt: skip
+@click.option("--note-bytes", type=click.IntRange(min=1), help="How long a note is; two lines of text unless given.")
 @click.option("--seed", default=1, show_default=True)
 def main(folder: Path, **sizes: Any) -> None:
     """Write a workload and its answer into FOLDER."""

@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from benchmarks.contenders.lake import export, session
-from benchmarks.workload import COLUMNS
 from spark_jobs import steps
 from spark_jobs.declarations import run_dbt
 from spark_jobs.places import Places
@@ -28,7 +27,7 @@ class Tidemark:
     """A project with nothing but Tidemark's macros, and its lakehouse."""
 
     def __init__(self, home: Path, made: Mapping[str, Any]) -> None:
-        del made
+        self._columns = list(made["columns"])
         project = empty_project(home / "project")
         self.places = Places(project, str(home / "lakehouse"), str(home / "catalog"))
         self.spark = session(home, catalog=True)
@@ -77,7 +76,7 @@ class Tidemark:
         """The gold table as Parquet."""
         location = self.places.table("gold", f"bench__public__{table}_history")
         gold = self.spark.read.format("delta").load(location)
-        return export(gold.select(*COLUMNS, "valid_from", "valid_to"), folder)
+        return export(gold.select(*self._columns, "valid_from", "valid_to"), folder)
 
     def extras(self) -> Mapping[str, float]:
         """The tests of the models; accounting, expectations and the report."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +16,71 @@ from pyarrow import parquet
 from benchmarks import bench
 from benchmarks.report import Found, bars, markdown
 from benchmarks.score import Score, Share, score
-from benchmarks.workload import COLUMNS, HAZARDS, SETS, Sizes, generate
+from benchmarks.workload import HAZARDS, SETS, Sizes, columns_of, generate
 from tests.oracle import build, read_records
 
-SIZES = {"keys": 400, "batches": 5, "changes": 400}
+SIZES = Sizes(keys=400, batches=5, changes=400)
+WORKLOADS = {
+    **{kind: replace(SIZES, kind=kind) for kind in SETS},
+    "wide": Sizes(keys=60, batches=4, changes=80, kind="hostile", columns=138),
+    "large": Sizes(keys=60, batches=4, changes=80, kind="hostile", note_bytes=20_001),
+}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Folders with one workload of each set."""
+    """Folders with the workloads, by name."""
     home = tmp_path_factory.mktemp("workloads")
-    for kind in SETS:
-        generate(home / kind, Sizes(**SIZES, kind=kind))
-    return lambda kind: home / kind
+    for name, sizes in WORKLOADS.items():
+        generate(home / name, sizes)
+    return lambda name: home / name
 
 
 def rows_of(answer: Path) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in parquet.read_table(answer).to_pylist()), key=repr)
 
 
-@pytest.mark.parametrize("kind", SETS)
-def test_answer_is_what_the_oracle_makes_of_the_records(kind: str, made: Callable[[str], Path]) -> None:
-    records = [record for file in sorted(made(kind).glob("*.jsonl")) for record in read_records(file)]
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_answer_is_what_the_oracle_makes_of_the_records(name: str, made: Callable[[str], Path]) -> None:
+    records = [record for file in sorted(made(name).glob("*.jsonl")) for record in read_records(file)]
     [history] = build(records).values()
+    columns = columns_of(WORKLOADS[name].columns)
     rows = [
-        (*(version.state[name] for name in COLUMNS), version.valid_from, version.valid_to)
+        (*(version.state[column] for column in columns), version.valid_from, version.valid_to)
         for versions in history.versions.values()
         for version in versions
     ]
-    assert sorted(rows, key=repr) == rows_of(made(kind) / "answer/customers.parquet")
-    assert (history.counts["duplicate"] > 0) == (kind == "hostile")
+    assert sorted(rows, key=repr) == rows_of(made(name) / "answer/customers.parquet")
+    assert (history.counts["duplicate"] > 0) == (WORKLOADS[name].kind == "hostile")
 
 
-@pytest.mark.parametrize("kind", SETS)
-def test_answer_after_the_initial_load(kind: str, made: Callable[[str], Path]) -> None:
-    [history] = build(read_records(made(kind) / "initial.jsonl")).values()
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_answer_after_the_initial_load(name: str, made: Callable[[str], Path]) -> None:
+    [history] = build(read_records(made(name) / "initial.jsonl")).values()
     rows = [(*version.state.values(), version.valid_from, None) for [version] in history.versions.values()]
-    assert sorted(rows, key=repr) == rows_of(made(kind) / "answer/customers.initial.parquet")
+    assert sorted(rows, key=repr) == rows_of(made(name) / "answer/customers.initial.parquet")
+
+
+def test_further_columns_change_with_updates(made: Callable[[str], Path]) -> None:
+    rows = parquet.read_table(made("wide") / "answer/customers.parquet").to_pylist()
+    further = [name for name in rows[0] if name.startswith("more_")]
+    assert len(further) == 118
+    assert {type(rows[0][name]) for name in further} == {int, str, float}
+    told = defaultdict(set)
+    for row in rows:
+        told[row["id"]].add(tuple(row[name] for name in further))
+    assert max(map(len, told.values())) > 3
+
+
+def test_notes_are_as_long_as_wanted(made: Callable[[str], Path]) -> None:
+    rows = parquet.read_table(made("large") / "answer/customers.parquet").to_pylist()
+    notes = [row["note"] for row in rows if row["note"]]
+    assert {len(note) for note in notes} == {20_001}
+    assert len({*notes}) > 10
 
 
 def test_same_seed_gives_same_files(tmp_path: Path, made: Callable[[str], Path]) -> None:
-    generate(tmp_path, Sizes(**SIZES, kind="hostile"))
+    generate(tmp_path, WORKLOADS["hostile"])
     for file in made("hostile").glob("*.jsonl"):
         assert (tmp_path / file.name).read_bytes() == file.read_bytes()
 
@@ -194,6 +220,18 @@ def test_an_error_makes_one_key_wrong(
     assert (found.overlaps > 0) == (spoil in (leave_open, tell_twice, tell_twice_without_start))
     assert found.backwards == (spoil is turn_round)
     assert found.unknown == (spoil in (invent_a_key, invent_a_key_for_no_time, tell_of_no_key))
+
+
+@pytest.mark.parametrize(("name", "column"), [("wide", "more_118"), ("large", "note")])
+def test_an_error_in_a_further_column_or_a_large_value_is_found(
+    name: str, column: str, made: Callable[[str], Path], tmp_path: Path
+) -> None:
+    rows = parquet.read_table(made(name) / "answer/customers.parquet").to_pylist()
+    assert scored(rows, made(name), tmp_path).is_right
+    row = long_closed([row for row in rows if row[column]])
+    row[column] = row[column][:-1]
+    found = scored(rows, made(name), tmp_path)
+    assert found.instants.keys - found.instants.right == 1
 
 
 def test_a_needless_cut_is_right_at_every_instant(
