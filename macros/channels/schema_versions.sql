@@ -78,7 +78,8 @@ select
     position,
     timestamp_micros({{ source_time() }}) as changed_at,
     {{ snapshot_marker() }} != 'false' as is_snapshot,
-    ddl,
+    -- what SQL Server and Db2 write in place of a statement
+    nullif(ddl, 'N/A') as ddl,
     table_change.`table`.`primaryKeyColumnNames` as key,
     columns,
     coalesce(concat(
@@ -168,9 +169,14 @@ described as (
 
     select
         *,
-        -- spelled as the source block of changes spells them
+        -- spelled as the source block of changes spells them: Db2's has the database as configured, ids as it is called
         coalesce(nullif(source.db, ''), `databaseName`) as db,
-        coalesce(nullif(source.`schema`, ''), `schemaName`) as `schema`,
+        -- of SQL Server the source block is that of the row before: the id names the schema, twice where it has two names
+        coalesce(
+            if(size(parts) in (3, 6), try_element_at(parts, -2), null),
+            nullif(`schemaName`, ''),
+            nullif(source.`schema`, '')
+        ) as `schema`,
         coalesce(try_element_at(parts, -1), source.`table`) as `table`,
         transform(table_change.`table`.columns, field -> named_struct(
             'name', field.name,

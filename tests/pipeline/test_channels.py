@@ -23,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import Declared, captured_tables, declared_tables, run_dbt
+from spark_jobs.declarations import CapturedTable, Declared, captured_tables, declared_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries
@@ -138,15 +138,17 @@ def signals(prefix: str) -> list[Record]:
     return kafka + table
 
 
-def statement(prefix: str, offset: int, ddl: str, *changes: Row) -> Record:
-    """A schema-change event of SQL Server's."""
+def statement(
+    prefix: str, offset: int, ddl: str, *changes: Row, schema: str = "dbo", told_of: tuple[str, str] = ("dbo", "t")
+) -> Record:
+    """A schema-change event of SQL Server's; `told_of` is the schema and the table that its source block has."""
     lsn = f"00000027:{offset:08x}:0001"
     source = {
         "connector": "sqlserver", "name": prefix, "ts_ms": STARTED + offset, "snapshot": "false", "db": "shop",
-        "schema": "dbo", "table": "t", "commit_lsn": lsn, "change_lsn": lsn, "event_serial_no": None,
+        "schema": told_of[0], "table": told_of[1], "commit_lsn": lsn, "change_lsn": lsn, "event_serial_no": None,
     }  # fmt: skip
     value = {
-        "source": source, "ts_ms": STARTED + offset, "databaseName": "shop", "schemaName": "dbo", "ddl": ddl,
+        "source": source, "ts_ms": STARTED + offset, "databaseName": "shop", "schemaName": schema, "ddl": ddl,
         "tableChanges": list(changes),
     }  # fmt: skip
     return record(f"{prefix}.ddl", offset, {"databaseName": "shop"}, value)
@@ -186,6 +188,26 @@ def statements(prefix: str) -> list[Record]:
     ]  # fmt: skip
 
 
+def altered_beside(prefix: str) -> list[Record]:
+    """A table of two schemas, of which one is altered behind a row of the other, as SQL Server streams it."""
+
+    def table(kind: str, schema: str, *columns: Row) -> Row:
+        of_table = {"primaryKeyColumnNames": ["id"], "columns": [column("id", "int"), *columns]}
+        return {"type": kind, "id": f'"shop"."{schema}"."orders"', "table": of_table}
+
+    # What the source block has is the last row's; before the first it has no table at all.
+    streamed: list[tuple[str, str, Row]] = [
+        ("", "tenant.1", table("CREATE", "tenant.1", column("paid", "int"))),
+        ("tenant.1", "tenant.2", table("CREATE", "tenant.2", column("note", "text"))),
+        ("tenant.1", "tenant.2", table("ALTER", "tenant.2", column("note", "text"), column("more", "text"))),
+    ]
+    told = [
+        statement(prefix, offset, "N/A", change, told_of=(of_row, "orders" if of_row else ""), schema=schema)
+        for offset, (of_row, schema, change) in enumerate(streamed)
+    ]
+    return told + [row_under(prefix, schema, "orders") for schema in ("tenant.1", "tenant.2")]
+
+
 def renames(prefix: str, connector: str) -> list[Record]:
     """What real connectors tell of tables that are renamed: the new name alone, and the old one elsewhere."""
     is_oracle = connector == "oracle"
@@ -215,18 +237,15 @@ def renames(prefix: str, connector: str) -> list[Record]:
     return found
 
 
-def rows_under(prefix: str, *names: str) -> list[Record]:
-    """A row under each name that the table had."""
+def row_under(prefix: str, schema: str, name: str) -> Record:
+    """A row of a table of SQL Server's."""
     source = {
-        "connector": "sqlserver", "name": prefix, "ts_ms": STARTED, "snapshot": "true", "db": "shop", "schema": "dbo",
-        "commit_lsn": "00000027:00000001:0001",
+        "connector": "sqlserver", "name": prefix, "ts_ms": STARTED, "snapshot": "true", "db": "shop", "schema": schema,
+        "table": name, "commit_lsn": "00000027:00000001:0001",
     }  # fmt: skip
-    return [
-        record(f"{prefix}.shop.dbo.{name}", 0, {"id": 1}, {
-            "before": None, "after": {"id": 1}, "source": source | {"table": name}, "op": "r", "ts_ms": STARTED,
-        })
-        for name in names
-    ]  # fmt: skip
+    return record(f"{prefix}.shop.{schema}.{name}", 0, {"id": 1}, {
+        "before": None, "after": {"id": 1}, "source": source, "op": "r", "ts_ms": STARTED,
+    })  # fmt: skip
 
 
 def life(prefix: str) -> list[Record]:
@@ -481,7 +500,8 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
         record for topic in ("inv", "inv.shop.products") for record in captured("mariadb-2.5.4-schema", topic, "ch_my")
     ]
     land(spark, places, "first", [
-        *life("ch_a"), *rows_under("ch_a", "t", "u"), *halves[: len(halves) // 2], *again[: len(again) // 2], *maria,
+        *life("ch_a"), row_under("ch_a", "dbo", "t"), row_under("ch_a", "dbo", "u"), *altered_beside("ch_q"),
+        *halves[: len(halves) // 2], *again[: len(again) // 2], *maria,
         *renames("ch_n", "mysql"), *renames("ch_o", "oracle"), *avro_channels(registry, "ch_v"), *printed(),
         *odd(), *wild(), *reads("ch_r"), notice("ch_r", 0, "Initial", "STARTED"), *reads("ch_s"), *scans("ch_s"),
         notice("ch_s", 0, "Initial", "STARTED"),
@@ -489,7 +509,7 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     scaffolded(spark, places)
     run(places)
     land(spark, places, "second", again[len(again) // 2 :] + halves[len(halves) // 2 :] + scans("ch_r"))
-    without_news = [f"ch_{name}_*" for name in ("a", "s", "v", "my", "n", "o")]
+    without_news = [f"ch_{name}_*" for name in ("a", "s", "v", "my", "n", "o", "q")]
     run(places, "run", "--exclude", "config.materialized:current", *without_news)
     idle = run(places, "run", "--select", *BESIDE, "ch_b_messages", "ch_r_snapshots", "ch_r__public__t_history")
     before = {name: rows_of(places.table("silver", name)) for name in BESIDE}
@@ -503,6 +523,13 @@ def table_rows(built: Built, prefix: str, kind: str) -> list[Row]:
     return sorted(
         [row | ({"topic": row["topic"].replace(prefix, "")} if "topic" in row else {}) for row in rows], key=str
     )
+
+
+def tables_of(built: Built, spark: SparkSession, prefix: str) -> list[CapturedTable]:
+    """The tables of SQL Server's that bronze has of a prefix, named by schema and table."""
+    shapes = bronze.read(spark, built.places, "shapes").where(f"source_name = '{prefix}' and connector = 'sqlserver'")
+    names = {f"{row['schema']}.{row['table']}": row["feed"] for row in shapes.collect()}
+    return [replace(built.declared.tables[0], name=name, feed=feed) for name, feed in names.items()]
 
 
 def seconds(moment: datetime | None) -> float | None:
@@ -585,6 +612,26 @@ def test_a_renamed_table_is_known_where_its_id_has_the_new_name_alone(built: Bui
     assert not any(one["is_key_changed"] for one in versions)
 
 
+def test_a_statement_is_of_the_table_that_it_names_and_not_of_the_row_before_it(
+    built: Built, spark: SparkSession
+) -> None:
+    versions = sorted(built.rows("ch_q_schema_versions"), key=lambda one: one["position"])
+    tables = tables_of(built, spark, "ch_q")
+    changed = schema_changes(spark, built.places, tables, built.declared.beside, (), sample_rows=True)
+
+    assert [
+        (one["db"], one["schema"], one["table"], one["kind"], [tuple(change.values()) for change in one["changes"]])
+        for one in versions
+    ] == [
+        ("shop", "tenant.1", "orders", "CREATE", []), ("shop", "tenant.2", "orders", "CREATE", []),
+        ("shop", "tenant.2", "orders", "ALTER", [("more", None, "text")]),
+    ]  # fmt: skip
+    assert {one["ddl"] for one in versions} == {None}, "N/A is what the connector has in place of a statement"
+    assert {name: because(changes).partition(" (2026-")[0] for name, changes in changed.items()} == {
+        "tenant.2.orders": " Its schema was changed by: more added (text)"
+    }
+
+
 def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None:
     versions = sorted(built.rows("ch_my_schema_versions"), key=lambda one: (one["position"], one["offset"]))
     products = [one for one in versions if one["table"] == "products"]
@@ -610,18 +657,16 @@ def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None
 
 
 def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkSession) -> None:
-    shapes = bronze.read(spark, built.places, "shapes").where("source_name = 'ch_a' and db = 'shop' and schema = 'dbo'")
-    feeds = {row["table"]: row["feed"] for row in shapes.collect()}
-    tables = [replace(built.declared.tables[0], name=name, feed=feed) for name, feed in feeds.items()]
+    tables = tables_of(built, spark, "ch_a")
     changed = schema_changes(spark, built.places, tables, built.declared.beside, (), sample_rows=True)
     first = ("price: decimal(8,2) → decimal(12,2)", "new added (text)",
              "size: enum('s','m') → enum('s','m','l')", "old dropped")  # fmt: skip
 
     assert {name: [one.columns for one in changes] for name, changes in changed.items()} == {
-        "t": [first, (), ("table t renamed to u",)], "u": [("table t renamed to u",), ("table dropped",)],
+        "dbo.t": [first, (), ("table t renamed to u",)], "dbo.u": [("table t renamed to u",), ("table dropped",)],
     }  # fmt: skip
-    assert because(changed["u"], ["id"]) == ""
-    assert "; drop table u (" in because(changed["u"])
+    assert because(changed["dbo.u"], ["id"]) == ""
+    assert "; drop table u (" in because(changed["dbo.u"])
 
 
 def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, spark: SparkSession) -> None:
