@@ -569,7 +569,8 @@ def _tells_commit(change: Change) -> bool:
         return True
     if change.connector is _ORACLE:
         commit = source.get("commit_scn")
-        return not source.get("rs_id") if commit is None else int(commit) >= int(source["scn"])
+        is_told = any(source.get(name) for name in ("rs_id", "lcr_position"))
+        return not is_told if commit is None else int(commit) >= int(source["scn"])
     return change.connector is not _POSTGRESQL or source.get("sequence") is not None
 
 
