@@ -82,6 +82,7 @@ def check(
             tables,
             {name: one.defaulted for name, one in described.items()},
             [name for name, one in described.items() if one.hides_computed],
+            [name for name, one in described.items() if one.hides_large],
         )
         through = accounting.built_through(spark, places, tables, measured)
         contents = bronze_contents.contents(spark, places, through)

@@ -14,18 +14,22 @@ _CUT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.conne
 class Connector:
     """A connector's settings.
 
-    `tells_truncates` is whether it can tell of a truncate, which it skips by default. `before` is the setting without
-    which updates come without the row before them, and `set_before` its value; None where every update has it.
-    `set_values` is what makes it send unchanged large values. `hides_computed` is whether it streams NULL for columns
-    that the source computes. Where rows are documents, an update tells what it changed alone, and a transaction is
-    named where it is of several documents. `set_times` is the value of `time.precision.mode` that cuts no time, and
-    `cut_times` are the semantic types of those that `connect` may have cut.
+    `tells_truncates` is whether it can tell of a truncate, which it skips by default. `before` is the setting
+    without which updates come without the row before them, `set_before` its value, and `without_before` what that
+    costs; None where every update has it. `set_values` is what makes it send unchanged large values, and
+    `large_values` the setting without which it streams none, not even a changed one; None where there is no such.
+    `hides_computed` is whether it streams NULL for columns that the source computes. Where rows are documents, an
+    update tells what it changed alone, and a transaction is named where it is of several documents. `set_times` is
+    the value of `time.precision.mode` that cuts no time, and `cut_times` are the semantic types of those that
+    `connect` may have cut.
     """
 
     tells_truncates: bool = False
     before: str | None = None
     set_before: str = ""
+    without_before: str = "Unchanged large values then come as placeholders"
     set_values: str = "a source that sends unchanged values"
+    large_values: str | None = None
     hides_computed: bool = False
     has_documents: bool = False
     set_times: str = "adaptive"
@@ -35,18 +39,27 @@ class Connector:
 _MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL", set_times="adaptive_time_microseconds")
 _UNKNOWN = Connector()
 _CONNECTORS = {
-    "postgresql": Connector(True, "REPLICA IDENTITY", "alter table … replica identity full", "replica identity full"),
+    "postgresql": Connector(
+        True, "REPLICA IDENTITY", "alter table … replica identity full", set_values="replica identity full"
+    ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
     "oracle": Connector(
         True,
         "supplemental logging",
         "alter table … add supplemental log data (all) columns",
-        "the supplemental log of all columns, and lob.enabled=true",
+        set_values="the supplemental log of all columns, and lob.enabled=true",
+        large_values="lob.enabled",
         # Its DATE has a time of day.
         cut_times=(*_CUT_TIMES, "org.apache.kafka.connect.data.Date"),
     ),
     "sqlserver": Connector(hides_computed=True),
+    # On z/OS alone: elsewhere the connector reads no other updates than those that are captured as two rows.
+    "db2": Connector(
+        before="CHG_UPD_TO_DEL_INS",
+        set_before="CHG_UPD_TO_DEL_INS = 'Y' of the table in IBMSNAP_REGISTER",
+        without_before="A changed key then comes as an update of the new key, whose old row stays open (R14)",
+    ),
     "mongodb": Connector(set_values="a capture.mode with pre-images", has_documents=True),
 }
 

@@ -40,9 +40,10 @@ class Measures:
     those that any state carries.
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
     `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
-    those in which reads have values and streamed changes none. `is_before_missing` is whether the newest update by
-    position came without the row before it. `undeclared` are the columns of the log that no model declares,
-    `exact_values` counts versions by the column whose value is in their `exact_values`.
+    those in which reads have values and streamed changes none, `never_streamed` those of which streamed changes have
+    placeholders (R7) and no value. `is_before_missing` is whether the newest update by position came without the row
+    before it. `undeclared` are the columns of the log that no model declares, `exact_values` counts versions by the
+    column whose value is in their `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
@@ -68,6 +69,7 @@ class Measures:
     nulls: Mapping[str, int] = field(default_factory=dict)
     one_sided: tuple[str, ...] = ()
     null_in_stream: tuple[str, ...] = ()
+    never_streamed: tuple[str, ...] = ()
     undeclared: tuple[str, ...] = ()
     exact_values: Mapping[str, int] = field(default_factory=dict)
     last_processed_at: datetime | None = None
@@ -79,6 +81,7 @@ def measure(
     tables: Sequence[CapturedTable],
     defaulted: Mapping[str, Sequence[str]],
     hides_computed: Collection[str] = (),
+    hides_large: Collection[str] = (),
 ) -> dict[str, Measures]:
     """Measure every captured table, each layer in one pass.
 
@@ -88,6 +91,7 @@ def measure(
         tables: The captured tables.
         defaulted: Table → its nullable columns that have a default in the embedded schema.
         hides_computed: The tables whose connector streams NULL for columns that the source computes.
+        hides_large: The tables whose connector may stream no large values.
     """
     last_batch = _last_batch(spark, places)
     late = _late(spark, places)
@@ -96,8 +100,10 @@ def measure(
         changes = _read(spark, table.changes)
         if changes is not None:
             log = _with_late_columns(changes, late.get(table.changes.name, {}))
-            computed = set(_columns(changes)) - {*table.key} if table.name in hides_computed else ()
-            numbers = _of_changes(log, defaulted.get(table.name, ()), computed, last_batch)
+            of_rows = set(_columns(changes)) - {*table.key}
+            read = of_rows if table.name in hides_computed else ()
+            streamed = of_rows if table.name in {*hides_computed, *hides_large} else ()
+            numbers = _of_changes(log, defaulted.get(table.name, ()), read, streamed, last_batch)
             parts.append((table.name, "changes", numbers))
         parts += _of_built(spark, table, _columns(changes))
     layers_of: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
@@ -182,7 +188,9 @@ def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
     return None if model is None else table_if_made(spark, model.location)
 
 
-def _of_changes(changes: DataFrame, defaulted: Sequence[str], computed: Collection[str], last_batch: int) -> DataFrame:
+def _of_changes(
+    changes: DataFrame, defaulted: Sequence[str], read: Collection[str], streamed: Collection[str], last_batch: int
+) -> DataFrame:
     is_streamed = F.col("op") != "r"
     is_update = F.col("op") == "u"
     lacks_before = F.col("before").isNull()
@@ -206,17 +214,18 @@ def _of_changes(changes: DataFrame, defaulted: Sequence[str], computed: Collecti
         F.count_if(F.size("unavailable_columns") > 0).alias("unavailable"),
         *_percentiles("lag", lag),
         *_percentiles("lag_of_last_batch", lag_of_last),
-        _absent_from("r").alias("absent_from_reads"),
-        _absent_from("c", "u").alias("absent_from_stream"),
+        _sets_of("absent_columns", "r").alias("absent_from_reads"),
+        _sets_of("absent_columns", "c", "u").alias("absent_from_stream"),
+        _sets_of("unavailable_columns", "c", "u").alias("unavailable_in_stream"),
         *nulls,
-        *[_has_value(name, "r").alias(f"read.{name}") for name in computed],
-        *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in computed],
+        *[_has_value(name, "r").alias(f"read.{name}") for name in read],
+        *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in streamed],
     )
 
 
-def _absent_from(*ops: str) -> Column:
-    """The different sets of columns that changes of these kinds don't carry."""
-    return F.collect_set(F.when(F.col("op").isin(*ops), F.array_sort("absent_columns")))
+def _sets_of(columns: str, *ops: str) -> Column:
+    """The different sets of columns that changes of these kinds don't carry, or leave out."""
+    return F.collect_set(F.when(F.col("op").isin(*ops), F.array_sort(columns)))
 
 
 def _percentiles(name: str, value: Column) -> list[Column]:
@@ -250,6 +259,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
     )  # fmt: skip
     streamed = _named(changes, "streamed.")
     read = _named(changes, "read.")
+    left_out = set().union(*changes.get("unavailable_in_stream", ()))
     return Measures(
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
@@ -261,7 +271,8 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
         nulls={name: count for name, count in _named(changes, "null.").items() if count is not None},
-        null_in_stream=tuple(sorted(name for name, has in streamed.items() if has is False and read[name])),
+        null_in_stream=tuple(sorted(name for name, has in streamed.items() if has is False and read.get(name))),
+        never_streamed=tuple(sorted(name for name, has in streamed.items() if name in left_out and not has)),
         undeclared=tuple(name for name in changes.get("columns", ()) if name not in table.row),
         exact_values={name: count for name, count in _named(history, "exact.").items() if count},
         last_processed_at=moment(changes.get("last_processed_at")),

@@ -48,7 +48,7 @@ class Fields:
     model declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What
     counts is the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a
     transform has flattened the rows, `is_rerouted` whether keys have what a router of topics adds, `hides_computed` is
-    the connector's.
+    the connector's, `hides_large` whether that can stream no large values at all.
     """
 
     defaulted: tuple[str, ...] = ()
@@ -58,6 +58,7 @@ class Fields:
     is_described: bool = True
     is_flattened: bool = False
     hides_computed: bool = False
+    hides_large: bool = False
     unsigned: tuple[str, ...] = ()
     signed: tuple[str, ...] = ()
     own_key: tuple[str, ...] = ()
@@ -145,6 +146,7 @@ def _fields(
         not undescribed,
         is_flattened or _is_flattened(shapes[-1]),
         connector.hides_computed,
+        connector.large_values is not None,
         _named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
         _named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
         () if table.key else _named_here(table, key_fields - {*bronze.ROUTER_FIELDS}),
@@ -320,7 +322,7 @@ def _of_before(
                 connector.before,
                 table.name,
                 f"{measures.updates_without_before} of {measures.updates} updates came without the row before them, the"
-                " newest too. Unchanged large values then come as placeholders, and a missed change can't be seen.",
+                f" newest too. {connector.without_before}, and a missed change can't be seen.",
                 connector.set_before,
                 "warning",
             )
@@ -365,6 +367,16 @@ def _of_left_out(
                 ", or ".join(connector.set_values for connector in connectors),
                 "warning",
             )
+    elif measures.never_streamed and (switch := next((one.large_values for one in connectors if one.large_values), "")):
+        yield SettingFinding(
+            switch,
+            table.name,
+            f"Columns of which the stream has placeholders, and never a value: {_named(measures.never_streamed)}."
+            " Without this setting a changed value comes as an unchanged one does, and versions go on with what was"
+            " known before (R7): unless none has changed, they are out of date.",
+            f"{switch}=true",
+            "warning",
+        )
     elif measures.unavailable:
         yield SettingFinding(
             "unavailable.value.placeholder",

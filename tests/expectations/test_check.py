@@ -319,3 +319,22 @@ def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark
     assert seen(measured()) == (1, False, ("v",))
     story.change("b", op="c")
     assert seen(measured()) == (1, False, ())
+
+
+def test_columns_of_which_the_stream_has_placeholders_alone_are_measured(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("left_out")
+    table = story.table(places)
+    changes = CHANGE.format(row="struct<id: string, v: string>", key="struct<id: string>")
+
+    def never_streamed(*hides_large: str) -> tuple[str, ...]:
+        write_table(spark, table.changes, changes, story.changes)
+        return measure(spark, places, [table], {}, (), hides_large)[table.name].never_streamed
+
+    story.change("a", op="r")
+    story.change("b", op="c", after={"id": "b", "v": None})
+    assert never_streamed(table.name) == (), "no placeholder"
+    story.change("a", op="u", after={"id": "a", "v": None}, unavailable_columns=["v"])
+    assert (never_streamed(table.name), never_streamed()) == (("v",), ())
+    story.change("c", op="c")
+    assert never_streamed(table.name) == (), "a value was streamed"

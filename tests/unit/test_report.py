@@ -536,7 +536,7 @@ def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
         ("mariadb", {"skipped.operations", "binlog_row_image"}),
         ("oracle", {"skipped.operations", "supplemental logging"}),
         ("sqlserver", set()),
-        ("db2", set()),
+        ("db2", {"CHG_UPD_TO_DEL_INS"}),
         ("quux", set()),
     ],
 )
@@ -566,6 +566,17 @@ def test_documents_are_told_what_helps_them(unresolved: int, settings: list[str]
     measured = {"src__t": Measures(10, streamed=8, updates=4, without_transaction=8, unavailable=4)}
     met = {"unresolved_columns": Sign("src__t", "unresolved_columns", "", unresolved, ())} if unresolved else {}
     assert [one.setting for one in findings([captured()], found, measured, {}, {}, {"src__t": met})] == settings
+
+
+def test_a_source_that_streams_no_large_value_is_told_though_every_version_is_filled() -> None:
+    found = [Content("src__t", "src.t", "truncate", "oracle", "src", 10, 0)]
+
+    def told(**marks: Any) -> list[tuple[str, str]]:
+        measured = {"src__t": Measures(10, unavailable=4, **marks)}
+        return [(one.setting, one.severity) for one in findings([captured()], found, measured, {}, {}, {})]
+
+    assert told(never_streamed=("v",)) == [("lob.enabled", "warning")]
+    assert told() == [("unavailable.value.placeholder", "info")]
 
 
 def test_columns_that_only_reads_have_values_of_are_told_beside_those_that_one_side_lacks() -> None:
