@@ -54,6 +54,23 @@ CHANNELS = {
     "message": "messages", "schema_change": "schema_versions", "notification": "snapshots", "signal": "snapshots",
 }  # fmt: skip
 
+_VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
+_GUESSED_SCALE = "numbers with a scale of their own, as Oracle's NUMBER"
+# Encoding and type of a column of rows → its type in a key, and why: rows keep the text of what their type can't hold,
+# and a change whose key it is has no place in a history.
+_OF_KEYS = {
+    ("io.debezium.time.NanoTimestamp", "timestamp_ntz"): (
+        "string",
+        "a timestamp has no room for nanoseconds, and a key has to be whole. If its times are never so fine, declare it"
+        " `timestamp_ntz`.",
+    ),
+    (_VARIABLE_SCALE, "decimal(38,18)"): (
+        "decimal(38,0)",
+        "it has room for all digits of a whole number, and a key has to be whole. If it can have a fraction, declare a"
+        " decimal with room for that.",
+    ),
+}
+
 _NUL = "\0"
 _VARIABLE = "${"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
@@ -295,6 +312,12 @@ def _seen_table(
     if _has_documents(shapes):
         columns = _DOCUMENT_COLUMNS
     keys = [tuple(json.loads(shape["key_fields"])) for shape in shapes if shape["key_fields"]]
+    as_keys = {
+        column.field: found
+        for column in columns
+        if keys and column.field in keys[-1] and (found := _of_key(column, fields.get(column.field, [])))
+    }
+    columns = tuple(replace(one, type=as_keys.get(one.field, (one.type,))[0]) for one in columns)
     by_field = {column.field: column.name for column in columns}
     key = tuple(by_field[field] for field in keys[-1] if field in by_field) if keys else ()
     others = dict.fromkeys(", ".join(one) for one in keys if one != keys[-1])
@@ -313,6 +336,7 @@ def _seen_table(
         for field, seen in fields.items()
         if field in by_field and (note := note_on_text(_described(seen)))
     ]
+    notes += [f"{by_field[field]} is {kind}: {why}" for field, (kind, why) in as_keys.items()]
     parts = bronze.full_name(newest)
     taken = {folded(column.name) for column in columns}
     source = _slug(parts[0])
@@ -378,6 +402,13 @@ def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, unsig
     if encoding:
         kind, note = UNSIGNED_TYPE, ""
     return SeenColumn(name, field["name"], kind, note, field["is_optional"], field["default_value"], encoding)
+
+
+def _of_key(column: SeenColumn, seen: Sequence[Row]) -> tuple[str, str] | None:
+    """The type of a column in a key, and why it is that; None where it is that of rows."""
+    encoding = seen and _newest(seen)["encoding"]
+    is_guessed = column.note.endswith(_GUESSED_SCALE)
+    return _OF_KEYS.get((_VARIABLE_SCALE if is_guessed else encoding or "", column.type))
 
 
 def _is_name(field: str) -> bool:
@@ -475,7 +506,7 @@ def _guess(seen: Row) -> tuple[str, str]:
         whole, scale = int(decimal[1]) - int(decimal[2]), int(decimal[2])
         return f"decimal(38,{max(scale, min(18, 38 - whole))})", "room for more digits than were seen"
     if kind == "OBJECT<SCALE: BIGINT, VALUE: STRING>":
-        return "decimal(38,18)", "numbers with a scale of their own, as Oracle's NUMBER"
+        return "decimal(38,18)", _GUESSED_SCALE
     if kind == "DOUBLE" and seen["has_long_numbers"]:
         return "decimal(38,18)", "numbers were seen as no floating type writes them"
     if seen["is_boolean"]:

@@ -246,6 +246,33 @@ def guessed() -> str:
     return written(source, cases)
 
 
+# Keys that no type for rows holds all of: 100 ns, a number of 30 digits.
+KEYS = {
+    "at": ("int64 time.NanoTimestamp", 1_700_000_000_123_456_700, "2023-11-14T22:13:20.1234567"),
+    "number": (
+        "struct data.VariableScaleDecimal", {"scale": 0, "value": "DJ8ss4NxLyvkKQAB"},
+        Decimal(3906250418738705678769651713),
+    ),
+}  # fmt: skip
+
+
+def keyed() -> str:
+    """A row that is written twice, and tables whose keys no schema tells."""
+    source, bare = Source("tk"), Source("tkb", has_schemas=False)
+    columns = [Column(name, schema_of(*kind.split())) for name, (kind, _, _) in KEYS.items()]
+    row = {name: value for name, (_, value, _) in KEYS.items()} | {"name": "one"}
+    for of, table in (
+        (source, Table("keyed", [*columns, Column("name")], tuple(KEYS))),
+        (bare, Table("keyed", [Column("number"), Column("name")], ("number",))),
+    ):
+        kept = {column.name: row[column.name] for column in table.columns}
+        with of.commit():
+            of.insert(table, kept)
+        with of.commit():
+            of.update(table, kept, {"name": "two"})
+    return source.lines() + bare.lines()
+
+
 def declared(table: SeenTable) -> SeenTable:
     """A table's models as people declare them, where records don't tell."""
     types = {"id": ["int", ""]}
@@ -289,8 +316,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
         spark,
         places,
         "types",
-        "".join([described(), undescribed(), modes(), retyped(), guessed(), *captured]),
-        {"ty", *JUDGED},
+        "".join([described(), undescribed(), modes(), retyped(), guessed(), keyed(), *captured]),
+        {"ty", "tk", "tkb", *JUDGED},
     )
     seen = {table.name: table for table in seen_tables(spark, places)}
     for table in seen.values():
@@ -344,6 +371,21 @@ def test_scaffolding_guesses_a_type_that_holds_more_than_was_seen(built: Built) 
 
     assert [f"{cells[1]}: {types[f'c{number}']}" for number, cells in enumerate(GUESSED)] == [
         f"{cells[1]}: {cells[2]}" for cells in GUESSED
+    ]
+
+
+def test_scaffolding_declares_for_a_key_the_type_that_holds_it(built: Built) -> None:
+    seen = built.seen["tk__public__keyed"]
+    types = {column.name: column.type for column in seen.columns}
+    versions = sorted(built.history(seen.name), key=lambda one: one["valid_from"])
+
+    assert types == {"at": "string", "number": "decimal(38,0)", "name": "string"}
+    assert [note.split()[0] for note in seen.notes] == ["at", "number"]
+    assert [(one["at"], one["number"], one["name"], one["closed_by"]) for one in versions] == [
+        (KEYS["at"][2], KEYS["number"][2], "one", "update"), (KEYS["at"][2], KEYS["number"][2], "two", None),
+    ]  # fmt: skip
+    assert [(one["number"], one["name"]) for one in built.history("tkb__public__keyed") if one["is_current"]] == [
+        (KEYS["number"][2], "two")
     ]
 
 
