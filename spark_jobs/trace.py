@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from spark_jobs.as_built import require_built_as_declared
 from spark_jobs.damage import models_of
 from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, reading, run_dbt
-from spark_jobs.delta import table_if_made
+from spark_jobs.delta import is_table, table_if_made
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.names import exact_json, from_exact_json, quoted, table_at
 from spark_jobs.places import Places
@@ -116,16 +116,19 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     if table.history is None:
         raise UsageError(f"trace {name}: it has no history, so that no change became a version (R18).")
     require_built_as_declared(spark, places, [table])
+    unbuilt = UsageError(f"trace {name}: it is not built to its end yet: run `tidemark build{places.option}`.")
     log = table_if_made(spark, table.changes.location)
-    if log is None or table_if_made(spark, table.history.location) is None:
-        raise UsageError(f"trace {name}: it is not built yet: run `tidemark build{places.option}`.")
+    if log is None or not all(is_table(spark, at) for at in (table.history.location, places.table("ops", "progress"))):
+        raise unbuilt
     has_values = _has_values(spark, log, table, pairs)
-    asked = _keys(log).where(has_values).select(F.col("text").alias("key")).distinct()
+    asked = _keys(log).where(has_values).select(F.col("text").alias("key")).distinct().localCheckpoint()
     if asked.isEmpty():
         raise UsageError(f"trace {name} {' '.join(pairs)}: its changes have no such key.")
     asked.createOrReplaceTempView("tidemark_asked_keys")
     _with_linked(asked, log).createOrReplaceTempView("tidemark_traced_keys")
     query = _query(places, table.history, table.changes, "tidemark_traced_keys")
+    if not query:
+        raise unbuilt
     rows = rows_of(
         spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by key, place"
     )
@@ -166,20 +169,36 @@ def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs
 
 
 def _with_linked(keys: DataFrame, log: DataFrame) -> DataFrame:
-    """Keys as JSON texts, and all that changes of key link with them: what is left out comes from there (R7)."""
+    """Keys as JSON texts, and all that changes of key link with them: what is left out comes from there (R7).
+
+    As `touched_with_linked` does for a build: each round but the first walks along links that were shortened. Each
+    round's plan is cut, since those of all before it would stand in it.
+    """
     moves = log.where("previous_key is not null").select(exact_json(F.col("key")).alias("key"), "previous_key")
-    links = moves.union(moves.select("previous_key", "key")).distinct().cache()
-    known, count = keys.cache(), keys.count()
+    greater, lesser = F.greatest("key", "previous_key").alias("one"), F.least("key", "previous_key").alias("other")
+    links = moves.where("key <> previous_key").select(greater, lesser).distinct().localCheckpoint()
+    known, count = keys, keys.count()
     while True:
-        known = known.union(links.join(known.withColumnRenamed("key", "previous_key"), "previous_key").select("key"))
-        known = known.distinct().cache()
+        both = links.union(links.select("other", "one"))
+        beside = both.join(known.select(F.col("key").alias("one")), "one", "left_semi").select("other")
+        known = known.union(beside).distinct().localCheckpoint()
         before, count = count, known.count()
         if count == before:
             return known
+        links = _shortened(links).localCheckpoint()
+
+
+def _shortened(links: DataFrame) -> DataFrame:
+    """Links that join the same keys by fewer steps: the macro `shortened` says how."""
+    least = links.groupBy("one").agg(F.min("other").alias("least"))
+    further = least.select(F.col("one").alias("least"), F.col("least").alias("further"))
+    one = F.when(F.col("other") == F.col("least"), F.col("one")).otherwise(F.col("other"))
+    joined = links.join(least, "one").join(further, "least", "left")
+    return joined.select(one.alias("one"), F.coalesce("further", "least").alias("other")).distinct()
 
 
 def _query(places: Places, history: Model, log: Model, keys: str) -> str:
-    """The query of the macro `traced`, as dbt writes it."""
+    """The query of the macro `traced`, as dbt writes it; empty where no build came to its end."""
     given = ", ".join(map(literal, (history.name, table_at(log.location), keys)))
     quietly = ["--quiet", "--no-populate-cache", "--no-write-json"]  # what dbt said of the last build stays
     with redirect_stdout(io.StringIO()) as said, reading(places) as options:
@@ -188,7 +207,7 @@ def _query(places: Places, history: Model, log: Model, keys: str) -> str:
         raise Fault(
             f"trace {history.name}: dbt can't write the query: {beginning_of(result.exception or said.getvalue())}"
         )
-    return str(result.result.results[0].node.compiled_code)
+    return str(result.result.results[0].node.compiled_code).strip()
 
 
 def _count(number: int, name: str) -> str:

@@ -1,9 +1,10 @@
 {#-
   Query: what became of each change that some keys have met, by the fold that builds their history, and which versions it
-  opened. `tidemark trace` asks it; it writes nothing, and needs no catalog.
+  opened. `tidemark trace` asks it; it writes nothing, and needs no catalog. Empty where no build of the log and the history has
+  written down how far it came: it was killed, or is to come.
 
   Args:
-      history: the name of the table's history model, which a run has built
+      history: the name of the table's history model
       changes_log: the relation of its changes
       keys: a relation that has the keys as JSON texts, in its column `key`, and all that are linked with them by changes
           of key (R7, R14)
@@ -21,9 +22,11 @@
     {%- set declared = history_declaration(history) -%}
     {%- set changes = model_node(declared.changes) -%}
     {%- set progress = progress_so_far() -%}
-    {%- set built = progress[changes.unique_id] -%}
-    {%- set last = progress[model_node(history).unique_id] -%}
-    {%- if known_scans(last) is string -%}
+    {%- set built = progress.get(changes.unique_id) -%}
+    {%- set last = progress.get(model_node(history).unique_id) -%}
+    {%- if not (built and last) -%}
+        {{ return('') }}
+    {%- elif known_scans(last) is string -%}
         {{ exceptions.raise_compiler_error(
             history ~ ': an earlier release has built it. Run `tidemark build`, and then trace again.'
         ) }}

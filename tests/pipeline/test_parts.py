@@ -25,7 +25,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from spark_jobs.damage import forget_progress
 from spark_jobs.declarations import captured_tables, run_dbt
+from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_offsets import Gap, put_parts, store_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
@@ -288,6 +290,12 @@ def test_values_that_were_left_out_are_found_along_a_list_that_was_shifted(order
     assert {tuple(names) for [names] in orders.versions("unresolved_columns")} == {()}
     rounds = Path(orders.places.table("ops", "_staged")).glob(f"touched_*_{orders.source}__public__orders_history")
     assert len(list(rounds)) < 10
+    said = orders.traced("id=65")
+    assert said[0].endswith(": 2 changes, 2 versions"), said
+    assert not [line for line in said if "unresolved" in line]
+    forget_progress(orders.spark, orders.places, [f"{orders.source}__public__orders_history"])
+    with pytest.raises(UsageError, match="it is not built to its end yet: run `tidemark build`"):
+        orders.traced("id=65")
 
 
 @beside_others("accounting", "current")
