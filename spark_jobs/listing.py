@@ -84,8 +84,9 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
             lines.append(f"{table.name}  not built yet: run `tidemark build{places.option}`")
             continue
         newest = _newest(changes)
+        when = "" if newest["changed_at"] is None else f", newest {newest['changed_at']} UTC"
         late = "" if newest["lag"] is None else f", lag {newest['lag']}"
-        lines.append(f"{table.name}  {newest['changes']} changes, newest {newest['changed_at']} UTC{late}")
+        lines.append(f"{table.name}  {newest['changes']} changes{when}{late}")
     return lines
 
 

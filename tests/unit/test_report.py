@@ -256,6 +256,10 @@ def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
         "src__t  not built yet: run `tidemark build --target local_dev`",
     ]
 
+    monkeypatch.setattr(listing, "table_if_made", lambda *_: "a log of no changes")
+    monkeypatch.setattr(listing, "_newest", lambda _: {"changes": 0, "changed_at": None, "lag": None})
+    assert listing.status_lines(no_session, places)[-1] == "src__t  0 changes"
+
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
     counted = [
