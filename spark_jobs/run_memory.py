@@ -57,11 +57,13 @@ class Memory:
             said = json.loads(Files.of(places).read(memory_file(places)) or "")
             said = {"commit": None, "offsets": None, "failures": []} | said
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
+            last = version_of(places, _RECORDS)
             is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))
-            is_whole = is_it and version_of(places, _RECORDS) >= memory.records
+            is_whole = is_it and last >= memory.records and not _is_taken_out(places, memory.records + 1, last)
         except (OSError, ValueError, LookupError, TypeError, Fault):
             return cls()  # what keeps a store from being read stops the run where it is told of
-        # Bronze that was put back to an earlier state, or begun anew, lacks files that were landed.
+        # Bronze that was put back to an earlier state or begun anew, or from which somebody deleted, lacks records of
+        # files that were landed.
         return memory if is_whole else cls()
 
     def watch(self, pulses: Sequence[Pulse], lags: Sequence[TopicLag], offsets: int, now: datetime) -> None:
@@ -107,5 +109,18 @@ def memory_file(places: Places) -> str:
 
 def _commit(places: Places, table: str, version: int) -> str | None:
     """What tells a commit of a Delta table from another of its number; None where its file isn't there."""
-    said = Files.of(places).read(f"{table}/_delta_log/{version:020}.json")
+    said = _said(places, table, version)
     return None if said is None else hashlib.sha256(said.encode()).hexdigest()
+
+
+def _is_taken_out(places: Places, first: int, last: int) -> bool:
+    """Whether one of these commits took records out of bronze, as RESTORE and DELETE do, and upkeep does not."""
+    return any(
+        '"remove"' in action and json.loads(action).get("remove", {}).get("dataChange", False)
+        for version in range(first, last + 1)
+        for action in (_said(places, _RECORDS, version) or "").splitlines()
+    )
+
+
+def _said(places: Places, table: str, version: int) -> str | None:
+    return Files.of(places).read(f"{table}/_delta_log/{version:020}.json")

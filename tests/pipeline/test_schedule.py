@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ from pyspark.sql import SparkSession
 from spark_jobs import steps, upkeep
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
-from spark_jobs.fingerprint import files_in, project_hash
+from spark_jobs.fingerprint import files_in, project_hash, version_of
 from spark_jobs.landing.kafka_offsets import Offsets, store
 from spark_jobs.lock import holder_of, writing
+from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.liveness import Pulse
@@ -224,7 +225,9 @@ def test_a_catalog_is_lost_where_its_metastore_is(
     assert not lacks_catalog(places)
 
 
-def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs: Runs) -> None:
+def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(
+    runs: Runs, spark: SparkSession, tmp_path: Path
+) -> None:
     places, memory = Places.of(runs.home / "project"), runs.home / "lakehouse/run.json"
     known = Memory.of(places)
     assert len(known.files["default"]) == 2
@@ -238,6 +241,18 @@ def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(runs
     memory.write_text(json.dumps(memory_values))
     assert Memory.of(places).files == known.files, "an older version kept none"
     last.write_text(said)
+
+    for statement, is_whole in (
+        ("restore table {} to version as of 0", False),
+        ("delete from {} where `offset` = 1", False),
+        ("optimize {}", True),
+    ):
+        copy = replace(places, lakehouse=str(tmp_path / statement.partition(" ")[0]))
+        shutil.copytree(runs.home / "lakehouse/bronze/records", copy.table("bronze", "records"))
+        shutil.copy(memory, copy.lakehouse)
+        spark.sql(statement.format(table_at(copy.table("bronze", "records"))))
+        assert version_of(copy, "bronze/records") > known.records
+        assert Memory.of(copy).files == (known.files if is_whole else {}), statement
 
 
 def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(
