@@ -286,8 +286,7 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
 
     run = steps.Run(Places.of(project_dir), "rebuild")
     with run.as_writer(log_format, wait):
-        for place in steps.rebuild(run, run.session(catalog=True), names):
-            click.echo(f"moved aside: {place}; remove it once nothing in it is missed.")
+        steps.rebuild(run, run.session(catalog=True), names)
 
 
 @tidemark.command()

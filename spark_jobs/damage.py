@@ -176,8 +176,8 @@ def forget_progress(spark: SparkSession, places: Places, models: Sequence[str]) 
         spark.sql(f"delete from {table_at(location)} where {is_chosen}", {"names": list(models)})
 
 
-def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage, model: Model | None) -> str:
-    """Move a table whose log can't be read out of the way, whole, and let the catalog forget it; where it is now."""
+def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage) -> str:
+    """Move a table whose log can't be read out of the way, whole; where it is now."""
     place = places.table("ops", f"{ASIDE}/{run_id}/{damage.layer}.{damage.name}")
     if places.is_folder:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
@@ -191,9 +191,6 @@ def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage,
                 f"{damage.location} could not be moved to {place}: the store refused without a reason. Nothing was"
                 " removed; see that this user may write there, and run again."
             )
-    # A shared catalog is the Thrift Server's: what it knows of the table is replaced by the build that follows.
-    if model is not None and places.is_local:
-        spark.sql(f"drop table if exists {model.relation}")
     return place
 
 

@@ -293,8 +293,8 @@ def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
     return Fault(f"dbt build: {names} could not be built: {first_cause(messages[0])}. {_GOES_ON}")
 
 
-def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
-    """Make captured tables anew from bronze; where what could not be read was moved.
+def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
+    """Make captured tables anew from bronze; what can't be read is moved, and where to is said at once.
 
     Args:
         run: The run.
@@ -342,10 +342,16 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> list[str]:
             f"rebuild {' '.join(names)}: it can be read, and is left as it is. Only a damaged one begins anew."
         )
     forget_progress(spark, run.places, [model.name for _, model in unreadable if model is not None])
-    aside = [move_aside(spark, run.places, run.run_id, damage, model) for damage, model in unreadable]
+    for damage, model in unreadable:
+        place = move_aside(spark, run.places, run.run_id, damage)
+        # Before anything that can fail behind it.
+        log.info("moved aside: %s", place)
+        print(f"moved aside: {place}; remove it once nothing in it is missed.", flush=True)
+        # A shared catalog is the Thrift Server's: what it knows of the table is replaced by the build that follows.
+        if model is not None and run.places.is_local:
+            spark.sql(f"drop table if exists {model.relation}")
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
-    return aside
 
 
 def fill_catalog(run: Run) -> int:

@@ -125,16 +125,28 @@ def log_lost(folder: Path) -> None:
     shutil.rmtree(folder / "_delta_log")
 
 
-def test_damaged_tables_are_named_and_made_anew(harmed: Harmed) -> None:
+def unable(*_: object) -> None:
+    raise Fault("the build has no room")
+
+
+def test_damaged_tables_are_named_and_made_anew(
+    harmed: Harmed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = harmed.rows_of_models()
     for table, harm in zip(MODELS, (files_lost, commit_torn, log_lost), strict=True):
         harm(harmed.folder(table))
 
     named = {f"{one.layer}/{one.name}" for one in damages(harmed.spark, harmed.places)}
-    aside = steps.rebuild(harmed.run, harmed.spark, [NAME])
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "build", unable)
+        with pytest.raises(Fault, match="the build"):
+            steps.rebuild(harmed.run, harmed.spark, [NAME])
+    aside = re.findall("moved aside: (.*); remove it", capsys.readouterr().out)
+    steps.rebuild(harmed.run, harmed.spark, [NAME])
 
     assert named == set(MODELS)
     assert [Path(place).name for place in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
+    assert all(Path(place).is_dir() for place in aside)
     assert harmed.rows_of_models() == right
 
 
@@ -157,7 +169,7 @@ def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: H
 
     # What a rebuild does before it builds.
     forget_progress(harmed.spark, harmed.places, [damage.name.replace(ALIAS, f"{NAME}_history")])
-    move_aside(harmed.spark, harmed.places, harmed.run.run_id, damage, None)
+    move_aside(harmed.spark, harmed.places, harmed.run.run_id, damage)
     run_models(harmed.places, accounting=True)
 
     assert harmed.rows_of_models() == right

@@ -214,7 +214,7 @@ def test_a_table_that_a_store_does_not_move_aside_is_told(monkeypatch: pytest.Mo
     with pytest.raises(
         Fault, match=r"s3a://bucket/lake/gold/orders could not be moved to .*/_damaged/run/gold\.orders"
     ):
-        move_aside(nothing, store, "run", harmed, None)
+        move_aside(nothing, store, "run", harmed)
 
 
 def test_damage_is_told_by_the_environment_that_it_is_of() -> None:
