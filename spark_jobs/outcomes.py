@@ -28,7 +28,7 @@ def say_landed(landed: Landed) -> None:
             on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")
             + " The key that its model declares stays; to follow the source, declare the new one and rebuild (R8)."
         )
-    if not landed.landed and in_bronze:
+    if in_bronze and not landed.landed and not landed.quarantined:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
 
 

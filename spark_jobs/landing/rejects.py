@@ -22,7 +22,8 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tup
     held again.
 
     Returns:
-        The number of new entries, and of rows that were held already.
+        How many are held newly, a line as often as it is there and a record once, as the report counts them; and the
+        number of rows that were held already.
     """
     was_held = F.col("released_in").isNotNull().alias("was_held")
     known = bronze.read(spark, places, "quarantine").select("quarantine_id", was_held)
@@ -46,13 +47,13 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tup
         is_stored = [F.col(f"entries.{name}") == F.col(f"stored.{name}") for name in bronze.DELIVERY]
         is_stored.append(F.col("entries.line").isNull())
         unknown = entries.alias("entries").join(stored, on=is_stored, how="left_anti")
-        [counted] = unknown.agg(F.count("*").alias("entries"), F.count("was_held").alias("again")).collect()
+        [counted] = unknown.agg(F.sum("occurrences").alias("new"), F.count("was_held").alias("again")).collect()
         if counted["again"]:
             both = "when matched then update set * when not matched then insert *"
             _merge(spark, places, unknown.select(*bronze.read(spark, places, "quarantine").columns), both)
-        elif counted["entries"]:
+        elif counted["new"]:
             bronze.append(spark, places, "quarantine", unknown)
-        return int(counted["entries"]), held
+        return counted["new"] or 0, held
     finally:
         found.unpersist()
 
