@@ -266,11 +266,14 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
             " behind `--`; the profile is the one of profiles.yml."
         )
     run = steps.Run(Places.of(project_dir), "build")
-    with run.as_writer(log_format, wait):
+
+    def work() -> None:
         # A Thrift Server needs no session of ours.
         if run.places.is_local:
             run.session(catalog=True)
         steps.build(run, dbt_arguments)
+
+    run.as_builder(log_format, wait, work)
 
 
 @tidemark.command()
@@ -285,8 +288,7 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
     from spark_jobs import steps
 
     run = steps.Run(Places.of(project_dir), "rebuild")
-    with run.as_writer(log_format, wait):
-        steps.rebuild(run, run.session(catalog=True), names)
+    run.as_builder(log_format, wait, lambda: steps.rebuild(run, run.session(catalog=True), names))
 
 
 @tidemark.command()
@@ -299,11 +301,14 @@ def catalog(project_dir: str, log_format: str, wait: float) -> None:
     from spark_jobs import steps
 
     run = steps.Run(Places.of(project_dir), "catalog")
-    with run.as_writer(log_format, wait):
+
+    def work() -> None:
         if run.places.is_local:
             run.session(catalog=True)
         count = steps.fill_catalog(run)
-    click.echo(f"{count} tables are in the catalog of target {run.places.target}.")
+        click.echo(f"{count} tables are in the catalog of target {run.places.target}.")
+
+    run.as_builder(log_format, wait, work)
 
 
 @tidemark.command()

@@ -40,3 +40,7 @@ class Busy(TidemarkError):
     """Another writer holds the lakehouse (G8)."""
 
     status = 4
+
+
+class CatalogBusy(Busy):
+    """Another process holds the embedded catalog."""

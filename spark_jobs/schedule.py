@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import steps
 from spark_jobs.engine_errors import ENGINE_ERRORS, unforeseen
-from spark_jobs.errors import TERMINATED, Busy, DataError, Fault, Stopped, TidemarkError, UsageError
+from spark_jobs.errors import TERMINATED, Busy, CatalogBusy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
 from spark_jobs.landing.input_files import files_named
 from spark_jobs.landing.land import Landed
@@ -28,7 +28,7 @@ from spark_jobs.logs import log
 from spark_jobs.notify import say_unforeseen, tell_machines, warn
 from spark_jobs.places import DEFAULT_LABEL, Places
 from spark_jobs.run_memory import Memory
-from spark_jobs.session import lacks_catalog
+from spark_jobs.session import lacks_catalog, let_catalog_go
 from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:
@@ -145,26 +145,31 @@ def run_once(task: Task, stop: threading.Event | None = None) -> Outcome:
     memory = Memory.of(task.places)
     outcome.lag, outcome.gaps = memory.lag, memory.gaps
     is_counted = False
+
+    def work() -> None:
+        nonlocal memory, is_counted
+        memory = Memory.of(task.places)  # another run may have ended meanwhile
+        outcome.lag, outcome.gaps = memory.lag, memory.gaps
+        outcome.skipped.clear()
+        is_counted = True
+        try:
+            if _run(task, run, outcome, memory):
+                if _is_due(task.upkeep_every, memory.upkept_at) and not run.is_to_end:
+                    outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
+                memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
+        except (Stopped, CatalogBusy):
+            raise  # nothing was begun
+        except BaseException as error:
+            # A run that met another writer has not failed.
+            memory.failed_runs += not isinstance(error, Busy)
+            with suppress(Fault, OSError):  # what keeps it from being written may be why the run failed
+                memory.store(task.places, outcome)
+            raise
+        memory.store(task.places, outcome)
+
     try:
         _files(task, memory)  # what is wrong with them is said before the lock is waited for
-        with run.as_writer(task.log_format, task.wait, stop):
-            memory = Memory.of(task.places)  # another run may have ended meanwhile
-            outcome.lag, outcome.gaps = memory.lag, memory.gaps
-            is_counted = True
-            try:
-                if _run(task, run, outcome, memory):
-                    if _is_due(task.upkeep_every, memory.upkept_at) and not run.is_to_end:
-                        outcome.upkept = _keep_up(run, run.session(catalog=True), Wanted(), memory)
-                    memory.failed_runs, memory.last_success = 0, datetime.now(UTC).isoformat()
-            except Stopped:
-                raise  # nothing was begun
-            except BaseException as error:
-                # A run that met another writer has not failed.
-                memory.failed_runs += not isinstance(error, Busy)
-                with suppress(Fault, OSError):  # what keeps it from being written may be why the run failed
-                    memory.store(task.places, outcome)
-                raise
-            memory.store(task.places, outcome)
+        run.as_builder(task.log_format, task.wait, work, stop)
     except Stopped:
         log.info("stopped before it began")
     except TidemarkError as error:
@@ -355,6 +360,7 @@ def run_every(task: Task, seconds: float, stop: threading.Event, tell: Callable[
             outcome = Outcome("", datetime.now(UTC), Fault.status)
         else:
             tell(outcome)
+        let_catalog_go(task.places)
         if task.topics is not None and outcome.streamed is not None:
             # Offsets are asked for once: they would move every later run back to them.
             task = replace(task, topics=replace(task.topics, starting="earliest"))

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.delta import files_at
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
-from spark_jobs.errors import Busy, Fault
+from spark_jobs.errors import CatalogBusy, Fault
 from spark_jobs.files import may_write, no_room
 from spark_jobs.lock import pause
 from spark_jobs.places import Places, profile
@@ -39,6 +39,8 @@ JAVA = 17
 _ENDING_SECONDS = 10
 # And to end behind a process that did not wait for it.
 _MOMENT_SECONDS = 2
+# Derby's code for a database that another process has open.
+_HELD = "XSDB6"
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 # The folders of temporary files of this process's Spark: one for each that was started.
 _folders: list[str] = []
@@ -230,21 +232,19 @@ def require_thrift_server(places: Places) -> None:
         ) from error
 
 
-def require_free_catalog(places: Places, until: float = 0, stop: threading.Event | None = None) -> None:
-    """Raise Busy where another process holds the embedded metastore, by the lock that Derby takes on a file of it.
+def require_free_catalog(places: Places, until: float | None = None, stop: threading.Event | None = None) -> None:
+    """Raise CatalogBusy where another process holds the embedded metastore, by the lock that Derby has on a file of it.
 
     Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
-    Asked again for a moment: dbt's Java ends behind dbt.
 
     A Fault is raised where the catalog can't be written.
 
     Args:
         places: Where the catalog is.
-        until: The time of the monotonic clock until which it is waited for, where that is longer than the moment.
+        until: The time of the monotonic clock until which it is waited for, and for a moment at least, since dbt's Java
+            ends behind dbt; it is not waited for where nothing is said.
         stop: Set to end the waiting, with Stopped.
     """
-    if SparkSession.getActiveSession() is not None:
-        return
     metastore = _metastore(places)
     lock = metastore / "dbex.lck"
     # Of a folder that can't be written Derby says only that a driver could not be made.
@@ -252,18 +252,45 @@ def require_free_catalog(places: Places, until: float = 0, stop: threading.Event
         raise _unwritable(places, os.strerror(errno.EACCES))
     if not lock.exists():
         return
-    until = max(until, time.monotonic() + _MOMENT_SECONDS)
+    until = None if until is None else max(until, time.monotonic() + _MOMENT_SECONDS)
     try:
         while not _is_free(lock):
-            if time.monotonic() >= until:
-                raise Busy(
-                    f"The catalog {places.catalog} is held by another process (a running dbt or `tidemark build`), and"
-                    " an embedded one admits one at a time. Wait for it to end,"
-                    " or give --wait TIME."
-                )
+            if until is None or time.monotonic() >= until:
+                raise _held(places)
             pause(0.1, stop)
     except OSError as error:
         raise _unwritable(places, error.strerror or str(error)) from error
+
+
+def hold_catalog(session: SparkSession, places: Places) -> None:
+    """Have a running Spark hold the embedded metastore again that it may have let go; raises CatalogBusy."""
+    try:
+        _derby(session, "create=true").close()
+    except Py4JJavaError as error:
+        if _HELD in str(error):
+            raise _held(places) from error
+        # What else is wrong with it the statement says that needs it.
+
+
+def let_catalog_go(places: Places) -> None:
+    """Have a running Spark let go of the embedded metastore, for other processes, until `hold_catalog`."""
+    session = SparkSession.getActiveSession()
+    if session is not None and places.is_local:
+        with suppress(Py4JError):  # so Derby says that it is done, or had nothing to do
+            _derby(session, "shutdown=true")
+
+
+def _derby(session: SparkSession, what: str) -> Any:
+    """A connection to the embedded metastore, by the address that Hive has of it."""
+    url = session.conf.get("spark.hadoop.javax.jdo.option.ConnectionURL")
+    return session._jvm.java.sql.DriverManager.getConnection(str(url).replace("create=true", what))
+
+
+def _held(places: Places) -> CatalogBusy:
+    return CatalogBusy(
+        f"The catalog {places.catalog} is held by another process (dbt, `tidemark build`, or a run of `tidemark run"
+        " --every`), and an embedded one admits one at a time. Wait for it to end, or give --wait TIME."
+    )
 
 
 def _unwritable(places: Places, why: str) -> Fault:

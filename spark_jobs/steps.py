@@ -34,12 +34,12 @@ from spark_jobs.damage import (
     require_built,
 )
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
-from spark_jobs.errors import Busy, DataError, Fault, Stopped, TidemarkError, UsageError
+from spark_jobs.errors import Busy, CatalogBusy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, layout_of, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
-from spark_jobs.session import build_session, require_free_catalog, require_thrift_server
+from spark_jobs.session import build_session, hold_catalog, require_free_catalog, require_thrift_server
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed, Topics
@@ -85,7 +85,7 @@ class Run:
 
         Args:
             log_format: `text` or `json`.
-            wait: Seconds to wait for another writer and for who holds the catalog, together; then Busy is raised.
+            wait: Seconds to wait for another writer; then Busy is raised.
             stop: Set to end that, and the start of Spark behind it, with Stopped.
         """
         self.begin(log_format)
@@ -93,6 +93,29 @@ class Run:
         with writing(self.places, self.run_id, self.command, wait, self.oldest, stop):
             self._go_on()
             yield
+
+    def as_builder(
+        self, log_format: str, wait: float, work: Callable[[], None], stop: threading.Event | None = None
+    ) -> None:
+        """Begin the run, and do `work` as the one writer, which asks for the catalog before it changes anything.
+
+        Nobody waits for the catalog with the lock in hand, since who holds it may need the lock: where it is taken,
+        the lock is let go, and `work` begins again once the catalog is free.
+
+        Args:
+            log_format: `text` or `json`.
+            wait: Seconds to wait for another writer and for who holds the catalog, together; then Busy is raised.
+            work: What to do.
+            stop: Set to end the waiting, and the start of Spark behind it, with Stopped.
+        """
+        until = time.monotonic() + wait
+        while True:
+            try:
+                with self.as_writer(log_format, max(0, until - time.monotonic()), stop):
+                    work()
+                    return
+            except CatalogBusy:
+                require_free_catalog(self.places, until, stop)
 
     @property
     def is_to_end(self) -> bool:
@@ -117,7 +140,7 @@ class Run:
             log.info("%s took %.1f s", name, self.stages[name])
 
     def session(self, *, catalog: bool = False) -> SparkSession:
-        """The Spark session; with `catalog`, one that holds the metastore, or Busy where another process holds it.
+        """The Spark session; with `catalog`, one that holds the metastore, or CatalogBusy where another process does.
 
         Stopped is raised where Spark had to be started, and the run was told to end meanwhile. Where dbt asks a Thrift
         Server, that one holds the metastore, and no session here needs it.
@@ -125,9 +148,12 @@ class Run:
         check_layout(self.places, self.oldest)
         catalog = catalog and self.places.is_local
         if SparkSession.getActiveSession() is not None:
-            return build_session(self.places, catalog=catalog)
+            spark = build_session(self.places, catalog=catalog)
+            if catalog:
+                hold_catalog(spark, self.places)
+            return spark
         if catalog:
-            require_free_catalog(self.places, self.patience, self.stop)
+            require_free_catalog(self.places)
         with self.stage("start Spark"):
             spark = build_session(self.places, catalog=catalog)
             if catalog:

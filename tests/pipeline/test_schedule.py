@@ -317,6 +317,7 @@ def test_runs_follow_one_another_until_they_are_stopped(runs: Runs) -> None:
     task = Task(Places.of(runs.home / "project"), files=[str(runs.home / "records")], skips=True)
     assert run_every(task, 0.1, stop, tell) == 0
     assert [(one.status, one.landed.read) for one in seen] == [(0, 0), (0, 1), (0, 0)]
+    assert not Path(task.places.catalog, "metastore/dbex.lck").exists(), "others may have the catalog between runs"
 
     # Somebody takes away what was landed, and then brings what is no whole file.
     for file in (runs.home / "records").iterdir():

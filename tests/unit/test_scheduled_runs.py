@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,13 +128,46 @@ def test_who_holds_the_catalog_is_waited_for(places: Places, monkeypatch: pytest
     # The system's lock is this process's own, which it would get twice.
     monkeypatch.setattr(fcntl, "lockf", lambda *_: None if is_free.is_set() else _taken())
 
-    with pytest.raises(Busy, match="--wait"):
-        require_free_catalog(places)
+    for until in (None, time.monotonic()):
+        with pytest.raises(Busy, match=r"`tidemark run --every`\), .* or give --wait TIME"):
+            require_free_catalog(places, until)
     stop = threading.Event()
     with soon(stop.set), pytest.raises(Stopped):
         require_free_catalog(places, time.monotonic() + LONG, stop)
     with soon(is_free.set):
         require_free_catalog(places, time.monotonic() + LONG)
+
+
+@pytest.mark.parametrize("command", [["build"], ["rebuild", "orders"], ["catalog"], ["run"]])
+def test_nobody_waits_for_the_catalog_with_the_lock_in_hand(
+    command: list[str], places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who holds it can be a `run --every`, which would find the lakehouse taken in each of its runs."""
+
+    def begun(*_: Any, **__: Any) -> None:
+        raise Fault("Spark starts")
+
+    def lockf(*_: Any) -> None:
+        asked.set()
+        if not is_free.is_set():
+            _taken()
+
+    def write() -> None:
+        asked.wait(LONG)
+        with suppress(Busy), writing(places, "other", "run", 5):
+            written.set()
+        is_free.set()
+
+    asked, written, is_free = threading.Event(), threading.Event(), threading.Event()
+    lock = Path(places.catalog) / "metastore/dbex.lck"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(steps, "build_session", begun)
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    with soon(write):
+        assert main([*command, "--wait", str(LONG), "--project-dir", str(places.project)]) == Fault.status
+    assert (written.is_set(), is_free.is_set()) == (True, True)
 
 
 def test_a_catalog_that_can_not_be_written_is_told_before_spark_starts(
