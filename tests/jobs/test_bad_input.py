@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import fcntl
 import gzip
+import io
 import json
 import os
 import random
@@ -13,7 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -23,8 +26,10 @@ from pyspark.sql import functions as F
 
 from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
 from spark_jobs.cli import main
+from spark_jobs.declarations import run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.lock import LAYOUT
+from spark_jobs.places import Places
 from spark_jobs.query import as_json, as_table, rows_of
 from tests.jobs.conftest import BAD, GOOD, CommandLine, Said
 from tests.jobs.lines import TOPIC, envelope, line
@@ -543,6 +548,18 @@ def test_what_a_build_would_lose_is_refused_in_words(
     said = tidemark("build", "--select", "people_changes")
     assert said.status == 2
     assert "--sample was asked for" in said.out
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "UTC"])
+def test_times_that_dbt_shows_in_another_zone_than_the_tables_are_said_to_be(
+    tidemark: CommandLine, landed: int, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    with monkeypatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        run_dbt(Places.of(tidemark.project), ["show", "--inline", "select timestamp'2026-01-01 00:00:00' as shown"])
+    time.tzset()
+    assert ("09:00" in said.getvalue(), "Run dbt with TZ=UTC" in said.getvalue()) == (zone != "UTC",) * 2
 
 
 def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) -> None:
