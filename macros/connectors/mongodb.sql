@@ -5,7 +5,8 @@
   A read has no position where it tells no time (0), and from 3.4 on: it tells the last event's time in whole seconds of
   the cluster's clock, and changes then tell the primary's.
 
-  A session (`lsid`) numbers its transactions and its retryable writes. Transaction metadata names a transaction by both,
+  A session (`lsid`) numbers its transactions and its retryable writes. What a write needs a transaction of the server's own
+  for has a session beside it, with a UUID of its own (`txnUUID`). Transaction metadata names a transaction by both,
   joined by a colon: the session as `lsid` spells it, or as the UUID whose bytes that has in base64. END calls a collection
   `rs.db.collection`.
 
@@ -50,16 +51,23 @@
 {%- endmacro %}
 
 
-{#- Expression: the UUID in a session's text; the text where it has none. -#}
+{#- Expression: the UUID in a session's text, and behind it that of its `txnUUID`, if any; the text where it has none. -#}
 {% macro session_id(lsid) -%}
     coalesce(
-        nullif(regexp_extract({{ lsid }}, '"[$]uuid" *: *"([^"]*)"', 1), ''),
-        nullif(regexp_replace(
-            lower(hex(try_to_binary(
-                nullif(regexp_extract({{ lsid }}, '"_?id" *: *[{] *"[$]binary" *: *(?:[{] *"base64" *: *)?"([^"]*)"', 1), ''), 'base64'
-            ))),
-            '^(.{8})(.{4})(.{4})(.{4})(.{12})$', '$1-$2-$3-$4-$5'
-        ), ''),
+        concat(
+            coalesce(nullif(regexp_extract({{ lsid }}, '"[$]uuid" *: *"([^"]*)"', 1), ''), {{ uuid_in(lsid, '_?id') }}),
+            coalesce(concat('/', {{ uuid_in(lsid, 'txnUUID') }}), '')
+        ),
         {{ lsid }}
     )
+{%- endmacro %}
+
+
+{#- Expression: the UUID whose bytes a field of a session's text has in base64; NULL where it has none. -#}
+{% macro uuid_in(lsid, field) -%}
+    {%- set base64 = '"' ~ field ~ '" *: *[{] *"[$]binary" *: *(?:[{] *"base64" *: *)?"([^"]*)"' -%}
+    nullif(regexp_replace(
+        lower(hex(try_to_binary(nullif(regexp_extract({{ lsid }}, '{{ base64 }}', 1), ''), 'base64'))),
+        '^(.{8})(.{4})(.{4})(.{4})(.{12})$', '$1-$2-$3-$4-$5'
+    ), '')
 {%- endmacro %}
