@@ -9,8 +9,8 @@
 
   A described change edits, in this order of preference:
 
+  - its own `before`, with which the image is whole: the image before it may lack a change that never came;
   - the image before it, if that is whole;
-  - its own `before`, with which the image is whole;
   - what was looked up for it, or what the image before it has; in both the `known_fields` stay as they were told.
 
   Behind a change whose document can't be read (R2) no image is known: what it did was never told.
@@ -25,7 +25,7 @@ runs as (
 
     select
         *,
-        sum(if(is_state and (state.edits is null or state.follows_unread), 1, 0)) over (
+        sum(if(is_state and (state.edits is null or state.before is not null or state.follows_unread), 1, 0)) over (
             partition by key, source_no order by place rows between unbounded preceding and current row
         ) as run_no
     from stays
@@ -166,9 +166,8 @@ filled as (
 {% macro image_edited() -%}
     {%- set known_fields = 'coalesce(walk.last.known_fields, cast(array() as array<string>))' -%}
     case
+        when next.state.before is not null then {{ image('next.state.before', 'true', 'array()') }}
         when walk.last.is_whole then walk.last
-        when next.state.before is not null
-            then {{ image(known_over('next.state.before'), 'true', 'array()') }}
         else {{ image(
             known_over('coalesce(next.state.after, walk.last.fields, cast(map() as map<string, string>))'),
             'false', known_fields

@@ -488,6 +488,10 @@ WHOLE: list[tuple[str, int, str, Row]] = [
     # A post-image is the state, whatever the update did to one that was missed.
     ("c", 15, "c", {"after": {"_id": "c", "n": 1}}),
     ("c", 16, "u", {"updateDescription": described({"m": 1}), "after": {"_id": "c", "n": 7, "m": 1}}),
+    # A pre-image tells what an update that was missed did, though a document is known.
+    ("d", 17, "c", {"after": {"_id": "d", "n": 1, "m": 1}}),
+    ("d", 18, "u", {"updateDescription": described({"n": 2})}),
+    ("d", 19, "u", {"updateDescription": described({"n": 4}), "before": {"_id": "d", "n": 2, "m": 5}}),
 ]
 
 
@@ -684,6 +688,14 @@ def whole_lives(built: Built, keys: str) -> list[tuple[str, Document, str, str |
         (json.loads(row["id"]), json.loads(row["document"]), row["opened_by"], row["closed_by"])
         for row in built.versions("mg_whole")
         if json.loads(row["id"]) in keys
+    ]
+
+
+def test_a_pre_image_tells_what_an_update_found_though_a_document_is_known(built: Built) -> None:
+    assert whole_lives(built, "d") == [
+        ("d", {"_id": "d", "n": 1, "m": 1}, "insert", "update"),
+        ("d", {"_id": "d", "n": 2, "m": 1}, "update", "update"),
+        ("d", {"_id": "d", "n": 4, "m": 5}, "update", None),
     ]
 
 
