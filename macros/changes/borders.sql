@@ -343,11 +343,14 @@
 {#-
   Condition: whether a change can't be in the log of which is given what was before it: the highest position, of all
   changes and of the streamed ones, the latest time of each as `latest` and `streamed_at`, and the highest position that tells
-  its server as `highest_with_server`.
+  its server as `highest_with_server`. Reads of documents tell nothing of it: where they have no position, theirs is of one of
+  several logs (R4), and where they have one, it is their time.
 -#}
 {% macro begins_new_log(of_all, of_streamed) -%}
+    {{ "op != 'r' and (" if config.get('meta').tidemark.documents -}}
     {{ falls_behind('coalesce(' ~ of_streamed ~ ', ' ~ of_all ~ ')') }} and changed_at > coalesce(streamed_at, latest)
     or {{ falls_behind(of_all) }} and server != highest_with_server.server
+    {{- ')' if config.get('meta').tidemark.documents }}
 {%- endmacro %}
 
 

@@ -9,7 +9,8 @@
       fields           the fields of the source block that its expressions read
       position         where its log has the change (R4): text that sorts as the log does; NULL where the event tells none.
                        With `unordered_end` behind it, it can stand behind a higher one in the order of the log
-      log              which of several logs side by side has the position, where a topic can have changes of several
+      log              which of several logs side by side has the position, where a topic can have changes of several; NULL
+                       where one has those of all
       identity         the position as the event gives it: what tells changes of a key from redeliveries (R3)
       is_tied          condition: whether several changes can have one position, so that content counts too (R3); none where
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
@@ -169,17 +170,41 @@
 {%- endmacro %}
 
 
-{#- Expression: a read without a position follows the greatest before it by offset in its partition and its log (R4). -#}
+{#-
+  Expression: a read without a position follows the greatest before it by offset in its partition (R4). Beside other logs that
+  is the greatest of its own log, or of its key, whose row may have come from another. With none before it, it is a first
+  read, and stands before all changes.
+-#}
 {% macro followed_position(scope) -%}
     {%- if not scope.has_placeless -%}
     log_position
     {%- else -%}
-    coalesce(log_position, if(op = 'r' and problem is null, coalesce(max(log_position) over (
-        partition by source_label, topic, `partition`, log_number, {{ by_connector('log', scope.connectors) }}
+    {%- set greatest = greatest_before() -%}
+    {%- if connectors(scope.connectors) | selectattr('log', 'defined') | list -%}
+        {%- set log = by_connector('log', scope.connectors) -%}
+        {%- set greatest = 'if(' ~ log ~ ' is null, ' ~ greatest ~ ', greatest(' ~ greatest_before([log])
+            ~ ', ' ~ greatest_before(['key']) ~ '))' -%}
+    {%- endif -%}
+    coalesce(
+        log_position,
+        if(op = 'r' and problem is null, coalesce({{ greatest }}, {{ position_across_logs("''", scope.borders) }}), null)
+    )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Expression: the greatest position before a change, by offset in its partition.
+
+  Args:
+      within: expressions that have to be equal
+-#}
+{% macro greatest_before(within=[]) -%}
+    max(log_position) over (
+        partition by {{ (['source_label', 'topic', '`partition`', 'log_number'] + within) | join(', ') }}
         order by `offset`
         rows between unbounded preceding and 1 preceding
-    ), {{ position_across_logs("''", scope.borders) }}), null))
-    {%- endif -%}
+    )
 {%- endmacro %}
 
 

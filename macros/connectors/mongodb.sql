@@ -1,7 +1,8 @@
 {#-
   MongoDB, by change streams. The operation log has a second (`ts_ms`) and the ordinal in it (`ord`), which all operations of
   a transaction share: they tie, and their offsets order them. Each replica set has a log of its own, and a sharded
-  collection's topic has several; a document is in one of them at a time, and a cluster's times agree on its way.
+  collection's topic has several; a document is in one of them at a time, and a cluster's times agree on its way. Where the
+  connector reads through the whole cluster (from 2.5 on), all have one.
   A read has no position where it tells no time (0), and from 3.4 on: it tells the last event's time in whole seconds of
   the cluster's clock, and changes then tell the primary's.
 
@@ -24,7 +25,7 @@
         'position': "if(source.ts_ms = '0' or " ~ is_of_other_clock ~ ", null, concat(" ~ position_of(place)
             ~ ", coalesce(concat(' ', " ~ sortable_number('source.tord') ~ "), '')))",
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
-        'log': 'source.rs',
+        'log': "nullif(source.rs, 'cluster')",
         'is_tied': 'true',
         'server': none,
         'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), "
