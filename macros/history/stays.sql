@@ -81,6 +81,13 @@ handed_over as (
     {{ handed_over('every_change', table, hazards) }}
 
 ),
+{%- elif table.documents %}
+
+gone_to_shards as (
+
+    {{ gone_to_shards('every_change') }}
+
+),
 {%- endif %}
 
 labelled as (
@@ -93,7 +100,7 @@ labelled as (
         {%- if account %},
         {{ found_columns(hazards, account, declared) }}
         {%- endif %}
-    from {{ 'handed_over' if passes else 'every_change' }}
+    from {{ 'handed_over' if passes else 'gone_to_shards' if table.documents else 'every_change' }}
     {%- if account and account.ends %}
     cross join snapshot_ends
     {%- endif %}
@@ -127,6 +134,50 @@ stays as (
         {%- if hazards.problems %}
         and {{ is_for_histories() }}
         {%- endif %}
+{%- endmacro %}
+
+
+{#-
+  Query: changes of documents in the order in which shards had them. A new value of its shard key takes a document to another
+  shard: in one transaction that deletes it and inserts it there, each in a log of its own. Behind a `c` of its transaction
+  that met the document alive a `d` is the half that came first: it is placed before that.
+-#}
+{% macro gone_to_shards(changes) -%}
+    select
+        * except (place, was_alive, inserted),
+        if(
+            inserted.was_alive and {{ log_of_position('inserted.place.position') }} = {{ log_of_position() }},
+            {{ place('inserted.place', rank=0) }},
+            place
+        ) as place
+    from (
+        select
+            *,
+            if(
+                {{ follows_insert_of_transaction() }},
+                last_value(if(op = 'c', struct(was_alive, place), null), true) over before_it,
+                null
+            ) as inserted
+        from (
+            select
+                *,
+                {{ follows_state() }} as was_alive
+            from {{ changes }}
+            window by_place as (partition by key order by place)
+        ) as followed
+        window before_it as (partition by key order by place rows between unbounded preceding and 1 preceding)
+    ) as met
+{%- endmacro %}
+
+
+{#- Condition: whether a `d` stands behind a `c` of its transaction, without another `d` between them. -#}
+{% macro follows_insert_of_transaction() -%}
+    coalesce(
+        op = 'd' and last_value(
+            if(op in ('c', 'd'), struct(if(op = 'c', transaction_id, null) as transaction_id), null), true
+        ) over before_it.transaction_id = transaction_id,
+        false
+    )
 {%- endmacro %}
 
 

@@ -173,7 +173,7 @@ from (
                 and next_key <=> version.next_key
                 and {{ ends_at('changed_at') }}
         end as tells,
-        -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed
+        -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed; R11: nor may a document's move
         version.closed_by is null and is_last and coalesce(
             (is_end and not leaves_behind_arrival and is_shown) or last_shown > place, false
         ) as ends_what_is_open,
@@ -187,7 +187,7 @@ from (
             op = 'r' and place = last_value(if(is_version, place, null), true) over so_far as is_own_read,
             lead(version_here) ignore nulls over by_place as next_version,
             lead(place) over by_place is null as is_last,
-            {{ leaves_behind_arrival() }} as leaves_behind_arrival
+            {{ leaves_behind_arrival() }}{{ ' or ' ~ follows_insert_of_transaction() if table.documents }} as leaves_behind_arrival
         from (
             select
                 {{ key_text('key') }} as key_as_text,
@@ -242,6 +242,9 @@ from (
             by_place as (partition by key_as_text order by place asc, is_version desc),
             so_far as (
                 partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
+            ),
+            before_it as (
+                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and 1 preceding
             )
     ) as followed
     cross join (

@@ -485,6 +485,11 @@ def read_at(second: int, replica_set: str | None) -> Row:
     return {"source": source, "ts_ms": (STARTED + second) * 1000}
 
 
+def in_transaction(number: int, ordinal: int) -> Row:
+    """What the source block has of a change in a transaction of the client's."""
+    return {"lsid": LSID, "txnNumber": number, "ord": ordinal}
+
+
 WHOLE: list[tuple[str, int, str, Row]] = [
     ("a", 10, "u", {"updateDescription": described({"n": 2}), "before": {"_id": "a", "n": 1}}),
     ("a", 11, "u", {"updateDescription": described({"n": 4}), "before": {"_id": "a", "n": 3}}),
@@ -510,6 +515,19 @@ WHOLE: list[tuple[str, int, str, Row]] = [
     # But a document can have come from another.
     ("h", 25, "c", {"after": {"_id": "h", "n": 1}}),
     ("h", 27, "r", {"after": {"_id": "h", "n": 2}, **read_at(27, "rs1")}),
+    # A new value of the shard key takes a document to another shard, in one transaction, whose log can be ahead.
+    ("i", 28, "c", {"after": {"_id": "i", "n": 1}}),
+    ("i", 29, "c", {"after": {"_id": "i", "n": 2}, "source": in_transaction(8, 5)}),
+    ("i", 29, "d", {"before": {"_id": "i", "n": 1}, "source": in_transaction(8, 8)}),
+    ("j", 30, "c", {"after": {"_id": "j", "n": 1}}),
+    ("j", 31, "c", {"after": {"_id": "j", "n": 2}, "source": in_transaction(9, 5)}),
+    ("j", 31, "u", {"updateDescription": described({"n": 3}), "source": {"ord": 6}}),
+    ("j", 31, "d", {"before": {"_id": "j", "n": 1}, "source": in_transaction(9, 8)}),
+    # One that is deleted, inserted and deleted again is gone.
+    ("k", 32, "c", {"after": {"_id": "k", "n": 1}}),
+    ("k", 33, "d", {"before": {"_id": "k", "n": 1}, "source": in_transaction(10, 1)}),
+    ("k", 33, "c", {"after": {"_id": "k", "n": 2}, "source": in_transaction(10, 2)}),
+    ("k", 33, "d", {"before": {"_id": "k", "n": 2}, "source": in_transaction(10, 3)}),
 ]
 
 
@@ -631,6 +649,15 @@ def test_every_version_says_what_a_change_told_that_is_whole(built: Built, spark
     assert untold(built.tables["mg_lives"], other) == len(told) > 0
 
 
+def test_every_version_ends_as_changes_say(built: Built, spark: SparkSession) -> None:
+    for table in built.tables.values():
+        assert table.history is not None
+        stored, log = (spark.table(table_at(model.location)) for model in (table.history, table.changes))
+        arguments = _arguments(table, table.history, stored, log)
+        ended = spark.sql(query("unexplained_ends", *arguments, {"batch_id": 9, "cut": None})).collect()
+        assert ended == [], table.name
+
+
 def test_gold_holds_what_every_document_was_in_every_mode(built: Built) -> None:
     found: dict[str, list[Row]] = {}
     for row in built.versions("mg_lives"):
@@ -724,6 +751,13 @@ def test_a_read_without_a_place_follows_what_its_cluster_or_its_document_had(bui
         ("g", 2, "update", None), ("h", 1, "insert", "snapshot"), ("h", 2, "snapshot", None),
     ]  # fmt: skip
     assert {row["log_number"] for row in built.log("mg_whole")} == {0}
+
+
+def test_a_document_that_went_to_another_shard_lives(built: Built) -> None:
+    assert [(key, document["n"], *ends) for key, document, *ends in whole_lives(built, "ijk")] == [
+        ("i", 1, "insert", "update"), ("i", 2, "insert", None), ("j", 1, "insert", "update"),
+        ("j", 2, "insert", "update"), ("j", 3, "update", None), ("k", 1, "insert", "delete"),
+    ]  # fmt: skip
 
 
 def test_signs_of_documents_are_counted(built: Built) -> None:
