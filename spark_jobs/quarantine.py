@@ -34,7 +34,8 @@ PROBLEMS = {
     "key_not_told": "neither its record's key nor its row has a value of the declared key, or a `before` alone has, of"
     " which it isn't known that it is the row: declare the key that the source has now, or `before_is_whole` where that"
     " is so, and build again",
-    "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again",
+    "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again; or it"
+    " is the id of a document and no one value of JSON",
 }
 VALUES = ("key", "value", "headers", "line")
 

@@ -66,7 +66,7 @@ texts as (
 
     select
         {{ envelope_columns(captured) }},
-        {{ plain_struct('raw_key', of_key, key) }} as key_text,
+        {{ own_ids(plain_struct('raw_key', of_key, key), of_key) }} as key_text,
         {{ document_fields('envelope.before') }} as before_fields,
         {{ document_fields('envelope.after') }} as after_fields,
         op = 'u' and envelope.`updateDescription` is not null{{ ' and envelope.after is null' if captured.full_updates == 'post_image' }} as is_described,
@@ -140,12 +140,37 @@ filled as (
                 when if(is_described, edits is null, {{ is_state_op() }} and after_fields is null) then 'document_not_read'
                 {%- for spec in of_key %}
                 when key_typed.{{ quoted(spec.name) }} is null then 'document_without_id'
+                when {{ whole_json('key_text.' ~ quoted(spec.name)) }} is null then 'key_not_decoded'
                 {%- endfor %}
             end
         ) as problem
     from typed
 
 )
+{%- endmacro %}
+
+
+{#-
+  Expression: the plain key of a document. Debezium 1.8 to 2.4 writes that of a streamed change of a sharded collection as what
+  is left of `{"region": "EU", "_id": 1}` without its first eight letters and its last one; that of a read is the id alone.
+-#}
+{% macro own_ids(plain_key, of_key) -%}
+    {%- if not of_key -%}
+    {{ plain_key }}
+    {%- else -%}
+        {%- set ids -%}
+            named_struct(
+                {%- for spec in of_key -%}
+                    {%- set told = 'plain.' ~ quoted(spec.name) -%}
+                    {%- set behind = 'regexp_extract(' ~ told ~ ", '(?s)^.*\"_id\" *: *(.*)$', 1)" -%}
+                    {{ text_literal(spec.name) }},
+                    coalesce({{ whole_json(told) }}, {{ whole_json("nullif(" ~ behind ~ ", '')") }}, {{ told }})
+                    {{- ', ' if not loop.last }}
+                {%- endfor -%}
+            )
+        {%- endset -%}
+        {{ bound('plain', plain_key, ids) }}
+    {%- endif -%}
 {%- endmacro %}
 
 

@@ -91,7 +91,7 @@
     {#- `form` is of which making the ids of changes, and what is written down of a log, are: one of another is made anew. -#}
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 6
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 7 if captured.documents else 6
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}

@@ -479,6 +479,10 @@ def by_hand() -> list[str]:
     return lines
 
 
+class Spelled(str):
+    """An id as the key of a record has it."""
+
+
 def read_at(second: int, replica_set: str | None) -> Row:
     """What a read has beside its document: it tells no place in the log."""
     source = {"snapshot": "true", "ts_ms": 0, "rs": replica_set}
@@ -528,13 +532,17 @@ WHOLE: list[tuple[str, int, str, Row]] = [
     ("k", 33, "d", {"before": {"_id": "k", "n": 1}, "source": in_transaction(10, 1)}),
     ("k", 33, "c", {"after": {"_id": "k", "n": 2}, "source": in_transaction(10, 2)}),
     ("k", 33, "d", {"before": {"_id": "k", "n": 2}, "source": in_transaction(10, 3)}),
+    # Keys of streamed changes that begin with the fields of a shard key, cut off at their eighth letter.
+    ("l", 34, "r", {"after": {"_id": "l", "n": 1}, **read_at(34, "rs0")}),
+    (Spelled('": "EU", "_id": "l"'), 35, "u", {"updateDescription": described({"n": 2})}),
+    (Spelled('"l", "region": "EU"'), 36, "u", {"updateDescription": described({"n": 3})}),
 ]
 
 
 def whole() -> list[str]:
     return [
         record(
-            "mg_whole.shop.t", offset, json.dumps(key),
+            "mg_whole.shop.t", offset, key if isinstance(key, Spelled) else json.dumps(key),
             event("mg_whole", second, op, **fields),
         )
         for offset, (key, second, op, fields) in enumerate(WHOLE)
@@ -758,6 +766,13 @@ def test_a_document_that_went_to_another_shard_lives(built: Built) -> None:
         ("i", 1, "insert", "update"), ("i", 2, "insert", None), ("j", 1, "insert", "update"),
         ("j", 2, "insert", "update"), ("j", 3, "update", None), ("k", 1, "insert", "delete"),
     ]  # fmt: skip
+
+
+def test_the_key_of_a_sharded_document_is_its_id(built: Built) -> None:
+    assert [(key, document["n"], *ends) for key, document, *ends in whole_lives(built, "l")] == [
+        ("l", 1, "snapshot", "update"), ("l", 2, "update", None),
+    ]  # fmt: skip
+    assert [row["problem"] for row in built.log("mg_whole") if row["problem"]] == ["key_not_decoded"]
 
 
 def test_signs_of_documents_are_counted(built: Built) -> None:
