@@ -26,6 +26,7 @@ Key: TypeAlias = tuple[Any, ...]
 Position: TypeAlias = tuple[Any, ...]
 Schema: TypeAlias = Mapping[str, Any]
 
+PLACEHOLDER: Final = "__debezium_unavailable_value"
 _EFFECTS: Final = ("opened", "closed_only", "collapsed", "no_op")
 DISPOSITIONS: Final = (*_EFFECTS, "duplicate", "tombstone", "other", "unkeyed", "quarantined")
 
@@ -56,7 +57,8 @@ class TableOptions:
     granularity: str = "transaction"
     track: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    placeholder: str = "__debezium_unavailable_value"
+    placeholder: str = PLACEHOLDER
+    null_is_unchanged: tuple[str, ...] = ()
     before_is_whole: bool | None = None
     snapshot_deletes: str = "report"
     reselected: tuple[str, ...] = ()
@@ -225,20 +227,25 @@ def _declared(name: str) -> Schema:
     return {"type": name, "name": name, "parameters": {"scale": scale or "0"}}
 
 
+def _spellings(placeholder: str) -> list[Any]:
+    """R7: a placeholder as each type writes it."""
+    blob = bytes.fromhex(placeholder[4:]) if placeholder.startswith("hex:") else placeholder.encode()
+    signed = [byte - 256 if byte > 127 else byte for byte in blob]  # as Java has bytes
+    text = blob.decode(errors="replace")
+    encoded = base64.b64encode(blob).decode()
+    texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
+    hstore = {text: text}
+    named = str(uuid.UUID(bytes=hashlib.md5(blob).digest(), version=3))  # noqa: S324 - as Java names it
+    lists = [[one] for one in (*texts, named)]
+    return [*texts, *lists, signed, hstore, json.dumps(hstore), json.dumps(hstore, separators=(",", ":"))]
+
+
 class Decoder:
     """Decodes the rows of one table."""
 
     def __init__(self, options: TableOptions) -> None:
-        placeholder = options.placeholder
-        blob = bytes.fromhex(placeholder[4:]) if placeholder.startswith("hex:") else placeholder.encode()
-        signed = [byte - 256 if byte > 127 else byte for byte in blob]  # as Java has bytes
-        text = blob.decode(errors="replace")
-        encoded = base64.b64encode(blob).decode()
-        texts = [text, encoded, base64.urlsafe_b64encode(blob).decode(), blob.hex()]
-        hstore = {text: text}
-        named = str(uuid.UUID(bytes=hashlib.md5(blob).digest(), version=3))  # noqa: S324 - as Java names it
-        self._placeholders = [*texts, *([one] for one in (*texts, named)), signed, hstore, json.dumps(hstore)]
-        self._placeholders.append(json.dumps(hstore, separators=(",", ":")))
+        # What came before another was set has Debezium's own.
+        self._placeholders = [*_spellings(options.placeholder), *_spellings(PLACEHOLDER)]
         self._types = {column: _declared(name) for column, name in options.types.items()}
 
     def row(self, raw: Mapping[str, Any] | None, schema: Schema | None) -> State | None:
@@ -338,6 +345,14 @@ def _transaction(payload: Mapping[str, Any], connector: Connector) -> str | None
     return str(name).partition(":")[0] if name and connector is _POSTGRESQL else name
 
 
+def _with_nulls(after: State | None, before: State | None, options: TableOptions) -> State | None:
+    """R7: NULL that stands for an unchanged value, which a `before` that has the value rules out."""
+    left_out = {name for name in options.null_is_unchanged if (before or {}).get(name) is None}
+    return after and {
+        name: UNAVAILABLE if value is None and name in left_out else value for name, value in after.items()
+    }
+
+
 def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Change] | None:
     """Read a record as a change of a table; None is one of the other kinds, an error of `NOT_UNDERSTOOD` is R2."""
     payload, schema = _load(record.value)
@@ -353,8 +368,10 @@ def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Cha
     if op != "r" and connector.place(source) is None:
         raise ValueError("a streamed change without a position")
     table = _table(source)
-    decoder = Decoder(options.get(table, TableOptions()))
+    declared = options.get(table, TableOptions())
+    decoder = Decoder(declared)
     headers = dict(record.headers)
+    before, after = (decoder.row(payload.get(name), _image(schema, name)) for name in ("before", "after"))
     key, key_schema = _load(record.key)
     old_key, old_schema = _load(headers.get("__debezium.oldkey"))
     new_key, new_schema = _load(headers.get("__debezium.newkey"))
@@ -366,8 +383,8 @@ def parse(record: Record, options: Mapping[str, TableOptions]) -> tuple[str, Cha
         total_order=(payload.get("transaction") or {}).get("total_order"),
         time=_microseconds(source, payload),
         processed=int(payload.get("ts_ms") or 0),
-        before=decoder.row(payload.get("before"), _image(schema, "before")),
-        after=decoder.row(payload.get("after"), _image(schema, "after")),
+        before=before,
+        after=_with_nulls(after, before, declared) if op == "u" or (op == "c" and old_key) else after,
         content=json.dumps([payload.get("before"), payload.get("after")], default=str, sort_keys=True),
         record_key=decoder.row(key, key_schema),
         old_key=decoder.row(old_key, old_schema or key_schema),

@@ -57,7 +57,7 @@
 {#-
   What is known of a captured table: as its model declares it, as its source's options say, and as bronze has seen it.
 
-  Returns: {records, feed, columns, key, documents, full_updates, source_fields, connector, before_is_whole, placeholder,
+  Returns: {records, feed, columns, key, documents, full_updates, source_fields, connector, before_is_whole, placeholders,
   new_logs}
 -#}
 {% macro captured_table(source_name, table, declared) -%}
@@ -75,7 +75,7 @@
         'source_fields': declared.source_fields,
         'connector': of_source.connector,
         'before_is_whole': of_source.before_is_whole if declared.before_is_whole is none else declared.before_is_whole,
-        'placeholder': of_source.placeholder,
+        'placeholders': placeholders(of_source.placeholder),
         'new_logs': of_source.new_logs
     }) }}
 {%- endmacro %}

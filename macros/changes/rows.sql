@@ -295,7 +295,8 @@
 {% macro row_read_steps(captured, scope) -%}
     {%- set columns, key = captured.columns, captured.key -%}
     {%- set shapes_differ = has_shapes(captured) -%}
-    {%- set absent = placeholder_texts(captured.placeholder) -%}
+    {%- set absent = [] -%}
+    {%- for one in captured.placeholders -%}{%- do absent.extend(placeholder_texts(one)) -%}{%- endfor -%}
     {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
     {%- set links = links_of(captured) -%}
 texts as (
@@ -311,7 +312,7 @@ texts as (
         {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
         {%- endfor %}
         {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
-        {{ unavailable_with_nulls('envelope.after', columns, absent) }} as unavailable_columns,
+        {{ unavailable_with_nulls('envelope.after', 'envelope.before', columns, absent) }} as unavailable_columns,
         {{ unavailable_columns('envelope.before', columns, absent) }} as unavailable_before
     from envelopes
     {%- if shapes_differ %}

@@ -90,7 +90,8 @@
 {% macro log_declaration(captured) -%}
     {#- `form` is of which making the ids of changes, and what is written down of a log, are: one of another is made anew. -#}
     {%- set declared = {
-        'key': captured.key, 'placeholder': captured.placeholder, 'before_is_whole': captured.before_is_whole,
+        'key': captured.key, 'placeholder': captured.placeholders if captured.placeholders | length > 1 else captured.placeholders[0],
+        'before_is_whole': captured.before_is_whole,
         'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 7 if captured.documents else 6
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
@@ -100,7 +101,7 @@
     {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
     {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
     {%- set silent = captured.columns | selectattr('null_is_unchanged', 'true') | map(attribute='name') | list -%}
-    {%- if silent -%}{%- do declared.update({'null_is_unchanged': silent}) -%}{%- endif -%}
+    {%- if silent -%}{%- do declared.update({'null_beside_none_is_unchanged': silent}) -%}{%- endif -%}
     {%- set mixed = {} -%}
     {%- for spec in captured.columns if rests_on_encodings(spec) -%}
         {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)]}) -%}

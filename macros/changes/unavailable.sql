@@ -1,6 +1,12 @@
 {#- Values that an event leaves out as unchanged, and what stands in their place (R7). -#}
 
 
+{#- The placeholders of a source: the declared one, and Debezium's own, which what came before another was set still has. -#}
+{% macro placeholders(declared) -%}
+    {{ return([declared, option_schema()['source'].placeholder.default] | unique(case_sensitive=true) | list) }}
+{%- endmacro %}
+
+
 {#-
   The placeholder as each type writes it, as a list of expressions: text, base64, hexadecimal, a list of one of these or of
   a UUID, its bytes as numbers, a map of itself (R7). Behind `hex:` stand the digits of its bytes, and the connector makes its
@@ -80,9 +86,9 @@
 
 {#-
   Expression: the same with the columns that leave an unchanged value out as NULL: those of an update, or of a change of key,
-  whose row carries them.
+  whose row carries them. Where `before` has the value, the connector could have written it: then NULL is the new value.
 -#}
-{% macro unavailable_with_nulls(row, columns, absent) -%}
+{% macro unavailable_with_nulls(row, before, columns, absent) -%}
     {%- set placeholders = unavailable_columns(row, columns, absent) -%}
     {%- set silent = columns | selectattr('null_is_unchanged', 'true') | list -%}
     {%- if silent -%}
@@ -92,7 +98,7 @@
         array_compact(array(
             {%- for spec in silent %}
             if(
-                {{ read_text(row, spec, form) }} is null
+                {{ read_text(row, spec, form) }} is null and {{ read_text(before, spec, form) }} is null
                 {%- if not spec.is_always_there %}
                 and not coalesce(array_contains(shapes.absent_columns, {{ text_literal(spec.name) }}), false)
                 {%- endif -%}

@@ -56,10 +56,12 @@
             },
             'null_is_unchanged': {
                 'takes': 'boolean', 'default': false, 'rule': 'R7',
-                'about': 'Whether NULL in an update means that the value is unchanged. Up to version 3.5, PostgreSQL\'s connector'
-                    ~ ' has no placeholder for some large values: `vector`, `geometry`, and arrays such as `numeric[]`. A real'
-                    ~ ' update to NULL looks the same, and is then taken for no change. Has no effect on documents and outbox'
-                    ~ ' events.',
+                'about': 'Whether NULL in an update means that the value is unchanged, where `before` has none either.'
+                    ~ ' PostgreSQL\'s connector (to 3.6.1 at least) has no placeholder for large values of some types: vectors,'
+                    ~ ' `geometry` and `geography`, `varbit`, exact numbers of thousands of digits, and arrays but for those of'
+                    ~ ' `text`, `bytea`, `integer`, `bigint`, `date`, `json` and `uuid`. Without REPLICA IDENTITY FULL a real'
+                    ~ ' update to NULL looks the same, and is then taken for no change. `scaffold` declares it of vectors, and'
+                    ~ ' names the other columns. Has no effect on documents and outbox events.',
             },
             'sensitive': {
                 'takes': 'boolean', 'default': false,
@@ -148,13 +150,14 @@
             },
             'placeholder': {
                 'takes': 'placeholder', 'default': '__debezium_unavailable_value', 'rule': 'R7',
-                'about': 'The connector\'s `unavailable.value.placeholder`: the text that stands for an unchanged value.',
+                'about': 'The connector\'s `unavailable.value.placeholder`: the text that stands for an unchanged value. The default'
+                    ~ ' always counts as well, since a log can hold it from before another was set.',
             },
             'before_is_whole': {
                 'takes': 'boolean', 'default': none, 'rule': 'R19',
                 'about': 'Whether `before` holds the whole row; where not said, the connector decides. Say true only for PostgreSQL'
                     ~ ' with REPLICA IDENTITY FULL on the tables, since DEFAULT invents columns, and for Oracle with'
-                    ~ ' supplemental logging of all columns.',
+                    ~ ' supplemental logging of all columns; and only where that was so for all that the log has.',
             },
             'full_updates': {
                 'takes': ['lookup', 'post_image'], 'default': 'lookup', 'rule': 'R7',

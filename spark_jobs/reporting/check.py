@@ -83,6 +83,7 @@ def check(
             {name: one.defaulted for name, one in described.items()},
             [name for name, one in described.items() if one.hides_computed],
             [name for name, one in described.items() if one.hides_large],
+            {name: one.left_as_null for name, one in described.items()},
         )
         through = accounting.built_through(spark, places, tables, measured)
         contents = bronze_contents.contents(spark, places, through)

@@ -5,9 +5,17 @@ How a connector's events are read is in macros/connectors, a file for each.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _CUT_TIMES = ("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time")
+# The encodings that PostgreSQL's placeholder doesn't fit, of values that can be large. It fits text[] and integer[]: of
+# citext[], inet[] and oid[], which look alike, no schema tells.
+VECTOR = r"io\.debezium\.data\.(Float|Double|Sparse|SparseDouble)Vector"
+_LEFT_AS_NULL = (
+    rf"{VECTOR}|io\.debezium\.data\.geometry\.Geo(metry|graphy)"
+    r"|array:(?!(string|bytes|int32|int64|io\.debezium\.(data\.(Json|Uuid)|time\.Date))$).*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +29,8 @@ class Connector:
     `hides_computed` is whether it streams NULL for columns that the source computes. Where rows are documents, an
     update tells what it changed alone, and a transaction is named where it is of several documents. `set_times` is
     the value of `time.precision.mode` that cuts no time, and `cut_times` are the semantic types of those that
-    `connect` may have cut.
+    `connect` may have cut. `left_as_null` matches the encodings of columns whose large values it leaves out as NULL,
+    where it has no row before an update.
     """
 
     tells_truncates: bool = False
@@ -34,13 +43,19 @@ class Connector:
     has_documents: bool = False
     set_times: str = "adaptive"
     cut_times: tuple[str, ...] = _CUT_TIMES
+    left_as_null: str = "(?!)"
+
+    def leaves_as_null(self, encoding: str | None) -> bool:
+        """Whether an update can have NULL for an unchanged value of a column that is encoded so (R7)."""
+        return re.fullmatch(self.left_as_null, encoding or "") is not None
 
 
 _MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL", set_times="adaptive_time_microseconds")
 _UNKNOWN = Connector()
 _CONNECTORS = {
     "postgresql": Connector(
-        True, "REPLICA IDENTITY", "alter table … replica identity full", set_values="replica identity full"
+        True, "REPLICA IDENTITY", "alter table … replica identity full", set_values="replica identity full",
+        left_as_null=_LEFT_AS_NULL,
     ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,

@@ -37,7 +37,8 @@ class Measures:
 
     `problems` counts the changes that no history takes (R2), `opened` those that it has versions of, `found_versions`
     the versions that a first change found (R19), `nulls` NULLs in nullable columns that have a default, by column, of
-    those that any state carries.
+    those that any state carries. `left_as_null` counts the updates without the row before them that have NULL in a
+    column whose large values are left out so, by column, of those that have had a value.
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
     `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
     those in which reads have values and streamed changes none, `never_streamed` those of which streamed changes have
@@ -67,6 +68,7 @@ class Measures:
     lag: Lag | None = None
     lag_of_last_batch: Lag | None = None
     nulls: Mapping[str, int] = field(default_factory=dict)
+    left_as_null: Mapping[str, int] = field(default_factory=dict)
     one_sided: tuple[str, ...] = ()
     null_in_stream: tuple[str, ...] = ()
     never_streamed: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ def measure(
     defaulted: Mapping[str, Sequence[str]],
     hides_computed: Collection[str] = (),
     hides_large: Collection[str] = (),
+    left_as_null: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Measures]:
     """Measure every captured table, each layer in one pass.
 
@@ -92,6 +95,7 @@ def measure(
         defaulted: Table → its nullable columns that have a default in the embedded schema.
         hides_computed: The tables whose connector streams NULL for columns that the source computes.
         hides_large: The tables whose connector may stream no large values.
+        left_as_null: Table → its columns whose large values are left out as NULL.
     """
     last_batch = _last_batch(spark, places)
     late = _late(spark, places)
@@ -103,7 +107,8 @@ def measure(
             of_rows = set(_columns(changes)) - {*table.key}
             read = of_rows if table.name in hides_computed else ()
             streamed = of_rows if table.name in {*hides_computed, *hides_large} else ()
-            numbers = _of_changes(log, defaulted.get(table.name, ()), read, streamed, last_batch)
+            large = (left_as_null or {}).get(table.name, ())
+            numbers = _of_changes(log, defaulted.get(table.name, ()), read, streamed, large, last_batch)
             parts.append((table.name, "changes", numbers))
         parts += _of_built(spark, table, _columns(changes))
     layers_of: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
@@ -189,16 +194,23 @@ def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
 
 
 def _of_changes(
-    changes: DataFrame, defaulted: Sequence[str], read: Collection[str], streamed: Collection[str], last_batch: int
+    changes: DataFrame,
+    defaulted: Sequence[str],
+    read: Collection[str],
+    streamed: Collection[str],
+    large: Sequence[str],
+    last_batch: int,
 ) -> DataFrame:
     is_streamed = F.col("op") != "r"
     is_update = F.col("op") == "u"
+    is_state = F.col("op").isin("c", "u", "r")
     lacks_before = F.col("before").isNull()
     place = F.when(is_update, F.struct("log_number", "position", "partition", "offset"))
     lag = F.when(is_streamed, F.unix_millis("processed_at") - F.unix_millis("changed_at"))
     lag_of_last = F.when(F.col("batch_id") == last_batch, lag)
     columns = _columns(changes)
-    nulls = [_nulls(name) for name in defaulted if name in columns]
+    nulls = [_nulls(name, is_state).alias(f"null.{name}") for name in defaulted if name in columns]
+    large = [name for name in large if name in columns]
     return changes.agg(
         F.count("*").alias("rows"),
         F.count_if(F.col("problem").isNotNull()).alias("problems"),
@@ -220,6 +232,8 @@ def _of_changes(
         *nulls,
         *[_has_value(name, "r").alias(f"read.{name}") for name in read],
         *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in streamed],
+        *[_nulls(name, is_update & lacks_before).alias(f"left.{name}") for name in large],
+        *[_has_value(name, "c", "u", "r").alias(f"had.{name}") for name in large],
     )
 
 
@@ -236,12 +250,12 @@ def _percentiles(name: str, value: Column) -> list[Column]:
     ]
 
 
-def _nulls(name: str) -> Column:
-    """How many states have NULL in a column; NULL where none carries it."""
-    is_state = F.col("op").isin("c", "u", "r") & ~F.array_contains("unavailable_columns", name)
-    is_carried = is_state & ~F.array_contains("absent_columns", name)
+def _nulls(name: str, is_asked: Column) -> Column:
+    """How many of some changes have NULL in a column; NULL where none carries it."""
+    is_known = is_asked & ~F.array_contains("unavailable_columns", name)
+    is_carried = is_known & ~F.array_contains("absent_columns", name)
     is_null = F.col("after").getField(name).isNull()
-    return F.sum(F.when(is_carried, is_null.cast("int"))).alias(f"null.{name}")
+    return F.sum(F.when(is_carried, is_null.cast("int")))
 
 
 def _has_value(name: str, *ops: str) -> Column:
@@ -260,6 +274,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
     streamed = _named(changes, "streamed.")
     read = _named(changes, "read.")
     left_out = set().union(*changes.get("unavailable_in_stream", ()))
+    had = _named(changes, "had.")
     return Measures(
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
@@ -273,6 +288,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         nulls={name: count for name, count in _named(changes, "null.").items() if count is not None},
         null_in_stream=tuple(sorted(name for name, has in streamed.items() if has is False and read.get(name))),
         never_streamed=tuple(sorted(name for name, has in streamed.items() if name in left_out and not has)),
+        left_as_null={name: count for name, count in _named(changes, "left.").items() if count and had[name]},
         undeclared=tuple(name for name in changes.get("columns", ()) if name not in table.row),
         exact_values={name: count for name, count in _named(history, "exact.").items() if count},
         last_processed_at=moment(changes.get("last_processed_at")),

@@ -45,7 +45,8 @@ class Fields:
     Columns that are nullable with a default; columns of times that may have been cut; semantic types that aren't known;
     columns declared binary that come as text, where no declaration says of which encoding; columns that the newest
     statement makes BIGINT UNSIGNED (`unsigned`) or signed, and the declarations don't; the records' own key, where the
-    model declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What
+    model declares none; columns whose large values are left out as NULL (`left_as_null`), and no declaration says so.
+    Without a schema (`is_described` false) any column may be nullable and have a default. What
     counts is the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a
     transform has flattened the rows, `is_rerouted` whether keys have what a router of topics adds, `hides_computed` is
     the connector's, `hides_large` whether that can stream no large values at all.
@@ -63,6 +64,7 @@ class Fields:
     signed: tuple[str, ...] = ()
     own_key: tuple[str, ...] = ()
     is_rerouted: bool = False
+    left_as_null: tuple[str, ...] = ()
 
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
@@ -134,6 +136,7 @@ def _fields(
     keys = {spec["field"] for spec in table.columns if spec["name"] in table.key}
     binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
     as_declared = {spec["field"] for spec in table.columns if spec["encoding"] == UNSIGNED}
+    as_unchanged = {spec["field"] for spec in table.columns if spec.get("null_is_unchanged")}
     is_unsigned = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
     of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
     key_fields = {*of_keys[-1]} if of_keys else set()
@@ -151,6 +154,7 @@ def _fields(
         _named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
         () if table.key else _named_here(table, key_fields - {*bronze.ROUTER_FIELDS}),
         not key_fields.isdisjoint(bronze.ROUTER_FIELDS),
+        _columns(table, {name for name, one in encodings.items() if connector.leaves_as_null(one)} - as_unchanged),
     )
 
 
@@ -280,6 +284,7 @@ def _of_table(
     yield from _of_before(table, measures, described, connectors)
     yield from _of_nulls(table, measures, described)
     yield from _of_left_out(table, measures, connectors, signs)
+    yield from _of_left_as_null(table, measures)
     yield from _of_computed(table, measures, changed)
     yield from _of_types(table, described, connectors, changed)
     if described.own_key:
@@ -385,6 +390,23 @@ def _of_left_out(
             " that no earlier state fills. A row that really holds the placeholder's text can't be told from them.",
             ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
+        )
+
+
+def _of_left_as_null(table: CapturedTable, measures: Measures) -> Iterator[SettingFinding]:
+    if measures.left_as_null:
+        columns = ", ".join(
+            f"{json.dumps(name, ensure_ascii=False)} ({n})" for name, n in measures.left_as_null.items()
+        )
+        yield SettingFinding(
+            "null_is_unchanged (model)",
+            table.name,
+            f"Updates that came without the row before them have NULL in columns that have had values: {columns}. The"
+            " connector leaves unchanged large values of such types out as NULL, and no event tells that from an update"
+            " to NULL (R7).",
+            f"REPLICA IDENTITY FULL, which tells them apart; for what came without it 'null_is_unchanged': true in"
+            f" {table.changes.name}, where values are large (from some 2 kB) and seldom updated to NULL",
+            "warning",
         )
 
 

@@ -20,6 +20,7 @@ from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
 from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
+from spark_jobs.reporting.connectors import VECTOR, connector_named
 from spark_jobs.scaffolding.types import carried_type, note_on_text
 from spark_jobs.texts import folded
 from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
@@ -48,6 +49,15 @@ EVENT_COLUMNS = {
 
 # Connector → the fields of its source block that the log of each of its tables is scaffolded with.
 _SOURCE_FIELDS = {"oracle": ("user_name",)}
+
+# What is to be known of columns that a connector leaves large values of out as NULL: of vectors, which are large by
+# nature, and of others.
+_ON_LARGE = {
+    True: "NULL in an update is declared to mean unchanged, as the connector leaves unchanged large vectors out (R7). A"
+    " real update to NULL is told by REPLICA IDENTITY FULL alone.",
+    False: "unchanged values from some 2 kB on come as NULL in updates without `before` (R7). Where values are that"
+    " large, set REPLICA IDENTITY FULL, or declare `null_is_unchanged`.",
+}
 
 # Kind of record → the macro, and the folder, of the table that a topic prefix has for records beside changes.
 CHANNELS = {
@@ -86,7 +96,8 @@ _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(
 class SeenColumn:
     """A column of a captured table: its name with us, in the events, its type, and how sure that is.
 
-    `encoding` is how records encode it, where it has to be declared.
+    `encoding` is how records encode it, where it has to be declared; `null_is_unchanged` whether NULL in an update is
+    taken for an unchanged value.
     """
 
     name: str
@@ -96,12 +107,14 @@ class SeenColumn:
     is_optional: bool = True
     default: str | None = None
     encoding: str = ""
+    null_is_unchanged: bool = False
 
     @property
-    def options(self) -> dict[str, str]:
-        """What is declared beside the type: the name in the events where it is another, and the encoding."""
-        field = {} if self.field == self.name else {"field": self.field}
-        return field | ({"encoding": self.encoding} if self.encoding else {})
+    def options(self) -> dict[str, str | bool]:
+        """What is declared beside the type: the name in the events where it is another, how it comes, what NULL is."""
+        options: dict[str, str | bool] = {} if self.field == self.name else {"field": self.field}
+        options |= {"encoding": self.encoding} if self.encoding else {}
+        return options | ({"null_is_unchanged": True} if self.null_is_unchanged else {})
 
 
 # What a collection is scaffolded with: no two documents need have the same fields.
@@ -302,8 +315,18 @@ def _seen_table(
     fields = _fields(shapes)
     key_alone = _key_alone(shapes)
     alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
+    leaves_as_null = connector_named(newest["connector"] or "").leaves_as_null
+    large = {
+        field: bool(re.fullmatch(VECTOR, _newest(seen)["encoding"]))
+        for field, seen in fields.items()
+        if leaves_as_null(_newest(seen)["encoding"]) and _newest(seen)["is_optional"]
+    }
     columns = tuple(
-        _column(seen, _name(field, alike), guesses.get(field), unsigned.get(field)) for field, seen in fields.items()
+        replace(
+            _column(seen, _name(field, alike), guesses.get(field), unsigned.get(field)),
+            null_is_unchanged=large.get(field, False),
+        )
+        for field, seen in fields.items()
     )
     columns += tuple(
         SeenColumn(_name(field, alike), field, *of_keys.get(field, ("string", "no value seen yet")), is_optional=False)
@@ -337,6 +360,11 @@ def _seen_table(
         if field in by_field and (note := note_on_text(_described(seen)))
     ]
     notes += [f"{by_field[field]} is {kind}: {why}" for field, (kind, why) in as_keys.items()]
+    notes += [
+        f"{', '.join(by_field[field] for field in large if large[field] is is_vector and field in by_field)}: {note}"
+        for is_vector, note in _ON_LARGE.items()
+        if is_vector in large.values()
+    ]
     parts = bronze.full_name(newest)
     taken = {folded(column.name) for column in columns}
     source = _slug(parts[0])

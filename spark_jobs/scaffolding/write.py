@@ -304,8 +304,8 @@ def _list(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_literal(item) for item in value) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(name)}: {_literal(item)}" for name, item in value.items()) + "}"
-    return _literal(value)
+        return "{" + ", ".join(f"{_literal(name)}: {_list(item)}" for name, item in value.items()) + "}"
+    return str(value).lower() if isinstance(value, bool) else _literal(value)
 
 
 def _block(value: str) -> str:

@@ -258,6 +258,24 @@ def test_nulls_are_counted_of_columns_that_a_state_has(spark: SparkSession, tmp_
     assert nulls() == {"v": 0}
 
 
+def test_nulls_are_counted_that_may_be_values_an_update_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("left_out")
+    table = story.table(places)
+    changes = CHANGE.format(row="struct<id: string, v: string>", key="struct<id: string>")
+
+    def left() -> Mapping[str, int]:
+        write_table(spark, table.changes, changes, story.changes)
+        return measure(spark, places, [table], {}, [], {table.name: ["v"]})[table.name].left_as_null
+
+    row = {"id": "a", "v": None}
+    story.change("a", op="u", after=row, before=row)
+    story.change("a", op="u", after=row)
+    assert left() == {}, "a column that never had a value has lost none"
+    story.change("a", op="c")
+    assert left() == {"v": 1}
+
+
 def test_a_key_with_a_column_that_no_model_declares_has_the_declared_shape(spark: SparkSession, tmp_path: Path) -> None:
     places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
     story = Story("wide", wide_key=True)

@@ -31,6 +31,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_offsets import Gap, put_parts, store_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
+from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.trace import traced
 from tests.gold import untold
 from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models
@@ -250,6 +251,8 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story
         ("c", {"id": 1, "state": HUGE, "spot": "[1,2]"}, {}),
         ("c", {"id": 2, "state": "5", "spot": None}, {}),
         ("c", {"id": 4, "state": "5", "spot": "[3,4]"}, {}),
+        ("c", {"id": 5, "state": "5", "spot": "[5,6]"}, {}),
+        ("c", {"id": 6, "state": "5", "spot": "[7,8]"}, {}),
     )
     orders.declare("'state': 'string'", "'state': 'decimal(10,0)'")
     orders.declare("'spot': 'string'", "'spot': {'type': 'string', 'null_is_unchanged': true}")
@@ -261,13 +264,32 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story
         ("u", {"id": 2, "state": "6", "spot": None}, {}),
         ("c", {"id": 4, "state": "5", "spot": None}, {}),
     )
+    # A whole row before it has the value where the connector had it: then NULL is what the row was updated to.
+    [after, other] = [{"id": number, "state": "5", "spot": None} for number in (5, 6)]
+    orders.land(orders.updated(after | {"spot": "[5,6]"}, after), orders.updated(other, other | {"state": "6"}))
     yield
 
     exact = [("state", HUGE)]
     assert orders.versions("id", "state", "spot", "exact_values", "unresolved_columns") == [
         (1, None, "[1,2]", exact, []), (2, Decimal(5), None, [], []), (4, Decimal(5), "[3,4]", [], []),
+        (5, Decimal(5), "[5,6]", [], []), (6, Decimal(5), "[7,8]", [], []),
         (3, None, "[1,2]", exact, []), (2, Decimal(6), None, [], []), (4, Decimal(5), None, [], []),
+        (5, Decimal(5), None, [], []), (6, Decimal(6), "[7,8]", [], []),
     ]  # fmt: skip
+
+
+@beside_others()
+def test_a_vector_that_an_update_leaves_out_stays_as_scaffolding_declares_it(orders: Orders) -> Story:
+    vector = {"type": "array", "name": "io.debezium.data.DoubleVector", "items": {"type": "double"}}
+    schemas = {"near": vector, "spread": _array({"type": "double"}), "tags": _array({"type": "string"})}
+    orders.land(orders.described("c", {"id": 1, "near": [1.5, 2.0], "spread": [0.5], "tags": ["a"]}, schemas))
+    yield
+    orders.land(orders.described("u", {"id": 1, "near": None, "spread": None, "tags": None}, schemas))
+    yield
+
+    assert orders.versions("near", "spread", "tags") == [([1.5, 2.0], [0.5], ["a"]), ([1.5, 2.0], None, None)]
+    [seen] = [table for table in seen_tables(orders.spark, orders.places) if table.source == orders.source]
+    assert [note.partition(":")[0] for note in seen.notes] == ["near", "spread"]
 
 
 @beside_others()
@@ -440,7 +462,9 @@ def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run
     text = '<"n\\ä">'
     codes = [byte - 256 if byte > 127 else byte for byte in text.encode()]
     spelled = [[text], {text: text}, codes, text]
-    orders.send(("c", {"id": 1, "state": "new"}, {}), *[("u", {"id": 1, "state": one}, {}) for one in spelled])
+    # Before another was set, the connector wrote Debezium's own.
+    every = [PLACEHOLDER, base64.b64encode(PLACEHOLDER.encode()).decode(), *spelled]
+    orders.send(("c", {"id": 1, "state": "new"}, {}), *[("u", {"id": 1, "state": one}, {}) for one in every])
     yield
     assert orders.versions("state")[1:] == [
         *[(json.dumps(one, separators=(",", ":"), ensure_ascii=False),) for one in spelled[:3]], (text,)
@@ -702,13 +726,16 @@ def test_a_column_of_the_key_that_rows_leave_out_is_the_key_s_where_the_rest_of_
 
 @beside_others()
 def test_a_row_that_comes_to_another_key_by_one_update_keeps_what_that_leaves_out(orders: Orders) -> Story:
-    orders.declare("key=['id']", "key=['k'], before_is_whole=true")
+    orders.declare("key=['id']", "key=['k']")
     orders.declare("'x': 'string'", "'x': {'type': 'string', 'null_is_unchanged': true}")
     rows = [{"id": number, "k": f"A{number}", "x": str(number)} for number in range(8)]
-    moved = [row | {"k": f"B{row['id']}", "x": None} for row in rows]
     orders.send(*(("c", row, {}) for row in rows))
     yield
-    orders.land(*(orders.updated(*of_row) for of_row in zip(rows, moved, strict=True)))
+    # With REPLICA IDENTITY USING INDEX `before` has the columns of the index alone.
+    moved = [
+        orders.updated({"id": None, "k": row["k"], "x": None}, row | {"k": f"B{row['id']}", "x": None}) for row in rows
+    ]
+    orders.land(*(record | {"key": None} for record in moved))
     yield
 
     found = [(row["k"], row["x"], row["unresolved_columns"]) for row in rows_of(orders.at("history"))]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.judge import PlainVersion, disagreements, load_exceptions
-from tests.oracle import History, Record, TableOptions, Version, build, read_records
+from tests.oracle import PLACEHOLDER, History, Record, TableOptions, Version, build, read_records
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 # Those that have a database's account, or whose database has one. The oracle knows the rules of histories, not of
@@ -286,9 +286,6 @@ def test_r5_no_capture_has_a_border(name: str) -> None:
 def test_r5_server_0_is_a_snapshot_and_no_border() -> None:
     stream = Stream("mysql").add("r", 5, row(v="a"), server=0, snapshot="last").add("u", 10, row(v="b"))
     assert [version.position[0] for version in stream.versions()] == [0, 0]
-
-
-PLACEHOLDER = "__debezium_unavailable_value"
 
 
 @pytest.mark.parametrize(

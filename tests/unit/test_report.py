@@ -26,6 +26,7 @@ from spark_jobs.names import exact_json
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
 from spark_jobs.reporting.bronze_contents import Content, Held
+from spark_jobs.reporting.connectors import connector_named
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
@@ -483,7 +484,8 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     table = captured()
     found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
     measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, is_before_missing=True,
-                                   unavailable=1, nulls={"v": 0}, one_sided=("v",), undeclared=("w",))}  # fmt: skip
+                                   unavailable=1, nulls={"v": 0}, left_as_null={"v": 2}, one_sided=("v",),
+                                   undeclared=("w",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
     found_settings = findings(
         [table], found, measured, {"src__t": Fields(("v",), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
@@ -494,6 +496,7 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "REPLICA IDENTITY": "warning",
         "replace.null.with.default": "warning",
         "unavailable.value.placeholder": "warning",
+        "null_is_unchanged (model)": "warning",
         "time.precision.mode": "warning",
         "binary.handling.mode": "info",
         "cleanup.policy (topic)": "warning",
@@ -501,6 +504,28 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
         "columns (model)": "info",
     }
     assert all(one.set_instead and one.shows for one in found_settings)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_left"),
+    [
+        ("io.debezium.data.DoubleVector", True),
+        ("io.debezium.data.SparseDoubleVector", True),
+        ("io.debezium.data.geometry.Geography", True),
+        ("io.debezium.data.geometry.Point", False),
+        ("array:org.apache.kafka.connect.data.Decimal:2", True),
+        ("array:io.debezium.data.Enum", True),
+        ("array:int16", True),
+        ("array:int32", False),
+        ("array:io.debezium.time.Date", False),
+        ("array:bytes", False),
+        ("string", False),
+        (None, False),
+    ],
+)
+def test_an_encoding_tells_whether_its_large_values_are_left_out_as_null(encoding: str | None, is_left: bool) -> None:
+    assert connector_named("postgresql").leaves_as_null(encoding) is is_left
+    assert not connector_named("mysql").leaves_as_null(encoding)
 
 
 def test_declarations_that_statements_or_records_contradict_are_named() -> None:
