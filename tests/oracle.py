@@ -149,6 +149,15 @@ def _known(value: Any) -> Any:
     return value.value if isinstance(value, Later) else value
 
 
+class Single(float):
+    """R6: a number of single precision."""
+
+
+def _six_digits(value: Any) -> Any:
+    """R12: what a read tells of a number where its source rounds it."""
+    return Single(f"{value:.6g}") if isinstance(value, Single) else value
+
+
 _MIDNIGHT: Final = datetime(1970, 1, 1)
 
 
@@ -213,7 +222,7 @@ def decode(raw: Any, schema: Schema) -> Any:
     if kind == "bytes":
         return _bytes(raw)
     if kind in ("float", "double"):
-        return float(raw)
+        return Single(raw) if kind == "float" else float(raw)
     if kind == "array":
         return [decode(item, schema["items"]) for item in raw]
     if kind == "struct":
@@ -444,6 +453,7 @@ class Connector:
     `place` is the part of a position that a change's own event tells; `identity` names the fields of the source block
     that are equal in each delivery; `untying` those of which one tells changes of one number apart, where content
     doesn't have to; `transaction` the one that names the transaction; `row` the one that numbers the rows of one place.
+    `rounds_floats` is whether a read has six digits of a number of single precision (R12).
     """
 
     place: Callable[[Mapping[str, Any]], Position | None]
@@ -453,10 +463,11 @@ class Connector:
     is_before_whole: bool = True
     untying: tuple[str, ...] = ()
     row: str = ""
+    rounds_floats: bool = False
 
 
 _POSTGRESQL: Final = Connector(_wal_place, ("lsn",), "txId", is_before_whole=False)
-_MYSQL: Final = Connector(_binlog_place, ("server_id", "file", "pos", "row"), "gtid", row="row")
+_MYSQL: Final = Connector(_binlog_place, ("server_id", "file", "pos", "row"), "gtid", row="row", rounds_floats=True)
 _ORACLE: Final = Connector(
     _oracle_place,
     ("commit_scn", "scn", "rs_id", "lcr_position", "ssn", "txSeq"),
@@ -814,7 +825,7 @@ class Walk:
 
     def _take(self, change: Change) -> None:
         """R9, R14: insert, update and read give a state, delete ends it; a key change does both, each half alone."""
-        key, before, old = self.key_of(change), self._whole_before(change), self._named(change.old_key)
+        key, old = self.key_of(change), self._named(change.old_key)
         taken, brought = self._moves(change)
         if taken is not None:
             self._leave(change, taken)
@@ -825,9 +836,9 @@ class Walk:
         if change.op == "u" and taken is not None:
             self._note(key, Step(change, "key_change", self._filled(change, key, taken), taken))
         elif change.op == "d" and taken is None and self._named(change.new_key) != key:
-            self._note(key, Step(change, "delete", found_state=self._found(key, before)))
+            self._note(key, Step(change, "delete", found_state=self._found(change, key)))
         elif change.op != "d":
-            found = self._found(key, before) if change.op == "u" else None
+            found = self._found(change, key) if change.op == "u" else None
             label, link = self._label(change, key, old), old if old != key else None
             self._note(key, Step(change, label, self._filled(change, key, old), link, found))
 
@@ -846,7 +857,7 @@ class Walk:
         if (id(change), key) not in self.left:
             self.left.add((id(change), key))
             link = self.key_of(change) if change.op == "u" else self._named(change.new_key)
-            found = self._found(key, self._whole_before(change))
+            found = self._found(change, key)
             self.taken_along[change.transaction, key, link] = self.rows.get(key, {})
             self._note(key, Step(change, "key_change", link=link, found_state=found))
 
@@ -870,8 +881,9 @@ class Walk:
             return change.before
         return self._whole_before(change)
 
-    def _found(self, key: Key, before: State | None) -> State | None:
+    def _found(self, change: Change, key: Key) -> State | None:
         """R19: the state that a key's first change found; a later one can only reveal a broken chain."""
+        before = self._whole_before(change)
         if before is None:
             return None
         if key not in self.steps:
@@ -879,7 +891,10 @@ class Walk:
             return before
         row = self.rows.get(key)
         names = row.keys() & before.keys() - {*self.options.reselected} if row is not None else set()
-        if row is None or any(not same(row[name], before[name]) for name in names):
+        pairs = [(row[name], before[name]) for name in names] if row is not None else []
+        if change.connector.rounds_floats:
+            pairs = [(_six_digits(one), _six_digits(other)) for one, other in pairs]
+        if row is None or not all(same(one, other) for one, other in pairs):
             self.history.broken_chains += 1
         return None
 
@@ -945,7 +960,7 @@ class Life:
             step.change.count_as("collapsed")
         if unit[0].found_state is not None:
             self._open(last, unit[0].found_state, "before", last.change.time)
-        if last.state is not None and (self.current is None or self._differs(self.current.state, last.state)):
+        if last.state is not None and (self.current is None or self._differs(self.current.state, last)):
             self._replace(last, last.state, self._opener(unit))
         elif last.state is not None:
             self._confirm(last, last.state)
@@ -962,11 +977,14 @@ class Life:
             is_alive = step.state is not None
         return opener
 
-    def _differs(self, old: State, new: State) -> bool:
-        """R12: a column that one of them lacks counts if the newer has it and not NULL."""
+    def _differs(self, old: State, new: Step) -> bool:
+        """R12: a column that one of them lacks counts if the newer has it and not NULL; a read may round."""
+        is_rounded = new.is_read and new.change.connector.rounds_floats
         return any(
-            not same(old[name], value) if name in old else value is not None
-            for name, value in new.items()
+            not (same(old[name], value) or (is_rounded and same(_six_digits(old[name]), value)))
+            if name in old
+            else value is not None
+            for name, value in (new.state or {}).items()
             if self.options.watches(name)
         )
 

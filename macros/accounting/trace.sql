@@ -33,7 +33,10 @@
     {%- endif -%}
     {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
     {%- set columns = as_built(with_undeclared(table.columns, built.columns), built.columns) -%}
-    {%- do table.update({'columns': columns, 'known_names': columns | map(attribute='name') | list}) -%}
+    {%- do table.update({
+        'columns': columns, 'known_names': columns | map(attribute='name') | list,
+        'rounded': rounded_in_reads(changes, columns)
+    }) -%}
     {%- set declared = dict(declared, snapshot_deletes=snapshot_deletes_of(table, declared)) -%}
     {%- set tracked = tracked_columns(table, declared.track, declared.ignore) -%}
     {%- set compared = columns | rejectattr('name', 'in', table.key) | list -%}

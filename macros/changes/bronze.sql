@@ -74,8 +74,8 @@
 
 {#-
   Query: the fields of feeds: feed, name, the types that schemas give as a JSON list, the encodings, each with a landing that
-  brought it, as JSON rows, the number of shapes that have it, and the landing of the first; with a NULL for a name, of all
-  shapes.
+  brought it, as JSON rows, the number of shapes that have it, the landing of the first, and the connectors that wrote them as
+  a JSON list; with a NULL for a name, of all shapes.
 -#}
 {% macro fields_of(feeds) -%}
     select
@@ -84,13 +84,15 @@
         to_json(collect_set(if(field.encoding is null, null, field.spark_type))),
         to_json(collect_set(struct(coalesce(field.encoding, '') as encoding, batch_id))),
         count(distinct shape_id),
-        min(batch_id)
+        min(batch_id),
+        to_json(collect_set(coalesce(connector, '')))
     from (
         select
             feed,
             explode(concat(fields, array(null))) as field,
             shape_id,
-            batch_id
+            batch_id,
+            connector
         from {{ lakehouse_table('bronze', 'shapes') }}
         where feed in ({{ text_list(feeds) }})
     ) as shape

@@ -26,6 +26,8 @@
       previous_table   the name that `table` had before the statement `ddl`, where its schema-change event names the new one
                        alone (R8); none where not said
       is_before_whole  whether it always writes the whole row where it writes `before` (R19)
+      rounds_floats    whether its reads have six digits of a number of single precision, and its streamed changes all
+                       (R12); false where not said
       has_documents    whether its rows are documents; false where not said
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
       place_of_read    where the places of streamed changes can rest on the snapshot reads before them (S in R4): the place of

@@ -3,7 +3,8 @@
   `mariadb-bin.1000000`. Rows of one event share `pos` and differ in `row`; a truncate and a schema change bear the one that
   the last row before them left behind. Another server, or another name of its files, is another log; `server_id` 0 is the
   mark of a snapshot read. An incremental read bears the `gtid` of the event that closed its window, and is in no
-  transaction all the same. The row image is FULL, or the connector refuses to start.
+  transaction all the same. The row image is FULL, or the connector refuses to start. The server rounds a FLOAT that it sends
+  as text, as snapshots read it.
 -#}
 {% macro mysql() -%}
     {%- set row = "if(op != 't', source.`row`, null)" -%}
@@ -23,7 +24,8 @@
         'boundary': 'boundary.id',
         'collections': [['db', 'table']],
         'previous_table': renamed_by_statement(),
-        'is_before_whole': true
+        'is_before_whole': true,
+        'rounds_floats': true
     }) }}
 {%- endmacro %}
 

@@ -13,8 +13,9 @@
 
 
 {#-
-  The same where changes of one key carry different columns: each is compared with the open version itself, so one
-  after the other. A key whose states all carry the same columns needs no such walk: its changes are rows by themselves.
+  The same where changes of one key carry different columns, or reads round: each is compared with the open version itself,
+  so one after the other. A key whose states all carry the same columns, and none of which was read behind another, needs no
+  such walk: its changes are rows by themselves.
 -#}
 {% macro compared_in_turn(table, tracked, hazards) -%}
     select
@@ -39,7 +40,10 @@
                             min(if(is_state, absent_columns, null)) over of_key
                             = max(if(is_state, absent_columns, null)) over of_key,
                             true
-                        ) as is_alike
+                        )
+                        {%- if table.rounded %}
+                        and not bool_or(is_read and was_open) over of_key
+                        {%- endif %} as is_alike
                     from ({{ compared_with_last(table, tracked, hazards) }}) as one_by_one
                     window of_key as (partition by key)
                 ) as committed
@@ -80,15 +84,17 @@
 {#-
   Expression: whether a state differs from an older one in the tracked columns that both carry (R12): NULL-safe, by
   logical value, exact text included. A column that only the newer carries is a difference where it is not NULL; one
-  that it lacks is none. An unresolved value differs from every known one and equals another unresolved (R7).
+  that it lacks is none. An unresolved value differs from every known one and equals another unresolved (R7). A read that
+  rounds equals each value that is rounded to it.
 
   Args:
-      newer, older: what stands before `state`, `unresolved_columns`, `absent_columns` and `exact_values`, dot included
+      newer, older: what stands before `state`, `unresolved_columns`, `absent_columns` and `exact_values`, dot included; of the
+          newer before `is_read`, too
 -#}
 {% macro differs(newer, older, table, tracked, hazards) -%}
     (
         {%- for spec in table.columns if spec.name in tracked %}
-        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards_of(table, hazards)) }}
+        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards_of(table, hazards), spec.name in table.rounded) }}
         {%- else %}
         false
         {%- endfor %}
@@ -105,11 +111,14 @@
 
 
 {#- Condition: whether two states differ in one column, as `differs` asks of each. -#}
-{% macro column_differs(newer, older, spec, hazards) -%}
+{% macro column_differs(newer, older, spec, hazards, is_rounded) -%}
     {%- set name = text_literal(spec.name) -%}
     {%- set value = comparable(newer ~ 'state.' ~ quoted(spec.name), spec.type) -%}
     {%- set differs -%}
         not {{ value }} <=> {{ comparable(older ~ 'state.' ~ quoted(spec.name), spec.type) }}
+        {%- if is_rounded %}
+        and not ({{ newer }}is_read and {{ value }} <=> {{ six_digits(older ~ 'state.' ~ quoted(spec.name)) }})
+        {%- endif %}
         {%- if hazards.inexact %}
         or not {{ comparable_text(newer ~ 'exact_values[' ~ name ~ ']', spec.type) }}
             <=> {{ comparable_text(older ~ 'exact_values[' ~ name ~ ']', spec.type) }}
@@ -134,7 +143,8 @@
 
 {#-
   Condition: whether `before`, a whole row, tells another one than a state does (R19). A column that the state did not carry,
-  or not exactly, or later than its change, says nothing.
+  or not exactly, or later than its change, says nothing; one that reads round tells six digits, of which the open version can
+  have all.
 
   Args:
       met: the name of a struct of `state`, `unavailable_columns`, `absent_columns` and `exact_values`
@@ -149,6 +159,9 @@
         {{ 'or ' if not loop.first }}not (
             {{ comparable('before.' ~ quoted(spec.name), spec.type) }}
             <=> {{ comparable(met ~ '.state.' ~ quoted(spec.name), spec.type) }}
+            {%- if spec.name in table.rounded %}
+            or {{ six_digits('before.' ~ quoted(spec.name)) }} <=> {{ six_digits(met ~ '.state.' ~ quoted(spec.name)) }}
+            {%- endif %}
             or array_contains({{ met }}.unavailable_columns, {{ name }})
             or array_contains({{ met }}.absent_columns, {{ name }})
             or array_contains(absent_columns, {{ name }})
@@ -159,6 +172,15 @@
         {%- endfor %}
         {%- endif %}
     )
+{%- endmacro %}
+
+
+{#- Expression: a `float` with six digits, as MySQL writes it in text, which rounds half to even. -#}
+{% macro six_digits(value) -%}
+    {%- set exact = 'cast(' ~ value ~ ' as double)' -%}
+    coalesce({{ bound(
+        'scale', 'power(10, 5 - floor(log10(abs(' ~ exact ~ '))))', 'cast(bround(' ~ exact ~ ' * scale) / scale as float)'
+    ) }}, {{ value }})
 {%- endmacro %}
 
 

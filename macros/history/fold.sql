@@ -51,7 +51,8 @@ committed as (
 
 compared as (
 
-    {{ compared_in_turn(table, tracked, hazards) if hazards.absent else compared_with_last(table, tracked, hazards) }}
+    {{ compared_in_turn(table, tracked, hazards) if hazards.absent or (hazards.reads and table.rounded)
+        else compared_with_last(table, tracked, hazards) }}
 
 ),
 

@@ -323,6 +323,29 @@ def test_r7_a_changed_key_takes_the_old_keys_value() -> None:
     assert stream.versions(2)[0].state["v"] == "a"
 
 
+def test_r7_a_placeholder_that_came_before_another_was_set_is_none_the_less_one() -> None:
+    stream = Stream().add("c", 10, row(v="a")).add("u", 20, row(v=PLACEHOLDER)).add("u", 30, row(v="gone"))
+    [version] = stream.versions(placeholder="gone")
+    assert version.state["v"] == "a"
+
+
+def test_r7_null_is_unchanged_where_declared_unless_before_had_a_value() -> None:
+    stream = Stream().add("c", 10, row(v="a")).add("u", 20, row(v=None)).add("u", 30, row(v=None), before=row(v="a"))
+    versions = stream.versions(null_is_unchanged=("v",))
+    assert spans(versions) == [("a", 10, 30, "insert", "update"), (None, 30, None, "update", None)]
+
+
+def test_r12_a_read_of_a_number_that_its_source_rounds_is_compared_by_what_it_has() -> None:
+    stream = Stream("mysql").add("c", 10, row(v=99999.99)).add("r", 20, row(v=100000.0), server=0)
+    stream.add("u", 30, row(v=100000.0), before=row(v=99999.99)).add("r", 40, row(v=99999.9), server=0)
+    history = stream.history(types={"v": "float"})
+    assert spans(history.versions[(1,)]) == [
+        (99999.99, 10, 30, "insert", "update"), (100000.0, 30, 40, "update", "snapshot"),
+        (99999.9, 40, None, "snapshot", None),
+    ]  # fmt: skip
+    assert (history.missed_changes, history.broken_chains) == (1, 0)
+
+
 def test_r9_insert_of_a_living_key_is_an_update_and_update_of_an_unknown_one_opens() -> None:
     stream = Stream().add("c", 10, row(v="a")).add("c", 20, row(v="b")).add("u", 30, row(2, v="c"))
     assert spans(stream.versions()) == [("a", 10, 20, "insert", "update"), ("b", 20, None, "update", None)]
