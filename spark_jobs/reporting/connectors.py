@@ -54,7 +54,10 @@ _MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL", set_times=
 _UNKNOWN = Connector()
 _CONNECTORS = {
     "postgresql": Connector(
-        True, "REPLICA IDENTITY", "alter table … replica identity full", set_values="replica identity full",
+        True,
+        "REPLICA IDENTITY",
+        "alter table … replica identity full",
+        set_values="replica identity full",
         left_as_null=_LEFT_AS_NULL,
     ),
     "mysql": _MYSQL,

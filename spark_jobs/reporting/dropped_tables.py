@@ -14,6 +14,9 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.key_shapes import PLACE, counted, open_versions
 from spark_jobs.reporting.schema_changes import with_feeds
 
+# MariaDB's statement that drops a table and makes it anew is told as the latter alone.
+_DROPS = r"kind = 'DROP' or kind = 'CREATE' and ddl rlike r'(?i)^\s*create\s+or\s+replace\s'"
+
 
 def signs_of_drops(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside]
@@ -33,7 +36,7 @@ def signs_of_drops(
         if versions is None:
             continue
         # A snapshot drops each table that it reads in words alone.
-        drops = versions.where("kind = 'DROP' and not is_snapshot")
+        drops = versions.where(f"({_DROPS}) and not is_snapshot")
         newest = drops.groupBy("db", "schema", "table").agg(F.max("position").alias("dropped_at"))
         for row in with_feeds(spark, places, one.prefix, newest).collect():
             table, location = kept.get(row["feed"], (None, ""))

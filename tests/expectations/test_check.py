@@ -289,8 +289,9 @@ def test_a_key_with_a_column_that_no_model_declares_has_the_declared_shape(spark
     assert signs_of_key_shapes(spark, places, [undeclared]).get("wide", []) == []
 
 
+@pytest.mark.parametrize(("kind", "told"), [("DROP", "DROP TABLE t"), ("CREATE", "create or replace table t (id int)")])
 def test_rows_of_a_table_that_was_dropped_are_told_until_something_comes_of_them(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, kind: str, told: str
 ) -> None:
     places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
     story, ddl = Story("made_again"), Model("src_schema_versions", "", places.table("silver", "src_schema_versions"))
@@ -299,13 +300,14 @@ def test_rows_of_a_table_that_was_dropped_are_told_until_something_comes_of_them
         story.version(key, 1)
     # It stands between "back" and "new"; "back" is inserted into the new table as it was in the old one.
     story.change("back")
-    statement = {"db": "shop", "table": story.name, "kind": "DROP"}
+    statement = {"db": "shop", "table": story.name, "kind": kind, "ddl": told, "is_snapshot": False}
     statements = [
-        statement | {"position": f"{1:020} DROP", "is_snapshot": False},
+        statement | {"position": f"{1:020} DROP"},
         # A snapshot of the table says so, too.
         statement | {"position": f"{9:020}", "is_snapshot": True},
+        statement | {"position": f"{8:020}", "kind": "CREATE", "ddl": "create table t (id int)"},
     ]
-    columns = "db string, schema string, table string, kind string, position string, is_snapshot boolean"
+    columns = "db string, schema string, table string, kind string, position string, is_snapshot boolean, ddl string"
     write_table(spark, ddl, columns, statements)
     write_bronze(spark, places, [story])
     table, beside = story.write(spark, places), Beside("schema_versions", "src", ddl)
