@@ -173,21 +173,15 @@ from met
   every change carries all of them.
 -#}
 {% macro last_carried(columns) -%}
-    {%- if not columns -%}
-        {{ no_struct() }}
-    {%- else -%}
-    named_struct(
-        {%- for spec in columns %}
-        {{ text_literal(spec.name) }}, last_value(
+    {% call(spec) struct_by_column(columns) -%}
+        last_value(
             if(after is null or {{ is_carried_by_change(spec) }}, struct(
                 after.{{ quoted(spec.name) }} as value,
                 exact_values[{{ text_literal(spec.name) }}] as exact
             ), null),
             true
-        ) over earlier{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
-    {%- endif -%}
+        ) over earlier
+    {%- endcall %}
 {%- endmacro %}
 
 

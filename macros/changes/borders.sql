@@ -150,7 +150,7 @@
 -#}
 {% macro found_borders(filled, captured, scope) -%}
     {%- set walk = namespace(borders=declared_borders(captured.new_logs), grows=true, place=none) -%}
-    {%- set has_second_lives = run_query(doubled_offsets(filled)) | length > 0 -%}
+    {%- set has_second_lives = has_rows(doubled_offsets(filled)) -%}
     {%- for round in range(1000) if walk.grows -%}
         {%- set placed = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
         {%- set anew = run_query(topics_made_anew(placed)) if has_second_lives else [] -%}
@@ -204,7 +204,6 @@
     from {{ filled }}
     group by source_label, topic, `partition`, `offset`
     having max(processed_at_ms) > min(processed_at_ms)
-    limit 1
 {%- endmacro %}
 
 
@@ -214,30 +213,36 @@
   landed of the earlier life can begin at any offset.
 -#}
 {% macro topics_made_anew(placed) -%}
-    select
-        source_label, topic, `partition`,
-        min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)) as anew
-    from (
+    with compared as (
+        select
+            *,
+            min(processed_at_ms) over of_offset as earlier,
+            max(processed_at_ms) over of_offset as later
+        from ({{ placed }}) as placed
+        window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
+    ),
+
+    doubled as (
+        select
+            *,
+            min(if(later > earlier, `offset`, null)) over of_log as doubled_from,
+            min(if(later > earlier, later, null)) over of_log as first_later
+        from compared
+        window of_log as (partition by source_label, topic, `partition`, log_number)
+    ),
+
+    dated as (
         select
             *,
             max(if(later > earlier and earlier < first_later, earlier, null)) over of_log as ended
-        from (
-            select
-                *,
-                min(if(later > earlier, `offset`, null)) over of_log as doubled_from,
-                min(if(later > earlier, later, null)) over of_log as first_later
-            from (
-                select
-                    *,
-                    min(processed_at_ms) over of_offset as earlier,
-                    max(processed_at_ms) over of_offset as later
-                from ({{ placed }}) as placed
-                window of_offset as (partition by source_label, topic, `partition`, log_number, `offset`)
-            ) as compared
-            window of_log as (partition by source_label, topic, `partition`, log_number)
-        ) as doubled
+        from doubled
         window of_log as (partition by source_label, topic, `partition`, log_number)
-    ) as dated
+    )
+
+    select
+        source_label, topic, `partition`,
+        min(if(`offset` <= doubled_from and processed_at_ms > ended, processed_at_ms, null)) as anew
+    from dated
     where doubled_from is not null
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
@@ -303,11 +308,24 @@
   offset tell nothing of each other: where flattened rows don't say when they were written, they may be of two lives.
 -#}
 {% macro new_logs(placed) -%}
-    select
-        source_label, topic, `partition`,
-        min_by(topic_life, struct(log_number, `offset`)) as life,
-        min_by(greatest(highest.next_offset, streamed.next_offset), struct(log_number, `offset`)) as start
-    from (
+    with led as (
+        select
+            *,
+            {{ is_streamed() }} as is_streamed,
+            lead(`offset`) over (
+                partition by source_label, topic, `partition`, log_number order by `offset`
+            ) as following
+        from ({{ placed }}) as placed
+    ),
+
+    behind as (
+        select
+            *,
+            max(following) over (partition by source_label, topic, `partition`, log_number, `offset`) as next_offset
+        from led
+    ),
+
+    followed as (
         select
             *,
             max(struct(position, `offset`, next_offset)) over before as highest,
@@ -315,25 +333,18 @@
             max({{ place_of_server('position', 'server') }}) over before as highest_with_server,
             max(changed_at) over before as latest,
             max(if(is_streamed, changed_at, null)) over before as streamed_at
-        from (
-            select
-                *,
-                max(following) over (partition by source_label, topic, `partition`, log_number, `offset`) as next_offset
-            from (
-                select
-                    *,
-                    {{ is_streamed() }} as is_streamed,
-                    lead(`offset`) over (
-                        partition by source_label, topic, `partition`, log_number order by `offset`
-                    ) as following
-                from ({{ placed }}) as placed
-            ) as led
-        ) as behind
+        from behind
         window before as (
             partition by source_label, topic, `partition`, log_number
             order by `offset` range between unbounded preceding and 1 preceding
         )
-    ) as followed
+    )
+
+    select
+        source_label, topic, `partition`,
+        min_by(topic_life, struct(log_number, `offset`)) as life,
+        min_by(greatest(highest.next_offset, streamed.next_offset), struct(log_number, `offset`)) as start
+    from followed
     where {{ begins_new_log('highest.position', 'streamed.position') }}
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`

@@ -55,11 +55,7 @@
         {#- No type has both a payload and all names that there can be: it is read again. -#}
         {{ read_row(text, row_ddl(columns, key), columns) }}
     {%- elif key -%}
-        named_struct(
-            {%- for spec in columns if spec.name in key -%}
-                {{ text_literal(spec.field) }}, {{ parsed }}.{{ quoted(spec.field) }}{{ ', ' if not loop.last }}
-            {%- endfor -%}
-        )
+        {{ struct_of_columns(columns | selectattr('name', 'in', key) | map(attribute='field') | list, parsed) }}
     {%- else -%}
         cast(null as string)
     {%- endif -%}
@@ -77,18 +73,9 @@
   where that has it not, from a `before` that can be believed (`tells_key`).
 -#}
 {% macro key_struct(columns, key, tells_key) -%}
-    {%- if key -%}
-    if(op = 't', null, named_struct(
-        {%- for spec in columns if spec.name in key %}
-            {{ text_literal(spec.name) }}, coalesce(
-                key_typed.{{ quoted(spec.name) }}, {{ of_row('typed', spec, tells_key) }}
-            )
-            {{- ',' if not loop.last }}
-        {%- endfor %}
-        ))
-    {%- else -%}
-    cast(null as struct<none: string>)
-    {%- endif -%}
+    if(op = 't', null, {% call(spec) struct_by_column(columns | selectattr('name', 'in', key or []) | list) -%}
+        coalesce(key_typed.{{ quoted(spec.name) }}, {{ of_row('typed', spec, tells_key) }})
+    {%- endcall %})
 {%- endmacro %}
 
 
@@ -198,11 +185,9 @@
   Args are expressions: the image before the change, and the key that tells the columns that rows leave out.
 -#}
 {% macro key_left(columns, key, before, of_record) -%}
-    named_struct(
-        {%- for spec in columns if spec.name in key -%}
-            {{ text_literal(spec.name) }}, {{ value_left(spec, before, of_record) }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    )
+    {% call(spec) struct_by_column(columns | selectattr('name', 'in', key) | list) -%}
+        {{ value_left(spec, before, of_record) }}
+    {%- endcall %}
 {%- endmacro %}
 
 
@@ -256,14 +241,10 @@
   (a router of topics its mark of the table), and the record's own key tells it.
 -#}
 {% macro linked_struct(link, columns, key) -%}
-    named_struct(
-        {%- for spec in columns if spec.name in key -%}
-            {%- set text = link ~ '_texts.' ~ quoted(spec.name) -%}
-            {%- set text = text if spec.encodings else 'coalesce(' ~ text ~ ', key_text.' ~ quoted(spec.name) ~ ')' %}
-            {{ text_literal(spec.name) }}, {{ decode(text, spec.type) }}
-            {{- ',' if not loop.last }}
-        {%- endfor %}
-        )
+    {% call(spec) struct_by_column(columns | selectattr('name', 'in', key) | list) -%}
+        {%- set text = link ~ '_texts.' ~ quoted(spec.name) -%}
+        {{ decode(text if spec.encodings else 'coalesce(' ~ text ~ ', key_text.' ~ quoted(spec.name) ~ ')', spec.type) }}
+    {%- endcall %}
 {%- endmacro %}
 
 

@@ -17,23 +17,23 @@
       begins: whether it has a partition's first changes
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: {label, topic, partition, lowest_offset, last_log} of the partitions in which it did
-      bounds: [changes, the lowest of `lowest`, changes without a position]
+      bounds: {changes, lowest, placeless}: how many changes, the lowest of `lowest`, how many have no position
 -#}
 {% macro log_summary(relation, watermarks, lowest='position') -%}
     {%- set rows = run_query(log_summary_query(relation, watermarks, lowest)) -%}
     {%- set summary = namespace(
-        hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds=[0, none, 0]
+        hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds={'changes': 0, 'lowest': none, 'placeless': 0}
     ) -%}
     {%- set watermark_of = {} -%}
     {%- for one in watermarks -%}{%- do watermark_of.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
         {%- set summary.hazards = both_hazards(summary.hazards, hazards_in(row)) -%}
-        {%- set summary.bounds = [
-            summary.bounds[0] + row['changes'] | int,
-            [summary.bounds[1], row['lowest_position']] | reject('none') | min | default(none, true),
-            summary.bounds[2] + row['placeless_changes'] | int
-        ] -%}
+        {%- set summary.bounds = {
+            'changes': summary.bounds.changes + row['changes'] | int,
+            'lowest': [summary.bounds.lowest, row['lowest_position']] | reject('none') | min | default(none, true),
+            'placeless': summary.bounds.placeless + row['placeless_changes'] | int
+        } -%}
         {%- do summary.watermarks.append({
             'label': place[0],
             'topic': place[1],

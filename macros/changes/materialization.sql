@@ -27,7 +27,7 @@
             {#- G3: deliveries that were known move nothing, wherever they stand. -#}
             {%- do summary.update({'late': []}) -%}
         {%- endif -%}
-        {%- if decision.case == 'some' and counts == [summary.bounds[0], 0] and has_one_session() -%}
+        {%- if decision.case == 'some' and counts == [summary.bounds.changes, 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
         {%- else -%}
             {%- do unstage(staged) -%}
@@ -48,7 +48,7 @@
     {%- if not decision.is_held -%}{{ return(stage(sql)) }}{%- endif -%}
     {%- set placed = placed_changes(sql, decision) -%}
     {%- if placed.needs_window -%}{{ return(stage(placed.query)) }}{%- endif -%}
-    {%- set staged = quoted('staged_' ~ model.name) -%}
+    {%- set staged = quoted(held_name('staged')) -%}
     {%- do run_statement('create or replace temporary view ' ~ staged ~ ' as ' ~ placed.query) -%}
     {{ return(staged) }}
 {%- endmacro %}
@@ -64,7 +64,7 @@
 
 {#- Let go of what a model's compiled query delivered. -#}
 {% macro release_delivered(decision) -%}
-    {%- if decision.is_held -%}{%- do unstage(quoted('delivered_' ~ model.name), is_large=true) -%}{%- endif -%}
+    {%- if decision.is_held -%}{%- do unstage(quoted(held_name('delivered')), is_large=true) -%}{%- endif -%}
 {%- endmacro %}
 
 
@@ -171,12 +171,12 @@
 {% macro write_new(staged, target_relation, decision, bounds) -%}
     {%- set written = decision.watermarks | map(attribute='position') | reject('none') | list
         if decision.case == 'some' else [] -%}
-    {%- set is_placed = not decision.follows_reads and not bounds[2] -%}
-    {%- if written and is_placed and bounds[0] and bounds[1] > written | max and not decision.is_ahead -%}
+    {%- set is_placed = not decision.follows_reads and not bounds.placeless -%}
+    {%- if written and is_placed and bounds.changes and bounds.lowest > written | max and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
-        {{ return([bounds[0], 0]) }}
+        {{ return([bounds.changes, 0]) }}
     {%- endif -%}
-    {%- set from_position = bounds[1] if is_placed and decision.case != 'rederive' else none -%}
+    {%- set from_position = bounds.lowest if is_placed and decision.case != 'rederive' else none -%}
     {{ return(write_revisions(staged, target_relation, decision, 'change_id', from_position)) }}
 {%- endmacro %}
 

@@ -193,40 +193,18 @@
 
 {#- Expression: a struct of plain texts, one field a column. -#}
 {% macro plain_struct(row, columns, only=none) -%}
-    {%- if only is not none and not only -%}
-        {{ no_struct() }}
-    {%- else -%}
     {%- set form = row_form(columns) -%}
-    named_struct(
-        {%- for spec in columns if only is none or spec.name in only %}
-            {{ text_literal(spec.name) }}, {{ plain_text(
-                field_text(row, spec, form), field_json(row, spec, form), encoding_of(spec, form), spec
-            ) }}
-            {{- ',' if not loop.last }}
-        {%- endfor %}
-        )
-    {%- endif -%}
+    {% call(spec) struct_by_column(columns if only is none else columns | selectattr('name', 'in', only) | list) -%}
+        {{ plain_text(field_text(row, spec, form), field_json(row, spec, form), encoding_of(spec, form), spec) }}
+    {%- endcall %}
 {%- endmacro %}
 
 
 {#- Expression: such texts as values of the columns' types, NULL where a type can't hold one. -#}
 {% macro typed_struct(texts, columns, only=none) -%}
-    {%- if only is not none and not only -%}
-        {{ no_struct() }}
-    {%- else -%}
-    named_struct(
-        {%- for spec in columns if only is none or spec.name in only %}
-            {{ text_literal(spec.name) }}, {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
-            {{- ',' if not loop.last }}
-        {%- endfor %}
-        )
-    {%- endif -%}
-{%- endmacro %}
-
-
-{#- Expression: what stands for a struct of no columns, which no table can hold. -#}
-{% macro no_struct() -%}
-    cast(null as struct<none: string>)
+    {% call(spec) struct_by_column(columns if only is none else columns | selectattr('name', 'in', only) | list) -%}
+        {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
+    {%- endcall %}
 {%- endmacro %}
 
 
@@ -237,14 +215,9 @@
 -#}
 {% macro known_struct(typed, is_there, unavailable, columns) -%}
     if({{ is_there }}, if(
-        size({{ unavailable }}) = 0, {{ typed }}, named_struct(
-            {%- for spec in columns %}
-            {{ text_literal(spec.name) }}, if(
-                array_contains({{ unavailable }}, {{ text_literal(spec.name) }}), null, {{ typed }}.{{ quoted(spec.name) }}
-            )
-            {{- ',' if not loop.last }}
-            {%- endfor %}
-        )
+        size({{ unavailable }}) = 0, {{ typed }}, {% call(spec) struct_by_column(columns) -%}
+            if(array_contains({{ unavailable }}, {{ text_literal(spec.name) }}), null, {{ typed }}.{{ quoted(spec.name) }})
+        {%- endcall %}
     ), null)
 {%- endmacro %}
 

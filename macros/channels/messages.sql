@@ -28,7 +28,7 @@
     {%- set specs = content_specs(encoding) -%}
     {%- set among = ['postgresql'] -%}
     {%- set fields = dict(clock_fields(), **{
-        'source': source_ddl(among)[:-1] ~ ', db: string>', 'transaction': 'struct<id: string>', 'message': 'string'
+        'source': source_ddl(among, ['db']), 'transaction': 'struct<id: string>', 'message': 'string'
     }) -%}
 with
 
@@ -67,7 +67,7 @@ placed as (
         {{ by_connector('identity', among) }} as identity,
         {{ by_connector('transaction', among) }} as transaction_id,
         {% if encoding -%}
-        {{ plain_struct('fields', content_specs(encoding)) }} as field_texts,
+        {{ plain_struct('fields', specs) }} as field_texts,
         {%- else -%}
         -- a schema tells bytes from text, which alone can be hexadecimal or base64
         if(is_base64, {{ plain_struct('fields', content_specs('base64')) }}, {{ plain_struct('fields', specs) }}) as field_texts,

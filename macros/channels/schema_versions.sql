@@ -121,7 +121,7 @@ where name <=> coalesce(previous_table, `table`)
         >>>
     {%- endset -%}
     {%- set fields = dict(clock_fields(), **{
-        'source': source_ddl(none)[:-1] ~ ', db: string, `schema`: string, `table`: string>',
+        'source': source_ddl(none, ['db', 'schema', 'table']),
         'databaseName': 'string', 'schemaName': 'string', 'ddl': 'string',
         'tableChanges': 'array<struct<`type`: string, id: string, `table`: ' ~ modules.re.sub('\\s+', ' ', table) ~ '>>'
     }) -%}

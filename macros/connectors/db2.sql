@@ -12,7 +12,6 @@
         ]) ~ ')',
         'identity': 'array(source.commit_lsn, source.change_lsn)',
         'is_tied': 'true',
-        'server': none,
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],

@@ -27,12 +27,10 @@
         'identity': 'array(source.rs, source.ts_ms, source.ord, source.h, source.lsid, source.`txnNumber`, source.tord)',
         'log': "nullif(source.rs, 'cluster')",
         'is_tied': 'true',
-        'server': none,
         'transaction': 'coalesce(concat(' ~ session_id('source.lsid') ~ ", ':', source.`txnNumber`), "
             ~ transaction_of_session('transaction.id') ~ ')',
         'boundary': transaction_of_session('boundary.id'),
         'collections': [['db', 'table'], ['replica_set', 'db', 'table']],
-        'is_before_whole': false,
         'has_documents': true,
         'has_lone_changes': true
     }) }}

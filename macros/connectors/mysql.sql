@@ -17,7 +17,6 @@
             sortable_number('coalesce(' ~ row ~ ", '0')")
         ]),
         'identity': "array(nullif(source.server_id, '0'), source.file, source.pos, " ~ row ~ ')',
-        'is_tied': none,
         'is_of_one_row': row ~ ' is not null',
         'server': "nullif(concat_ws(' ', source.server_id, regexp_extract(source.file, '^(.*?)[.]?[0-9]*$', 1)), '')",
         'transaction': 'coalesce(source.gtid, transaction.id)',

@@ -30,12 +30,10 @@
         'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
         'lowest': "if(split_part(" ~ position_in_log() ~ ", ' ', 3) rlike '^[0-9a-fA-F]+$', split_part(" ~ position_in_log()
             ~ ", ' ', 2), null)",
-        'server': none,
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['db', 'schema', 'table']],
         'previous_table': "if(size(split(source.`table`, ',')) = 2, "
-            ~ "try_element_at(array_remove(split(source.`table`, ','), `table`), 1), null)",
-        'is_before_whole': false
+            ~ "try_element_at(array_remove(split(source.`table`, ','), `table`), 1), null)"
     }) }}
 {%- endmacro %}

@@ -20,12 +20,9 @@
             ~ ", if(source.sequence is null, '" ~ unordered_end() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
         'lowest': "if(op = 'r', null, split_part(" ~ position_in_log() ~ ", ' ', 2))",
-        'is_tied': none,
-        'server': none,
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
-        'is_before_whole': false,
         'place_of_read': 'try_cast(source.lsn as bigint)',
         'waits_for_read': knows_no_commit()
     }) }}

@@ -14,8 +14,6 @@
             nulls_first(sortable_number('source.event_serial_no'))
         ]) ~ ')',
         'identity': 'array(source.commit_lsn, source.change_lsn, source.event_serial_no)',
-        'is_tied': none,
-        'server': none,
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['db', 'schema', 'table'], ['db', 'schema', 'db', 'table']],

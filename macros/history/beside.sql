@@ -8,7 +8,7 @@
 
   Owns R15, R16 and R19.
 -#}
-{% macro beside_steps(table, scope, declared) -%}
+{% macro beside_steps(scope, declared) -%}
 {%- set hazards = scope.hazards -%}
 {%- set closes = declared.snapshot_deletes == 'close' and hazards.reads -%}
 {%- if hazards.moves -%}

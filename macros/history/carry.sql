@@ -131,11 +131,7 @@
         {{ own('valid_from', names) }} as changed_at,
         {{ own('opened_by', names) }} = 'snapshot' as is_read,
         true as is_state,
-        named_struct(
-            {%- for spec in table.columns %}
-            {{ text_literal(spec.name) }}, {{ quoted(spec.name) }}{{ ',' if not loop.last }}
-            {%- endfor %}
-        ) as state,
+        {{ struct_of_columns(table.columns | map(attribute='name') | list) }} as state,
         null as before,
         {%- if moves %}
         null as left_key,

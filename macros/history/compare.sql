@@ -92,9 +92,10 @@
           newer before `is_read`, too
 -#}
 {% macro differs(newer, older, table, tracked, hazards) -%}
+    {%- set hazards = hazards_of(table, hazards) %}
     (
         {%- for spec in table.columns if spec.name in tracked %}
-        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards_of(table, hazards), spec.name in table.rounded) }}
+        {{ 'or ' if not loop.first }}{{ column_differs(newer, older, spec, hazards, spec.name in table.rounded) }}
         {%- else %}
         false
         {%- endfor %}
@@ -219,15 +220,10 @@
 
 {#- Expression over the window `in_version`: its first state, with the newest carried values of the ignored columns. -#}
 {% macro newest_state(table, ignored) -%}
-    if(is_state, named_struct(
-        {%- for spec in table.columns %}
-        {{ text_literal(spec.name) }},
-        {%- if spec.name in ignored %} {{ newest(spec.name, 'state.' ~ quoted(spec.name)) }}
-        {%- else %} state.{{ quoted(spec.name) }}
-        {%- endif %}
-        {{- ',' if not loop.last }}
-        {%- endfor %}
-    ), null)
+    if(is_state, {% call(spec) struct_by_column(table.columns) -%}
+        {%- set value = 'state.' ~ quoted(spec.name) -%}
+        {{ newest(spec.name, value) if spec.name in ignored else value }}
+    {%- endcall %}, null)
 {%- endmacro %}
 
 

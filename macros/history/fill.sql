@@ -77,16 +77,13 @@ filled as (
     select
         * except (state{{ ', exact_values' if hazards.inexact }}),
         first_value(if(previous_key is not null, change_id, null)) over from_source as link,
-        if(state is null, null, named_struct(
-            {%- for spec in table.columns %}
-            {{ text_literal(spec.name) }}, if(
+        if(state is null, null, {% call(spec) struct_by_column(table.columns) -%}
+            if(
                 array_contains(unavailable_columns, {{ text_literal(spec.name) }}),
                 {{ last_known(spec) }}.value,
                 state.{{ quoted(spec.name) }}
             )
-            {{- ',' if not loop.last }}
-            {%- endfor %}
-        )) as state,
+        {%- endcall %}) as state,
         {%- if hazards.inexact %}
         map_concat(exact_values, map_filter(
             map(
@@ -260,16 +257,13 @@ resolved as (
 
     select
         filled_alone.* except (state, unresolved_columns, {{ exact }}link),
-        if(state is null or row is null, state, named_struct(
-            {%- for spec in table.columns %}
-            {{ text_literal(spec.name) }}, if(
+        if(state is null or row is null, state, {% call(spec) struct_by_column(table.columns) -%}
+            if(
                 array_contains(filled_alone.unresolved_columns, {{ text_literal(spec.name) }}),
                 row.state.{{ quoted(spec.name) }},
                 state.{{ quoted(spec.name) }}
             )
-            {{- ',' if not loop.last }}
-            {%- endfor %}
-        )) as state,
+        {%- endcall %}) as state,
         {%- if exact %}
         if(
             row is null,
@@ -295,18 +289,14 @@ resolved as (
 {% macro resolved_link(table, hazards) -%}
     {%- set unresolved = 'array_contains(%s.unresolved_columns, name)' -%}
     named_struct(
-        'state', named_struct(
-            {%- for spec in table.columns %}
-            {%- set name = text_literal(spec.name) %}
-            {%- set column = quoted(spec.name) %}
-            {{ name }}, case
+        'state', {% call(spec) struct_by_column(table.columns) -%}
+            {%- set name, column = text_literal(spec.name), quoted(spec.name) -%}
+            case
                 when not array_contains(link.unresolved_columns, {{ name }}) then link.state.{{ column }}
                 when not array_contains(link.answer.unresolved_columns, {{ name }}) then link.answer.state.{{ column }}
                 else earlier[link.answer.link].state.{{ column }}
             end
-            {{- ',' if not loop.last }}
-            {%- endfor %}
-        ),
+        {%- endcall %},
         'unresolved_columns', filter(
             link.unresolved_columns,
             name -> link.answer is null or (

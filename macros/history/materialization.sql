@@ -131,24 +131,22 @@
     {%- if way == 'none' -%}
         {{ return({'is_changed': false, 'message': '0 rows changed'}) }}
     {%- endif -%}
-    {%- set target_relation, open = build.target, build.open -%}
-    {%- set built, decision, declared = build.built, build.decision, build.declared -%}
-    {%- set columns = columns_in(target_relation) -%}
+    {%- set columns = columns_in(build.target) -%}
     {%- if way == 'all' -%}
-        {%- do write_anew(target_relation, columns, built) -%}
+        {%- do write_anew(build, columns) -%}
         {{ return({'is_changed': true, 'message': 'all rows written'}) }}
     {%- elif way == 'open' -%}
-        {%- do write_open_anew(target_relation, columns, built, decision, declared, open) -%}
+        {%- do write_open_anew(build, columns) -%}
         {{ return({'is_changed': true, 'message': 'all open rows written'}) }}
     {%- elif way == 'append' -%}
         {%- set changed = build.counts.versions -%}
-        {%- if changed -%}{%- do append_versions(target_relation, columns, built) -%}{%- endif -%}
+        {%- if changed -%}{%- do append_versions(build, columns) -%}{%- endif -%}
     {%- elif way == 'going_on' -%}
-        {%- set changed = merge_going_on(target_relation, columns, build.fold_rows, declared, open) -%}
+        {%- set changed = merge_going_on(build, columns) -%}
     {%- elif way == 'living' -%}
-        {%- set changed = merge_living(target_relation, columns, living_of_news(built, columns, decision, declared), declared) -%}
+        {%- set changed = merge_living(build, columns) -%}
     {%- else -%}
-        {%- set changed = merge_difference(target_relation, columns, built, decision, declared, open, build.is_in_order) -%}
+        {%- set changed = merge_difference(build, columns) -%}
     {%- endif -%}
     {{ return({'is_changed': changed != 0, 'message': changed ~ ' rows changed'}) }}
 {%- endmacro %}
@@ -238,7 +236,7 @@
 {% macro account_for(decision, declared, fold_rows, counts) -%}
     {%- set account = decision.account -%}
     {%- set added = added_without_signs(account, counts) -%}
-    {%- set account_name = 'account_' ~ model.name -%}
+    {%- set account_name = held_name('account') -%}
     {%- if added is none -%}
         {%- set stored = '(' ~ stored_account(model.name) ~ ') as stored' -%}
         {%- do hold(
@@ -289,9 +287,10 @@
   Query: what differs, by a row's id: `acted_on`, the `row` as a struct, NULL where it is to be removed, and whether the
   stored one `was_open`, NULL where there is none. Stored rows of untouched keys are not looked at.
 -#}
-{% macro difference(built, target_relation, columns, decision, declared, open) -%}
-    {%- set id = own('version_id', declared.column_names) -%}
-    {%- set key = key_of(declaration_of(declared.changes), 'stored') -%}
+{% macro difference(build, columns) -%}
+    {%- set decision, open = build.decision, build.open -%}
+    {%- set id = own('version_id', build.declared.column_names) -%}
+    {%- set key = key_of(declaration_of(build.declared.changes), 'stored') -%}
     {%- set carried = decision.carried -%}
     {%- set types = {} -%}
     {%- for column in columns -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
@@ -299,16 +298,16 @@
     with built as (
 
         {%- if open or decision.case != 'keys' %}
-        {{ built }}
+        {{ build.built }}
         {%- else %}
-        select * from ({{ built }}) as stored where {{ is_touched(key, decision) }}
+        select * from ({{ build.built }}) as stored where {{ is_touched(key, decision) }}
         {%- endif %}
 
     ),
 
     stored as (
 
-        select * from {{ target_relation }} as stored
+        select * from {{ build.target }} as stored
         {%- if carried %}
         where ({{ open }} and {{ is_refolded(key, carried, otherwise=true) }})
             {{- ' or ' ~ is_refolded(key, carried) if carried.refolded }}
@@ -336,18 +335,18 @@
   Write what differs. A closed version is only read where one may differ: as long as all are open, a literal says so and
   prunes.
 -#}
-{% macro merge_difference(target_relation, columns, built, decision, declared, open, is_in_order) -%}
-    {%- set differing = '(' ~ difference(built, target_relation, columns, decision, declared, open) ~ ')' -%}
-    {%- set are_open = open and is_in_order -%}
-    {%- set staged = stage(differing) if open and not is_in_order else none -%}
+{% macro merge_difference(build, columns) -%}
+    {%- set differing = '(' ~ difference(build, columns) ~ ')' -%}
+    {%- set are_open = build.open and build.is_in_order -%}
+    {%- set staged = stage(differing) if build.open and not build.is_in_order else none -%}
     {%- if staged -%}
         {%- set counts = run_query('select count(*), count_if(not was_open) from ' ~ staged)[0] -%}
         {%- set are_open = not counts[1] -%}
     {%- endif -%}
     {%- set differences = 'select acted_on, row from ' ~ (staged or differing) -%}
-    {%- set on = 'target.' ~ own('version_id', declared.column_names) ~ ' = differences.acted_on'
-        ~ (' and target.' ~ open ~ ' = true' if are_open) -%}
-    {%- set changed = merge_rows(target_relation, columns, differences, on) if not staged or counts[0] else 0 -%}
+    {%- set on = 'target.' ~ own('version_id', build.declared.column_names) ~ ' = differences.acted_on'
+        ~ (' and target.' ~ build.open ~ ' = true' if are_open) -%}
+    {%- set changed = merge_rows(build.target, columns, differences, on) if not staged or counts[0] else 0 -%}
     {%- if staged -%}{%- do unstage(staged) -%}{%- endif -%}
     {{ return(changed) }}
 {%- endmacro %}

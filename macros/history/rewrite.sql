@@ -42,33 +42,30 @@
 
 
 {#- Add the versions of keys that were never seen before. -#}
-{% macro append_versions(target_relation, columns, built) -%}
-    {%- do run_statement('insert into ' ~ target_relation ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
+{% macro append_versions(build, columns) -%}
+    {%- do run_statement('insert into ' ~ build.target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ build.built ~ ')') -%}
 {%- endmacro %}
 
 
 {#-
   Put in one commit the open versions as they are now in the place of those before, and add those that were closed.
-  Closed ones are not read: news that stand behind all that was known of their keys leave them as they are.
-
-  Args:
-      built: a query for the versions of the carried keys, open and closed, from their open one on
-      open: the column that tells open versions, by which the table is partitioned
+  Closed ones are not read: news that stand behind all that was known of their keys leave them as they are. What is built has
+  the versions of the carried keys, open and closed, from their open one on.
 -#}
-{% macro write_open_anew(target_relation, columns, built, decision, declared, open) -%}
-    {%- set key = key_of(declaration_of(declared.changes), 'stored') -%}
+{% macro write_open_anew(build, columns) -%}
+    {%- set key = key_of(declaration_of(build.declared.changes), 'stored') -%}
     {%- do run_statement(
-        'insert into ' ~ target_relation ~ ' replace where ' ~ open ~ ' = true select ' ~ names_of(columns) ~ ' from (' ~ built
-        ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ target_relation ~ ' as stored where ' ~ open
-        ~ ' and not exists (select 1 from ' ~ decision.carried.relation
+        'insert into ' ~ build.target ~ ' replace where ' ~ build.open ~ ' = true select ' ~ names_of(columns) ~ ' from ('
+        ~ build.built ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ build.target ~ ' as stored where ' ~ build.open
+        ~ ' and not exists (select 1 from ' ~ build.decision.carried.relation
         ~ ' as carried where carried.key <=> ' ~ key ~ ')'
     ) -%}
 {%- endmacro %}
 
 
 {#- Write a table as a query for its columns says. -#}
-{% macro write_anew(target_relation, columns, built) -%}
-    {%- do run_statement('insert overwrite ' ~ target_relation ~ ' select ' ~ names_of(columns) ~ ' from (' ~ built ~ ')') -%}
+{% macro write_anew(build, columns) -%}
+    {%- do run_statement('insert overwrite ' ~ build.target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ build.built ~ ')') -%}
 {%- endmacro %}
 
 
@@ -102,20 +99,18 @@
 
 {#-
   The same for a history that goes on from open versions: these are as they were unless they were closed, and nothing has
-  to be compared with what is stored. (An ignored column changes a version that stays open: R12.)
-
-  Args:
-      fold_rows: the carried versions and those behind them, as `accounted_rows` gives them
+  to be compared with what is stored. (An ignored column changes a version that stays open: R12.) The fold gives the
+  carried versions and those behind them, as `accounted_rows` has them.
 -#}
-{% macro merge_going_on(target_relation, columns, fold_rows, declared, open) -%}
+{% macro merge_going_on(build, columns) -%}
     {%- set differences -%}
         select is_carried, version as row
-        from {{ fold_rows }}
-        where version is not null and not (is_carried and version.{{ open }})
+        from {{ build.fold_rows }}
+        where version is not null and not (is_carried and version.{{ build.open }})
     {%- endset -%}
-    {{ return(merge_rows(target_relation, columns, differences, (
-        'target.' ~ open ~ ' = true and differences.is_carried and '
-        ~ is_row_of('differences.row', declaration_of(declared.changes))
+    {{ return(merge_rows(build.target, columns, differences, (
+        'target.' ~ build.open ~ ' = true and differences.is_carried and '
+        ~ is_row_of('differences.row', declaration_of(build.declared.changes))
     ))) }}
 {%- endmacro %}
 
@@ -123,13 +118,11 @@
 {#-
   The same for a current state: each key with news has the row that is told of it, or none. Of the rows that are stored,
   only keys are looked at.
-
-  Args:
-      living: a query for the keys with news and their rows
 -#}
-{% macro merge_living(target_relation, columns, living, declared) -%}
+{% macro merge_living(build, columns) -%}
     {{ return(merge_rows(
-        target_relation, columns, living, is_row_of('differences.key', declaration_of(declared.changes))
+        build.target, columns, living_of_news(build, columns),
+        is_row_of('differences.key', declaration_of(build.declared.changes))
     )) }}
 {%- endmacro %}
 
@@ -162,7 +155,8 @@
   Query: `key` and `row` of keys with news, as the history's build in this run holds them where it was asked of the same news
   and went on from what this current state was made of.
 -#}
-{% macro living_of_news(built, columns, decision, declared) -%}
+{% macro living_of_news(build, columns) -%}
+    {%- set decision, declared = build.decision, build.declared -%}
     {%- set handed_on = graph.tidemark.living_rows.get(decision.history) -%}
     {%- if handed_on and handed_on.log == decision.log and handed_on.news == decision.news
         and handed_on.left_as == decision.made_of -%}
@@ -177,6 +171,6 @@
         where ({{ decision.news }}) and {{ is_change_of_key(decision.hazards) }}
     ) as news
     left join (
-        select * from ({{ built }}) as stored where {{ is_touched(key_of(table, 'stored'), decision) }}
+        select * from ({{ build.built }}) as stored where {{ is_touched(key_of(table, 'stored'), decision) }}
     ) as living on news.key <=> {{ key_of(table, 'living') }}
 {%- endmacro %}

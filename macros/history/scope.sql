@@ -25,25 +25,26 @@
       open: how many versions the last build of a history left open, where it knew
 -#}
 {% macro history_scope(layer, changes_log, table, declared, history=none, sorted_changes=none) -%}
-    {%- set history = model_node(history).unique_id if history and is_building() else none -%}
-    {%- set progress = graph.tidemark.progress if is_building() else {} -%}
-    {%- set built = log_as_built(table.unique_id) if is_building() else {} -%}
-    {%- set scope = scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
     {%- if not is_building() -%}
-        {{ return(dict(scope, batch_id=none, hazards=every_hazard(), cut=none, fresh=scope.log)) }}
+        {{ return(dict(
+            scope_by_declaration(layer, table, declared), batch_id=none, hazards=every_hazard(), cut=none,
+            log=changes_log | string, fresh=changes_log | string
+        )) }}
     {%- endif -%}
-    {%- set last = own_progress() -%}
+    {%- set history_id = model_node(history).unique_id if history else none -%}
+    {%- set progress, last, built = graph.tidemark.progress, own_progress(), log_as_built(table.unique_id) -%}
+    {%- set scope = scope_before_news(layer, changes_log, table, declared, history_id, last, built) -%}
     {%- set log_progress = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
-    {%- set stored = account_to_go_on_from(scope, last, log_progress) if history is none else none -%}
-    {%- if is_idle(scope, table, log_progress, last, stored, progress.get(history)) -%}
+    {%- set stored = account_to_go_on_from(scope, last, log_progress) if history_id is none else none -%}
+    {%- if is_idle(scope, table, log_progress, last, stored, progress.get(history_id)) -%}
         {{ return(dict(scope, case='nothing', batch_id=none)) }}
     {%- endif -%}
     {%- set fresh = fresh_part(scope, table, log_progress, built, last) -%}
     {%- set counts = what_is_new(
-        scope, changes_log, fresh, log_progress, last, stored, may_be_known=history is not none
+        scope, changes_log, fresh, log_progress, last, stored, may_be_known=history_id is not none
     ) -%}
     {%- set scope = dict(
-        scope, case=case_of(scope, counts, declared, last, stored, progress.get(history)), fresh=fresh or scope.log,
+        scope, case=case_of(scope, counts, declared, last, stored, progress.get(history_id)), fresh=fresh or scope.log,
         news=news(scope.after, scope.cut, last.get('cut'), counts['last_batch']),
         hazards=both_hazards(built.hazards, hazards_in(counts)),
         batch_id=[counts['last_batch'] or 0, scope.after, log_progress.batch_id if scope.case == 'full' else 0] | max
@@ -55,7 +56,7 @@
             {%- do scope.update({'account': account_of_news(scope, stored, counts, declared, changes_log)}) -%}
         {%- endif -%}
         {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
-        {%- set is_carried = history is none and not is_linked and not table.documents and not table.reselected
+        {%- set is_carried = history_id is none and not is_linked and not table.documents and not table.reselected
             and is_in_step(scope, last, declared) -%}
         {%- do scope.update({
             'touched': touched_with_linked(scope) if is_linked else none,
@@ -66,29 +67,30 @@
             {%- do doubt_reported(scope, changes_log, table, declared, built) -%}
             {%- do scope.update({'account': account_of_all(scope, counts, declared, changes_log)}) -%}
         {%- endif -%}
-        {%- if history is none and scope.case == 'full' -%}
+        {%- if history_id is none and scope.case == 'full' -%}
             {%- do scope.update({'alone': keys_alone(scope, table, declared, counts['changes'], sorted_changes)}) -%}
         {%- endif -%}
     {%- endif -%}
-    {{ return(as_far_as(history, progress, scope)) }}
+    {{ return(as_far_as(history_id, progress, scope)) }}
 {%- endmacro %}
 
 
-{#- The scope by declaration and progress, before the log is asked; where dbt builds no tables, by declaration alone. -#}
-{% macro scope_as_declared(layer, changes_log, table, declared, history, progress, built) -%}
+{#- The scope by declaration alone, as where dbt builds no tables. -#}
+{% macro scope_by_declaration(layer, table, declared) -%}
+    {{ return(dict(
+        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, own_progress(), table.name),
+        key=table.key, scans=[], in_doubt=[], touched=none, carried=none, alone=none, account=none
+    )) }}
+{%- endmacro %}
+
+
+{#- The scope by declaration and progress, before the log is asked for news. -#}
+{% macro scope_before_news(layer, changes_log, table, declared, history_id, last, built) -%}
+    {%- set scope = scope_by_declaration(layer, table, declared) -%}
     {%- set cut = cut_of(declared.changes) -%}
-    {%- set last = own_progress() -%}
-    {%- set scope = dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, last, table.name),
-        key=table.key, log=log_shown(changes_log, built, cut), scans=[], in_doubt=[], touched=none, carried=none,
-        alone=none, account=none
-    ) -%}
-    {%- if not is_building() -%}
-        {{ return(scope) }}
-    {%- endif -%}
     {%- set state = dict(scope.state) -%}
-    {%- if history -%}
-        {%- set built_as = last_build(history).get('declared') -%}
+    {%- if history_id -%}
+        {%- set built_as = last_build(history_id).get('declared') -%}
         {%- do state.update({'built_as': built_as}) -%}
         {%- if scope.case == 'increment' and last.get('built_as', built_as) != built_as -%}
             {#- The last run read a history that was not built yet as it is declared. -#}
@@ -97,12 +99,12 @@
     {%- endif -%}
     {%- set scans = scans_of(declared.changes) -%}
     {%- set in_doubt = snapshots_in_doubt(changes_log, built)
-        if snapshot_deletes_of(table, declared) == 'close' or known_doubts(last) else [] -%}
+        if declared.snapshot_deletes == 'close' or known_doubts(last) else [] -%}
     {%- do state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans, 'in_doubt': in_doubt}) -%}
-    {%- set can_go_back = snapshot_deletes_of(table, declared) == 'close' or transactions_of(declared.changes) -%}
+    {%- set can_go_back = declared.snapshot_deletes == 'close' or transactions_of(declared.changes) -%}
     {{ return(dict(
-        scope, cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, in_doubt=in_doubt, state=state,
-        left_otherwise=scope.case == 'increment' and can_go_back and is_left_otherwise(history or model.unique_id),
+        scope, log=log_shown(changes_log, built, cut), cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, in_doubt=in_doubt, state=state,
+        left_otherwise=scope.case == 'increment' and can_go_back and is_left_otherwise(history_id or model.unique_id),
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     )) }}
 {%- endmacro %}
@@ -213,7 +215,7 @@
 
 {#- Where missed deletes are reported, not closed, an account of the whole log is all that asks which snapshots are in doubt. -#}
 {% macro doubt_reported(scope, changes_log, table, declared, built) -%}
-    {%- if scope.hazards.reads and snapshot_deletes_of(table, declared) == 'report' -%}
+    {%- if scope.hazards.reads and declared.snapshot_deletes == 'report' -%}
         {%- set in_doubt = snapshots_in_doubt(changes_log, built) -%}
         {%- do scope.update({'in_doubt': in_doubt}) -%}
         {%- do scope.state.update({'in_doubt': in_doubt}) -%}

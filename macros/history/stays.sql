@@ -64,7 +64,7 @@ own_changes as (
 
 ),
 
-{{ beside_steps(table, scope, declared) }},
+{{ beside_steps(scope, declared) }},
 {%- if account and account.ends %}
 
 snapshot_ends as (

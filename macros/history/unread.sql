@@ -184,7 +184,8 @@ order by position
             {%- if has_gaps() %}
             union all
             select source_label, topic, `partition`, from_offset, to_offset
-            from delta.{{ quoted(landed_at('kafka_gaps')) }}
+            -- landing keeps it with its bronze, whatever the environment
+            from delta.{{ quoted(lakehouse_folder() ~ '/ops/kafka_gaps') }}
             {%- endif %}
         {%- endset -%}
         {%- set topics = [] -%}
@@ -194,12 +195,6 @@ order by position
         {%- do graph.tidemark.update({'unread': {'query': query, 'topics': topics}}) -%}
     {%- endif -%}
     {{ return(graph.tidemark.unread) }}
-{%- endmacro %}
-
-
-{#- Where landing keeps what it knows of topics: with its bronze, whatever the environment. -#}
-{% macro landed_at(name) -%}
-    {{ return(lakehouse_folder() ~ '/ops/' ~ name) }}
 {%- endmacro %}
 
 

@@ -95,7 +95,7 @@ texts as (
 
     select
         *,
-        {{ plain_struct('fields', specs) if specs else no_struct() }} as field_texts
+        {{ plain_struct('fields', specs) }} as field_texts
     from read
 
 ),
@@ -104,7 +104,7 @@ typed as (
 
     select
         *,
-        {{ typed_struct('field_texts', specs) if specs else no_struct() }} as typed_fields
+        {{ typed_struct('field_texts', specs) }} as typed_fields
     from texts
 
 )

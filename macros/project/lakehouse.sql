@@ -29,7 +29,19 @@
 {%- endmacro %}
 
 
+{#- Where a table of a layer is. -#}
+{% macro location_of(layer, name) -%}
+    {{ lakehouse(layer) }}/{{ name }}
+{%- endmacro %}
+
+
 {#- Relation: a table of the lakehouse by its location, for tables that the catalog needn't know. -#}
 {% macro lakehouse_table(layer, name) -%}
-    delta.{{ quoted(lakehouse(layer) ~ '/' ~ name) }}
+    delta.{{ quoted(location_of(layer, name)) }}
+{%- endmacro %}
+
+
+{#- Statement: give the catalog a table of the lakehouse, unless it has it. -#}
+{% macro make_known(relation, layer, name) -%}
+    create table if not exists {{ relation }} using delta location {{ text_literal(location_of(layer, name)) }}
 {%- endmacro %}

@@ -152,7 +152,7 @@
 
 {#- After a run: write down, in one commit, how far each model came. Writes nothing where nothing moved (G3). -#}
 {% macro tidemark_end(results) -%}
-    {%- if execute and flags.WHICH in ('run', 'build', 'retry') -%}
+    {%- if is_build_command() -%}
         {%- do sign_commits(is_over=true) -%}
         {%- do compile_queries(true) -%}
         {%- set moved = {} -%}

@@ -42,6 +42,24 @@
 {%- endmacro %}
 
 
+{#-
+  Expression: a struct with a field for each column, whose value the block of a call writes:
+  `{% call(spec) struct_by_column(columns) %}row.{{ quoted(spec.name) }}{% endcall %}`. Of no columns it is NULL, of a type that
+  no table can hold.
+-#}
+{% macro struct_by_column(columns) -%}
+    {%- if columns -%}
+    named_struct(
+        {%- for spec in columns %}
+        {{ text_literal(spec.name) }}, {{ caller(spec) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+    {%- else -%}
+    cast(null as struct<none: string>)
+    {%- endif -%}
+{%- endmacro %}
+
+
 {#- Expression: a value as JSON text that says all of it: what is NULL, and times to the microsecond. -#}
 {% macro exact_json(value) -%}
     to_json({{ value }}, map(

@@ -69,9 +69,15 @@
 {%- endmacro %}
 
 
+{#- Whether dbt's command is one that builds tables. -#}
+{% macro is_build_command() -%}
+    {{ return(execute and flags.WHICH in ('run', 'build', 'retry')) }}
+{%- endmacro %}
+
+
 {#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
 {% macro is_building() -%}
-    {{ return(execute and flags.WHICH in ('run', 'build', 'retry') and not flags.EMPTY and model.resource_type == 'model') }}
+    {{ return(is_build_command() and not flags.EMPTY and model.resource_type == 'model') }}
 {%- endmacro %}
 
 

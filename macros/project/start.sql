@@ -20,10 +20,7 @@
         {%- do keep_settings() -%}
         {#- Bronze is landed: where it isn't, in a shell that lacks TIDEMARK_LAKEHOUSE for one, this fails rather than make it. -#}
         {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
-        {%- do run_query(
-            'create table if not exists bronze.records using delta location '
-            ~ text_literal(lakehouse('bronze') ~ '/records')
-        ) -%}
+        {%- do run_query(make_known('bronze.records', 'bronze', 'records')) -%}
         {%- do only_this_lakehouse('bronze', 'records') -%}
         {%- do run_query(
             'create table if not exists ' ~ progress_table()
@@ -33,13 +30,10 @@
             ~ " account " ~ account_type() ~ " comment 'What became of the changes of a history (G6)')"
             ~ ' using delta'
         ) -%}
-        {%- do run_query(
-            'create table if not exists ' ~ progress_relation() ~ ' using delta location '
-            ~ text_literal(lakehouse('ops') ~ '/progress')
-        ) -%}
+        {%- do run_query(make_known(progress_relation(), 'ops', 'progress')) -%}
         {#- Environments share bronze; `tidemark catalog` tells a catalog of the tables of one. -#}
         {%- do only_this_lakehouse('ops', 'progress') -%}
-        {%- if flags.WHICH in ('run', 'build', 'retry') -%}
+        {%- if is_build_command() -%}
             {%- do read_progress() -%}
             {%- do compile_queries(not is_of_small_tables()) -%}
         {%- endif -%}
@@ -137,13 +131,11 @@
     {%- do make_schemas() -%}
     {%- for layer, name in tables -%}
         {%- set table = quoted(layer_schema(layer)) ~ '.' ~ quoted(name) -%}
-        {%- set location = lakehouse(layer) ~ '/' ~ name -%}
-        {%- set make = 'create table if not exists ' ~ table ~ ' using delta location ' ~ text_literal(location) -%}
-        {%- do run_query(make) -%}
+        {%- do run_query(make_known(table, layer, name)) -%}
         {%- set place = location_in_catalog(layer, name) -%}
-        {%- if place != location | replace('file:', '') -%}
+        {%- if place != location_of(layer, name) | replace('file:', '') -%}
             {%- do run_query('drop ' ~ ('table ' if place else 'view ') ~ table) -%}
-            {%- do run_query(make) -%}
+            {%- do run_query(make_known(table, layer, name)) -%}
         {%- endif -%}
     {%- endfor -%}
 {%- endmacro %}
@@ -166,7 +158,7 @@
 {#- Stop where the catalog knows a table of another lakehouse: builds would go on there, past its lock. -#}
 {% macro only_this_lakehouse(layer, name) -%}
     {%- set location = location_in_catalog(layer, name) -%}
-    {%- set wanted = lakehouse(layer) ~ '/' ~ name -%}
+    {%- set wanted = location_of(layer, name) -%}
     {%- if location != wanted | replace('file:', '') -%}
         {{ exceptions.raise_compiler_error(
             'The catalog knows the tables of another lakehouse: ' ~ layer_schema(layer) ~ '.' ~ name ~ ' is ' ~ location

@@ -19,7 +19,7 @@
         create or replace table {{ target_relation }}
         using delta
         {{ 'partitioned by (' ~ partitioned_by ~ ')' if partitioned_by }}
-        location {{ text_literal(lakehouse(layer) ~ '/' ~ target_relation.identifier) }}
+        location {{ text_literal(location_of(layer, target_relation.identifier)) }}
         {%- if properties %}
         tblproperties ({{ property_list(properties) }})
         {%- endif %}
@@ -63,7 +63,7 @@
     {%- set existing = load_relation(this) -%}
     {{ return(
         existing is not none and existing.is_delta
-        and location_in(existing.information) == (lakehouse(layer) ~ '/' ~ this.identifier) | replace('file:', '')
+        and location_in(existing.information) == location_of(layer, this.identifier) | replace('file:', '')
     ) }}
 {%- endmacro %}
 
@@ -91,10 +91,7 @@
 {#- Give the catalog this model's table, which is in the lakehouse. -#}
 {% macro register(layer) -%}
     {%- do make_way(layer) -%}
-    {%- do run_statement(
-        'create table if not exists ' ~ this ~ ' using delta location '
-        ~ text_literal(lakehouse(layer) ~ '/' ~ this.identifier)
-    ) -%}
+    {%- do run_statement(make_known(this, layer, this.identifier)) -%}
 {%- endmacro %}
 
 
@@ -162,13 +159,19 @@
   dictionaries and a denser compression take twice as long as the rest of it.
 -#}
 {% macro stage(sql, purpose='staged') -%}
-    {%- set name = purpose ~ '_' ~ model.name -%}
+    {%- set name = held_name(purpose) -%}
     {%- do hold(sql, name) -%}
     {%- do run_statement(
         'create or replace temporary view ' ~ quoted(name) ~ ' using parquet options (path '
         ~ text_literal(held_at(name)) ~ ')'
     ) -%}
     {{ return(quoted(name)) }}
+{%- endmacro %}
+
+
+{#- What a model's rows are called that are held for a purpose. -#}
+{% macro held_name(purpose) -%}
+    {{ return(purpose ~ '_' ~ model.name) }}
 {%- endmacro %}
 
 

@@ -31,31 +31,22 @@
 
 {#- Expression: a struct of plain texts, one field a column, from a document's fields; NULL for columns of the key. -#}
 {% macro document_texts(fields, columns, key) -%}
-    named_struct(
-        {%- for spec in columns %}
-            {{ text_literal(spec.name) }},
-            {%- if spec.name in key %} cast(null as string)
-            {%- elif spec.field == '$' and spec.type == 'string' %} {{ document_json(fields) }}
-            {%- elif spec.field == '$' %} {{ plain_value(document_json(fields), spec.type) }}
-            {%- else %} {{ plain_value(fields ~ '[' ~ text_literal(spec.field) ~ ']', spec.type) }}
-            {%- endif %}
-            {{- ',' if not loop.last }}
-        {%- endfor %}
-        )
+    {% call(spec) struct_by_column(columns) -%}
+        {%- if spec.name in key -%} cast(null as string)
+        {%- elif spec.field == '$' and spec.type == 'string' -%} {{ document_json(fields) }}
+        {%- elif spec.field == '$' -%} {{ plain_value(document_json(fields), spec.type) }}
+        {%- else -%} {{ plain_value(fields ~ '[' ~ text_literal(spec.field) ~ ']', spec.type) }}
+        {%- endif -%}
+    {%- endcall %}
 {%- endmacro %}
 
 
 {#- Expression: an image of the row: the key, and every other column in its type. -#}
 {% macro document_row(texts, columns, key, key_row) -%}
-    named_struct(
-        {%- for spec in columns %}
-            {{ text_literal(spec.name) }},
-            {%- if spec.name in key %} {{ key_row }}.{{ quoted(spec.name) }}
-            {%- else %} {{ decode(texts ~ '.' ~ quoted(spec.name), spec.type) }}
-            {%- endif %}
-            {{- ',' if not loop.last }}
-        {%- endfor %}
-        )
+    {% call(spec) struct_by_column(columns) -%}
+        {%- set name = quoted(spec.name) -%}
+        {{ key_row ~ '.' ~ name if spec.name in key else decode(texts ~ '.' ~ name, spec.type) }}
+    {%- endcall %}
 {%- endmacro %}
 
 
