@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.damage import models_of
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import progress, table_if_made
 from spark_jobs.errors import UsageError
@@ -33,7 +32,7 @@ def require_built_as_declared(spark: SparkSession, places: Places, tables: Seque
 
 
 def _is_built_otherwise(spark: SparkSession, table: CapturedTable, built_as: dict[str, str]) -> bool:
-    for model in models_of(table):
+    for model in table.models:
         place = model.location.rpartition("/")[2]
         if built_as.get(model.name, place) != place:
             return True

@@ -198,7 +198,7 @@ def deliveries_within(spark: SparkSession, places: Places, survey: Sequence[Row]
                 ranges[place] = (min(low, one["low"]), max(high, one["high"]))
         if len(ranges) <= _MOST_RANGES:
             within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
-            stored = stored.where(_any_of(within) if within else F.lit(False))
+            stored = stored.where(any_of(within) if within else F.lit(False))
             break
     return stored.select(*DELIVERY)
 
@@ -208,12 +208,12 @@ def _within(place: Mapping[str, str | int], low: int, high: int) -> Column:
     return reduce(and_, here) & F.col("offset").between(low, high)
 
 
-def _any_of(conditions: Sequence[Column]) -> Column:
+def any_of(conditions: Sequence[Column]) -> Column:
     """One of many conditions, as a balanced tree: Spark takes a minute to plan a chain of 200."""
     if len(conditions) == 1:
         return conditions[0]
     half = len(conditions) // 2
-    return _any_of(conditions[:half]) | _any_of(conditions[half:])
+    return any_of(conditions[:half]) | any_of(conditions[half:])
 
 
 def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | None = None) -> list[Row]:

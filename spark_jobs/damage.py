@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from spark_jobs.bronze import GONE, TABLES, UNMODELLED, remedy
-from spark_jobs.declarations import CapturedTable, Declared, Model, declared_tables
+from spark_jobs.declarations import Declared, Model, declared_tables
 from spark_jobs.delta import empty_commit, files_at, has_files, is_of_log, is_table, progress
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY
 from spark_jobs.errors import Fault, UsageError
@@ -194,14 +194,9 @@ def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage)
     return place
 
 
-def models_of(table: CapturedTable) -> Iterator[Model]:
-    """The models of a captured table, each after those that it is built from."""
-    yield from (one for one in (table.changes, table.history, table.current, table.accounting) if one is not None)
-
-
 def models_by_place(declared: Declared) -> dict[str, tuple[str, Model]]:
     """The location of each table that models build of records → what `rebuild` is asked for it by, and its model."""
-    found = {model.location: (table.name, model) for table in declared.tables for model in models_of(table)}
+    found = {model.location: (table.name, model) for table in declared.tables for model in table.models}
     alone = [one.model for one in declared.beside] + [one.transactions for one in declared.tables if one.transactions]
     return found | {model.location: (model.name, model) for model in alone}
 

@@ -62,6 +62,17 @@ class CapturedTable:
         return tuple(column["name"] for column in self.columns)
 
     @property
+    def models(self) -> tuple[Model, ...]:
+        """Its models, each after those that it is built from."""
+        found = (self.changes, self.history, self.current, self.accounting)
+        return tuple(one for one in found if one is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a command may call it by: its own name and those of its models."""
+        return (self.name, *(model.name for model in self.models))
+
+    @property
     def sensitive(self) -> frozenset[str]:
         """The columns whose values people may not see; with a field of documents the whole ones (`$`).
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
@@ -86,20 +86,8 @@ def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> Data
         bronze.entry_id(F.struct(*bronze.DELIVERY)).alias("quarantine_id"),
         "code",
         literal_map(PROBLEMS)[F.col("code")].alias("reason"),
-        *[
-            F.col(name)
-            for name in (
-                *bronze.DELIVERY,
-                "timestamp",
-                "key",
-                "value",
-                "headers",
-                "origin",
-                "batch_id",
-                "run_id",
-                "landed_at",
-            )
-        ],
+        *bronze.DELIVERY,
+        *("timestamp", "key", "value", "headers", "origin", "batch_id", "run_id", "landed_at"),
         F.lit(None).cast("string").alias("line"),
         F.lit(1).cast("bigint").alias("occurrences"),
         F.lit(None).cast("bigint").alias("released_in"),
@@ -180,7 +168,7 @@ def release(spark: SparkSession, places: Places, ids: Sequence[str], run_id: str
                     )
                     + " Nothing was released."
                 )
-        entries = entries.where(reduce(Column.__or__, [F.col("quarantine_id").startswith(one) for one in ids]))
+        entries = entries.where(bronze.any_of([F.col("quarantine_id").startswith(one) for one in ids]))
     is_line = F.col("topic").isNull() | F.col("line").isNotNull() | F.col("code").isin(*OF_LINES)
     records = entries.where(~is_line)
     rows = records.select(

@@ -29,7 +29,6 @@ from spark_jobs.damage import (
     explained,
     forget_progress,
     models_by_place,
-    models_of,
     move_aside,
     require_built,
 )
@@ -56,7 +55,7 @@ _IS_THERE = "LOCATION_ALREADY_EXISTS"
 class Run:
     """One run of a command: its id, its places, what its stages took, and the oldest layout that it takes.
 
-    `patience` is the time of the monotonic clock until which it waits for others; `stop` is set to end it before then.
+    `waits_until` is the time of the monotonic clock until which it waits for others; `stop` is set to end it before.
     """
 
     places: Places
@@ -66,7 +65,7 @@ class Run:
     landed: Landed | None = None
     run_id: str = ""
     oldest: int = LAYOUT
-    patience: float = 0
+    waits_until: float = 0
     stop: threading.Event | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +88,7 @@ class Run:
             stop: Set to end that, and the start of Spark behind it, with Stopped.
         """
         self.begin(log_format)
-        self.patience, self.stop = time.monotonic() + wait, stop
+        self.waits_until, self.stop = time.monotonic() + wait, stop
         with writing(self.places, self.run_id, self.command, wait, self.oldest, stop):
             self._go_on()
             yield
@@ -339,7 +338,7 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
     unmodelled = {f"ops.{name}" for name in UNMODELLED}
     known = {model.name: [model] for model in models.values()}
     for table in declared.tables:
-        known |= {name: [*models_of(table)] for name in (table.name, *(model.name for model in models_of(table)))}
+        known |= {name: [*table.models] for name in table.names}
     for name in names:
         if name not in known and name not in unmodelled:
             [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
@@ -418,7 +417,7 @@ def upgrade(run: Run, spark: SparkSession) -> int | None:
     others = [replace(run.places, prefix=one) for one in environments(run.places) if one != run.places.prefix]
     with ExitStack() as held, run.stage("upgrade"):
         for one in others:
-            wait = max(0, run.patience - time.monotonic())
+            wait = max(0, run.waits_until - time.monotonic())
             held.enter_context(writing(one, run.run_id, run.command, wait, run.oldest, run.stop))
         with _told_as_fault(spark, run.places, "upgrade", "It can be begun again."):
             return upgrade(spark, run.places)
