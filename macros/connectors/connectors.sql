@@ -1,6 +1,6 @@
 {#-
   The connectors that Tidemark knows. How a connector's events are read is in its file; here is what they share. What a
-  new connector needs is in docs/connectors.md. Owns R3 and R4.
+  new connector needs is in docs/tests.md. Owns R3 and R4.
 
   A connector is a mapping of expressions over columns that every change has: `op`, `source` (the source block, each
   field as text), `transaction` (the envelope's) and `snapshot_lsn`.
