@@ -37,7 +37,7 @@ from tests.gold import untold
 from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models
 
 # The first of these tests waits for all stories.
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = pytest.mark.timeout(3000)
 # A column's schema, where it has one, and a value as JSON has it.
 Encoded: TypeAlias = tuple[dict[str, Any] | None, Any]
 Story: TypeAlias = Iterator[None]
