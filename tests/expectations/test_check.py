@@ -266,7 +266,7 @@ def test_nulls_are_counted_that_may_be_values_an_update_left_out(spark: SparkSes
 
     def left() -> Mapping[str, int]:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {}, [], {table.name: ["v"]})[table.name].left_as_null
+        return measure(spark, places, [table], {}, left_as_null={table.name: ["v"]})[table.name].left_as_null
 
     row = {"id": "a", "v": None}
     story.change("a", op="u", after=row, before=row)
