@@ -96,9 +96,7 @@ def test_laws_hold_for_a_model_of_one_s_own(demo: Demo) -> None:
     model = demo.places.project / "models/gold/views/later_customers.sql"
     history = demo.places.project / "models/gold/history/inv__public__customers_history.yml"
     laws = next(iter(yaml.safe_load(history.read_text())["models"]))["data_tests"]
-    model.write_text(
-        "select *, upper(name) as shouted from {{ ref('inv__public__customers_history') }} where id > 101"
-    )
+    model.write_text("select *, upper(name) as shouted from {{ ref('inv__public__customers_history') }} where id > 101")
     model.with_suffix(".yml").write_text(yaml.safe_dump({"models": [{"name": model.stem, "data_tests": laws}]}))
     try:
         built = demo.dbt("build", "--select", model.stem)
