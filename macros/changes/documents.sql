@@ -159,15 +159,11 @@ filled as (
     {{ plain_key }}
     {%- else -%}
         {%- set ids -%}
-            named_struct(
-                {%- for spec in of_key -%}
-                    {%- set told = 'plain.' ~ quoted(spec.name) -%}
-                    {%- set behind = 'regexp_extract(' ~ told ~ ", '(?s)^.*\"_id\" *: *(.*)$', 1)" -%}
-                    {{ text_literal(spec.name) }},
-                    coalesce({{ whole_json(told) }}, {{ whole_json("nullif(" ~ behind ~ ", '')") }}, {{ told }})
-                    {{- ', ' if not loop.last }}
-                {%- endfor -%}
-            )
+            {% call(spec) struct_by_column(of_key) -%}
+                {%- set told = 'plain.' ~ quoted(spec.name) -%}
+                {%- set behind = 'regexp_extract(' ~ told ~ ", '(?s)^.*\"_id\" *: *(.*)$', 1)" -%}
+                coalesce({{ whole_json(told) }}, {{ whole_json("nullif(" ~ behind ~ ", '')") }}, {{ told }})
+            {%- endcall %}
         {%- endset -%}
         {{ bound('plain', plain_key, ids) }}
     {%- endif -%}
