@@ -10,8 +10,7 @@ import os
 import re
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from spark_jobs import __version__
-from spark_jobs.ending import end_at_once
+from spark_jobs.ending import end_at_once, listening
 from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log
 from spark_jobs.outcomes import say_landed, say_report, say_run, say_streamed
@@ -661,32 +660,16 @@ _ENDING = {
 }
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Have signals end Spark before this process, so that nothing of it writes once the lock is free.
-
-    They are SIGTERM, Ctrl-C, and what a terminal sends that is closed.
-    """
-
-    def end(number: int, _: Any) -> None:
-        # Where another signal comes meanwhile, this is entered again.
-        by, status = _ENDING[number]
-        with contextlib.suppress(OSError):  # a terminal that is closed takes no words
-            os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
-        end_at_once(status)
-
-    # Only the main thread may listen. What a shell runs behind `&` ignores Ctrl-C, behind nohup the end of a terminal.
-    is_main = threading.current_thread() is threading.main_thread()
-    heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
-    before = {one: signal.signal(one, end) for one in heard}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+def _end(number: int, _: Any) -> None:
+    """End Spark before this process, so that nothing of it writes once the lock is free."""
+    # Where another signal comes meanwhile, this is entered again.
+    by, status = _ENDING[number]
+    with contextlib.suppress(OSError):  # a terminal that is closed takes no words
+        os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
+    end_at_once(status)
 
 
-@_ended_by_signals()
+@listening(_end)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     target = os.environ.get("TIDEMARK_TARGET", "")

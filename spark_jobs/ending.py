@@ -1,11 +1,34 @@
-"""The end of a process at once: its Spark first, so that nothing of it writes once another may."""
+"""The end of a process: by which signals, and at once, its Spark first, so that nothing writes once another may."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
-from typing import NoReturn
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+# `kill`, Ctrl-C, and what a terminal sends that is closed.
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def listening(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Have a handler hear what ends a process meanwhile, where this is the main thread: no other may listen.
+
+    Those that this process was told to ignore stay ignored: a shell does so to Ctrl-C for what runs behind `&`, and
+    nohup to the end of a terminal.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, handler) for one in heard}
+    try:
+        yield
+    finally:
+        for one, handler_before in before.items():
+            signal.signal(one, handler_before)
 
 
 def end_at_once(status: int) -> NoReturn:

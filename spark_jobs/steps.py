@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import signal
 import sys
 import threading
 import time
@@ -32,6 +31,7 @@ from spark_jobs.damage import (
     move_aside,
     require_built,
 )
+from spark_jobs.ending import listening
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
 from spark_jobs.errors import Busy, CatalogBusy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing.land import Landed, Landing, land_files
@@ -228,18 +228,8 @@ def land_kafka(
 def stop_event() -> Iterator[threading.Event]:
     """An event that SIGTERM, Ctrl-C and a terminal that is closed set, instead of ending the process where it is."""
     stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # a signal's handler can be set in the main thread alone
-        return
-    heard = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
-        heard.append(signal.SIGHUP)
-    before = {one: signal.signal(one, lambda *_: stop.set()) for one in heard}
-    try:
+    with listening(lambda *_: stop.set()):
         yield stop
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def build(run: Run, arguments: Sequence[str]) -> None:
