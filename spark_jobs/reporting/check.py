@@ -76,15 +76,7 @@ def check(
     stages = dict(run.stages)
     with _timed(stages, "accounting"):
         described = settings.fields(spark, places, tables)
-        measured = measures.measure(
-            spark,
-            places,
-            tables,
-            {name: one.defaulted for name, one in described.items()},
-            [name for name, one in described.items() if one.hides_computed],
-            [name for name, one in described.items() if one.hides_large],
-            {name: one.left_as_null for name, one in described.items()},
-        )
+        measured = measures.measure(spark, places, tables, {name: one.asked for name, one in described.items()})
         through = accounting.built_through(spark, places, tables, measured)
         contents = bronze_contents.contents(spark, places, through)
         hides = hidden(spark, places, tables, beside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -77,14 +77,26 @@ class Measures:
     last_processed_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a table's columns, by what its events say of them.
+
+    `defaulted` are its nullable columns that have a default. `hides_computed` is whether its connector streams NULL for
+    columns that the source computes, `hides_large` whether it may stream no large values; `left_as_null` are the
+    columns whose large values it leaves out as NULL.
+    """
+
+    defaulted: Sequence[str] = ()
+    hides_computed: bool = False
+    hides_large: bool = False
+    left_as_null: Sequence[str] = ()
+
+
+NOTHING = Asked()
+
+
 def measure(
-    spark: SparkSession,
-    places: Places,
-    tables: Sequence[CapturedTable],
-    defaulted: Mapping[str, Sequence[str]],
-    hides_computed: Collection[str] = (),
-    hides_large: Collection[str] = (),
-    left_as_null: Mapping[str, Sequence[str]] | None = None,
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], asked: Mapping[str, Asked]
 ) -> dict[str, Measures]:
     """Measure every captured table, each layer in one pass.
 
@@ -92,10 +104,7 @@ def measure(
         spark: The session.
         places: Whose tables; read by location.
         tables: The captured tables.
-        defaulted: Table → its nullable columns that have a default in the embedded schema.
-        hides_computed: The tables whose connector streams NULL for columns that the source computes.
-        hides_large: The tables whose connector may stream no large values.
-        left_as_null: Table → its columns whose large values are left out as NULL.
+        asked: Table → what is asked of its columns; nothing of those that are not named.
     """
     last_batch = _last_batch(spark, places)
     late = _late(spark, places)
@@ -104,11 +113,7 @@ def measure(
         changes = _read(spark, table.changes)
         if changes is not None:
             log = _with_late_columns(changes, late.get(table.changes.name, {}))
-            of_rows = set(_columns(changes)) - {*table.key}
-            read = of_rows if table.name in hides_computed else ()
-            streamed = of_rows if table.name in {*hides_computed, *hides_large} else ()
-            large = (left_as_null or {}).get(table.name, ())
-            numbers = _of_changes(log, defaulted.get(table.name, ()), read, streamed, large, last_batch)
+            numbers = _of_changes(log, table.key, asked.get(table.name, NOTHING), last_batch)
             parts.append((table.name, "changes", numbers))
         parts += _of_built(spark, table, _columns(changes))
     layers_of: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
@@ -193,14 +198,7 @@ def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
     return None if model is None else table_if_made(spark, model.location)
 
 
-def _of_changes(
-    changes: DataFrame,
-    defaulted: Sequence[str],
-    read: Collection[str],
-    streamed: Collection[str],
-    large: Sequence[str],
-    last_batch: int,
-) -> DataFrame:
+def _of_changes(changes: DataFrame, key: Sequence[str], asked: Asked, last_batch: int) -> DataFrame:
     is_streamed = F.col("op") != "r"
     is_update = F.col("op") == "u"
     is_state = F.col("op").isin("c", "u", "r")
@@ -209,8 +207,11 @@ def _of_changes(
     lag = F.when(is_streamed, F.unix_millis("processed_at") - F.unix_millis("changed_at"))
     lag_of_last = F.when(F.col("batch_id") == last_batch, lag)
     columns = _columns(changes)
-    nulls = [_nulls(name, is_state).alias(f"null.{name}") for name in defaulted if name in columns]
-    large = [name for name in large if name in columns]
+    nulls = [_nulls(name, is_state).alias(f"null.{name}") for name in asked.defaulted if name in columns]
+    of_rows = [name for name in columns if name not in key]
+    read = of_rows if asked.hides_computed else ()
+    streamed = of_rows if asked.hides_computed or asked.hides_large else ()
+    large = [name for name in asked.left_as_null if name in columns]
     return changes.agg(
         F.count("*").alias("rows"),
         F.count_if(F.col("problem").isNotNull()).alias("problems"),

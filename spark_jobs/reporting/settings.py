@@ -18,7 +18,7 @@ from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE, unknown_type
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
 from spark_jobs.reporting.connectors import Connector, connector_named
-from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.measures import NOTHING, Asked, Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
@@ -42,29 +42,25 @@ class SettingFinding:
 class Fields:
     """What the embedded schemas of a table say, and statements of its source.
 
-    Columns that are nullable with a default; columns of times that may have been cut; semantic types that aren't known;
-    columns declared binary that come as text, where no declaration says of which encoding; columns that the newest
-    statement makes BIGINT UNSIGNED (`unsigned`) or signed, and the declarations don't; the records' own key, where the
-    model declares none; columns whose large values are left out as NULL (`left_as_null`), and no declaration says so.
-    Without a schema (`is_described` false) any column may be nullable and have a default. What
-    counts is the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a
-    transform has flattened the rows, `is_rerouted` whether keys have what a router of topics adds, `hides_computed` is
-    the connector's, `hides_large` whether that can stream no large values at all.
+    What is to be asked of its columns: nullable ones with a default, and those whose large values are left out as NULL,
+    where no declaration says so. Columns of times that may have been cut; semantic types that aren't known; columns
+    declared binary that come as text, where no declaration says of which encoding; columns that the newest statement
+    makes BIGINT UNSIGNED (`unsigned`) or signed, and the declarations don't; the records' own key, where the model
+    declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What counts is
+    the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a transform has
+    flattened the rows, `is_rerouted` whether keys have what a router of topics adds.
     """
 
-    defaulted: tuple[str, ...] = ()
+    asked: Asked = NOTHING
     connect_times: tuple[str, ...] = ()
     unknown_types: tuple[str, ...] = ()
     binary_texts: tuple[str, ...] = ()
     is_described: bool = True
     is_flattened: bool = False
-    hides_computed: bool = False
-    hides_large: bool = False
     unsigned: tuple[str, ...] = ()
     signed: tuple[str, ...] = ()
     own_key: tuple[str, ...] = ()
     is_rerouted: bool = False
-    left_as_null: tuple[str, ...] = ()
 
 
 def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, Fields]:
@@ -129,6 +125,7 @@ def _fields(
     *,
     is_flattened: bool,
 ) -> Fields:
+    connector = connector_named(shapes[-1]["connector"] or "")
     newest = {field["name"]: field for shape in shapes for field in shape["fields"] or ()}
     encodings = {name: field["encoding"] for name, field in newest.items()}
     undescribed = {name for name, encoding in encodings.items() if encoding is None}
@@ -136,25 +133,27 @@ def _fields(
     keys = {spec["field"] for spec in table.columns if spec["name"] in table.key}
     binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
     as_declared = {spec["field"] for spec in table.columns if spec["encoding"] == UNSIGNED}
+    as_null = {name for name, one in encodings.items() if connector.leaves_as_null(one)}
     as_unchanged = {spec["field"] for spec in table.columns if spec.get("null_is_unchanged")}
     is_unsigned = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
     of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
     key_fields = {*of_keys[-1]} if of_keys else set()
-    connector = connector_named(shapes[-1]["connector"] or "")
     return Fields(
-        _columns(table, (defaulted | undescribed) - keys),
-        _columns(table, {name for name, encoding in encodings.items() if encoding in connector.cut_times}),
-        tuple(sorted({unknown[encoding] for encoding in encodings.values() if encoding in unknown})),
-        _columns(table, {name for name in binary if encodings.get(name, "") in (None, "string")}),
-        not undescribed,
-        is_flattened or _is_flattened(shapes[-1]),
-        connector.hides_computed,
-        connector.large_values is not None,
-        _named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
-        _named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
-        () if table.key else _named_here(table, key_fields - {*bronze.ROUTER_FIELDS}),
-        not key_fields.isdisjoint(bronze.ROUTER_FIELDS),
-        _columns(table, {name for name, one in encodings.items() if connector.leaves_as_null(one)} - as_unchanged),
+        asked=Asked(
+            defaulted=_columns(table, (defaulted | undescribed) - keys),
+            hides_computed=connector.hides_computed,
+            hides_large=connector.large_values is not None,
+            left_as_null=_columns(table, as_null - as_unchanged),
+        ),
+        connect_times=_columns(table, {name for name, one in encodings.items() if one in connector.cut_times}),
+        unknown_types=tuple(sorted({unknown[one] for one in encodings.values() if one in unknown})),
+        binary_texts=_columns(table, {name for name in binary if encodings.get(name, "") in (None, "string")}),
+        is_described=not undescribed,
+        is_flattened=is_flattened or _is_flattened(shapes[-1]),
+        unsigned=_named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
+        signed=_named_here(table, {name for name, is_now in is_unsigned.items() if not is_now} & as_declared),
+        own_key=() if table.key else _named_here(table, key_fields - {*bronze.ROUTER_FIELDS}),
+        is_rerouted=not key_fields.isdisjoint(bronze.ROUTER_FIELDS),
     )
 
 
@@ -334,7 +333,7 @@ def _of_before(
 
 
 def _of_nulls(table: CapturedTable, measures: Measures, described: Fields) -> Iterator[SettingFinding]:
-    never_null = [name for name in described.defaulted if measures.nulls.get(name) == 0]
+    never_null = [name for name in described.asked.defaulted if measures.nulls.get(name) == 0]
     if never_null:
         what = "Nullable columns with a default" if described.is_described else "Columns that no schema describes"
         yield SettingFinding(

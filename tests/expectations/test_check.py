@@ -22,7 +22,7 @@ from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.dropped_tables import signs_of_drops
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
-from spark_jobs.reporting.measures import Measures, measure
+from spark_jobs.reporting.measures import Asked, Measures, measure
 from spark_jobs.reporting.quarantine import held_by_reason
 from spark_jobs.reporting.run import RunSummary
 from tests.expectations.lakehouses import CHANGE, Story, write_account, write_bronze, write_table
@@ -249,7 +249,7 @@ def test_nulls_are_counted_of_columns_that_a_state_has(spark: SparkSession, tmp_
 
     def nulls() -> Mapping[str, int]:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {table.name: ["v"]})[table.name].nulls
+        return measure(spark, places, [table], {table.name: Asked(defaulted=["v"])})[table.name].nulls
 
     story.change("a", op="d", after=None)
     story.change("a", op="u", unavailable_columns=["v"])
@@ -266,7 +266,7 @@ def test_nulls_are_counted_that_may_be_values_an_update_left_out(spark: SparkSes
 
     def left() -> Mapping[str, int]:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {}, left_as_null={table.name: ["v"]})[table.name].left_as_null
+        return measure(spark, places, [table], {table.name: Asked(left_as_null=["v"])})[table.name].left_as_null
 
     row = {"id": "a", "v": None}
     story.change("a", op="u", after=row, before=row)
@@ -324,7 +324,7 @@ def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark
 
     def measured() -> Measures:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {}, [table.name])[table.name]
+        return measure(spark, places, [table], {table.name: Asked(hides_computed=True)})[table.name]
 
     def seen(one: Measures) -> tuple[int, bool, tuple[str, ...]]:
         return one.updates_without_before, one.is_before_missing, one.null_in_stream
@@ -347,14 +347,14 @@ def test_columns_of_which_the_stream_has_placeholders_alone_are_measured(spark: 
     table = story.table(places)
     changes = CHANGE.format(row="struct<id: string, v: string>", key="struct<id: string>")
 
-    def never_streamed(*hides_large: str) -> tuple[str, ...]:
+    def never_streamed(*, hides_large: bool = True) -> tuple[str, ...]:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {}, (), hides_large)[table.name].never_streamed
+        return measure(spark, places, [table], {table.name: Asked(hides_large=hides_large)})[table.name].never_streamed
 
     story.change("a", op="r")
     story.change("b", op="c", after={"id": "b", "v": None})
-    assert never_streamed(table.name) == (), "no placeholder"
+    assert never_streamed() == (), "no placeholder"
     story.change("a", op="u", after={"id": "a", "v": None}, unavailable_columns=["v"])
-    assert (never_streamed(table.name), never_streamed()) == (("v",), ())
+    assert (never_streamed(), never_streamed(hides_large=False)) == (("v",), ())
     story.change("c", op="c")
-    assert never_streamed(table.name) == (), "a value was streamed"
+    assert never_streamed() == (), "a value was streamed"

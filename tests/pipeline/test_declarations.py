@@ -19,7 +19,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held_entries, release
 from spark_jobs.reporting.check import check
-from spark_jobs.reporting.measures import measure
+from spark_jobs.reporting.measures import Asked, measure
 from spark_jobs.reporting.run import RunSummary
 from spark_jobs.trace import traced
 from tests.projects import accounts_of, empty_project, land, rows_of, run_models
@@ -270,5 +270,5 @@ def test_a_column_that_comes_late_is_added_where_versions_go_on(spark: SparkSess
     ]  # fmt: skip
     # rows that were written before a column came lack it: there is no NULL of it
     tables = captured_tables(places)
-    [measured] = measure(spark, places, tables, {tables[0].name: ["note", "tip"]}).values()
+    [measured] = measure(spark, places, tables, {tables[0].name: Asked(defaulted=["note", "tip"])}).values()
     assert (measured.nulls, measured.undeclared) == ({"note": 0, "tip": 0}, ("note", "tip"))

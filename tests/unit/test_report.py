@@ -33,7 +33,7 @@ from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse, pulses
 from spark_jobs.reporting.masking import Mask
-from spark_jobs.reporting.measures import Lag, Measures
+from spark_jobs.reporting.measures import Asked, Lag, Measures
 from spark_jobs.reporting.page import duration, page
 from spark_jobs.reporting.report import _publish, last_report, reports_of
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
@@ -488,7 +488,7 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
                                    undeclared=("w",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
     found_settings = findings(
-        [table], found, measured, {"src__t": Fields(("v",), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
+        [table], found, measured, {"src__t": Fields(Asked(("v",)), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
     )
     assert {one.setting: one.severity for one in found_settings} == {
         "provide.transaction.metadata": "warning",
@@ -628,23 +628,23 @@ def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
 
 def test_what_no_schema_describes_may_hide_null() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_described=False)}, {}, {})
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)), is_described=False)}, {}, {})
     assert (finding.setting, finding.severity) == ("replace.null.with.default", "info")
     assert 'that no schema describes never held NULL in 10 changes: "v"' in finding.shows
 
 
 def test_rows_that_a_transform_flattened_need_its_own_option_for_null() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_flattened=True)}, {}, {})
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)), is_flattened=True)}, {}, {})
     assert "transforms.unwrap.replace.null.with.default=false" in finding.set_instead
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",))}, {}, {})
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)))}, {}, {})
     assert "transforms" not in finding.set_instead
     assert "router" not in finding.set_instead
 
 
 def test_each_converter_has_its_own_option_for_null_and_old_routers_have_none() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(("v",), is_rerouted=True)}, {}, {})
+    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)), is_rerouted=True)}, {}, {})
     for option in ("value.converter.json.replace.null.with.default=false", "ignore.default.for.nullables=true"):
         assert option in finding.set_instead
     assert finding.set_instead.endswith("nothing keeps NULL behind a router before Debezium 3.6")
@@ -658,7 +658,9 @@ def test_the_mode_that_cuts_no_time_is_one_of_the_connector_s(connector: str, mo
     found = [Content("src__t", "src.t", "change", connector, "src", 10, 0)]
     [finding] = [
         one
-        for one in findings([captured()], found, {"src__t": Measures(10)}, {"src__t": Fields((), ("v",))}, {}, {})
+        for one in findings(
+            [captured()], found, {"src__t": Measures(10)}, {"src__t": Fields(connect_times=("v",))}, {}, {}
+        )
         if one.setting == "time.precision.mode"
     ]
     assert finding.set_instead == f"time.precision.mode={mode}"
@@ -683,7 +685,7 @@ def test_a_healthy_source_is_told_nothing() -> None:
         Content("topic__x", "src.transaction", "transaction", "", "", 4, 0),
     ]
     measured = {"src__t": Measures(10, streamed=8, updates=4, nulls={"v": 3})}
-    assert findings([captured()], found, measured, {"src__t": Fields(("v",))}, {}, {}) == []
+    assert findings([captured()], found, measured, {"src__t": Fields(Asked(("v",)))}, {}, {}) == []
 
 
 def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
