@@ -15,7 +15,11 @@ OWNING = ("macros", "spark_jobs", "expectations", "tests")
 
 _SCOPES = {
     "changes": ("A table: its `_changes` model", "Named arguments of `{{ changes(…) }}`."),
-    "column": ("A column of a table", "In the mapping that `columns` takes, in place of the type alone."),
+    "column": (
+        "A column of a table",
+        "In the mapping that `columns` takes, in place of the type alone:"
+        " `'email': {'type': 'string', 'sensitive': true}`.",
+    ),
     "history": ("A table: its `_history` model", "Named arguments of `{{ history(…) }}`."),
     "current": ("A table: its `_current` model", "Named arguments of `{{ current(…) }}`."),
     "accounting": ("A table: its `_accounting` model", "Named arguments of `{{ accounting(…) }}`."),
@@ -30,7 +34,8 @@ _SCOPES = {
     "source": (
         "A source",
         "What records can't show, in `dbt_project.yml` under `vars: tidemark: sources: <source>:`, where `<source>` is"
-        " the dbt source that scaffolding names after the topic prefix.",
+        " the dbt source that scaffolding names after the topic prefix, for example"
+        " `sources: {orders_db: {before_is_whole: true, silent_after_minutes: 15}}`.",
     ),
 }
 # What options take, where the page says it otherwise than the macro `takes_in_words`: with marks, or by a list below.
@@ -64,10 +69,10 @@ PLACES = {
     "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; a lost one is made again."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
-        "Address of the schema registry for Avro: Confluent's API, or Apicurio's, of the version of the converters that"
-        " write: `…/apis/registry/v2`, whose ids beside JSON and of eight bytes are global ids, or `…/v3`, content ids."
-        " Where version 2 writes ids of four bytes, set `apicurio.registry.use-id=contentId`: Tidemark looks for such"
-        " an id among content ids, and among global ids where no content has it.",
+        "Address of the schema registry for Avro: Confluent's, or Apicurio's with the version of the converters that"
+        " write: `…/apis/registry/v2` (they write global ids) or `…/v3` (content ids). If converters of version 2 write"
+        " ids of four bytes, set `apicurio.registry.use-id=contentId` in them: Tidemark looks for such an id among"
+        " content ids first, then among global ids.",
     ),
     "TIDEMARK_REGISTRY_USER": ("none", "The registry's user, with `TIDEMARK_REGISTRY_PASSWORD`."),
     "TIDEMARK_REGISTRY_PASSWORD": ("none", "The password; in no log and no message."),

@@ -28,7 +28,10 @@ def require_built_as_declared(spark: SparkSession, places: Places, tables: Seque
     rows = [] if recorded is None else recorded.select("name", identifier).where("identifier is not null").collect()
     built_as = {row["name"]: row["identifier"] for row in rows}
     if otherwise := [table.name for table in tables if _is_built_otherwise(spark, table, built_as)]:
-        raise UsageError(f"{', '.join(otherwise)}: not built as declared. Run `tidemark build{places.option}` first.")
+        raise UsageError(
+            f"{', '.join(otherwise)}: not built as declared: its tables have the key or the names of before."
+            f" Run `tidemark build{places.option}` first."
+        )
 
 
 def _is_built_otherwise(spark: SparkSession, table: CapturedTable, built_as: dict[str, str]) -> bool:

@@ -159,7 +159,7 @@ def _label(context: Any, parameter: Any, value: str) -> str:
 
 _labelled = click.option(
     "--source-label", default=DEFAULT_LABEL, metavar="NAME", callback=_label,
-    help="Name of the cluster that delivered them (R1).",
+    help="Name of the Kafka cluster, or of the set of files, that records come from (R1).",
 )  # fmt: skip
 
 
@@ -397,7 +397,12 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @tidemark.command()
 @click.argument("files", nargs=-1)
 @_from_kafka
-@click.option("--every", type=_Duration(), metavar="TIME", help="Run again so often, until stopped (SIGTERM, Ctrl-C).")
+@click.option(
+    "--every",
+    type=_Duration(),
+    metavar="TIME",
+    help="Repeat the run at this interval, until stopped (SIGTERM, Ctrl-C).",
+)
 @click.option(
     "--skip-unchanged",
     is_flag=True,
@@ -413,7 +418,7 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 )
 @click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
 @click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
-@click.option("--on-failure", metavar="COMMAND", help="Start it where a run fails, with the summary on its input.")
+@click.option("--on-failure", metavar="COMMAND", help="Command to start when a run fails; it reads the summary.")
 @_labelled
 @click.option("--sample-rows/--no-sample-rows", default=True, help="Show sample rows in the report.")
 @_writer
@@ -483,7 +488,10 @@ def tables(as_json: bool, project_dir: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON a row.")
 @_reader
 def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str) -> None:
-    """Run a SQL query over the tables, by their names, and print what it gives; show, describe and explain, too."""
+    """Run a SQL query over the tables, and print what it gives; show, describe and explain, too.
+
+    Tables are named without their layer: inv__public__customers_history.
+    """
     from spark_jobs import steps
     from spark_jobs.declarations import declared_tables
     from spark_jobs.query import as_json as to_json

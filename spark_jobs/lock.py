@@ -92,9 +92,12 @@ def layout_of(places: Places) -> int | None:
         text = Files.of(places).read(MARKER)
         return None if text is None else int(json.loads(text)["layout"])
     except OSError as error:
-        raise Fault(f"{marker} can't be read ({error.strerror}). Give this user the right to.") from error
+        raise Fault(f"{marker} can't be read ({error.strerror}). Give this user the right to read it.") from error
     except (ValueError, LookupError, TypeError) as error:
-        raise Fault(f'{marker} is damaged: it should say {{"layout": {LAYOUT}}}.') from error
+        raise Fault(
+            f'{marker} is damaged: it should say {{"layout": N}}. Put it back from a copy or, if this version made the'
+            f" lakehouse, write that with {LAYOUT} into it."
+        ) from error
 
 
 @contextmanager
@@ -204,7 +207,10 @@ def _lock_file(places: Places, name: str, oldest: int = LAYOUT) -> int:
     try:
         return os.open(Path(places.lakehouse) / name, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise Fault(f"The lakehouse {places.lakehouse} can't be written ({error.strerror}).") from error
+        raise Fault(
+            f"The lakehouse {places.lakehouse} can't be written ({error.strerror}). Give this user the right to write"
+            " there."
+        ) from error
 
 
 def _this_process() -> dict[str, Any]:

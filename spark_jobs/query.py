@@ -81,7 +81,10 @@ def rows_of(spark: SparkSession, statement: str) -> list[Row]:
         ]
         rows: list[Row] = by_place.select(*columns).collect()
     except PySparkException as error:
-        raise UsageError(f"The statement can't be run: {str(error).strip().splitlines()[0]}") from error
+        hint = ""
+        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            hint = " Name tables without their layer (inv__public__customers_history); `tidemark tables` lists them."
+        raise UsageError(f"The statement can't be run: {str(error).strip().splitlines()[0]}{hint}") from error
     except (ValueError, OverflowError, TypeError) as error:
         raise UsageError(
             f"The statement gives a value that Python can't hold ({error}): cast the column to string."

@@ -288,7 +288,10 @@ def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
         return DataError("dbt build: a test failed; dbt's lines above name it.")
     messages = [str(one.message) for one in broken]
     if any("Compilation Error" in one for one in messages):
-        return UsageError("dbt build: a model declares what can't be; dbt's lines above say which and what.")
+        return UsageError(
+            "dbt build: a model's declaration is wrong. dbt's lines above name the model, the option and what it takes:"
+            " change it there, and build again."
+        )
     names = ", ".join(one.node.name for one in broken)
     if all(map(OF_A_STATEMENT.search, messages)):
         return UsageError(
@@ -354,7 +357,8 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
     ]
     if not chosen and not unreadable:
         raise UsageError(
-            f"rebuild {' '.join(names)}: it can be read, and is left as it is. Only a damaged one begins anew."
+            f"rebuild {' '.join(names)}: it is not damaged, so nothing was done. Tables of ops begin anew only when"
+            " they can't be read."
         )
     forget_progress(spark, run.places, [model.name for _, model in unreadable if model is not None])
     for damage, model in unreadable:

@@ -122,7 +122,10 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     has_values = _has_values(spark, log, table, pairs)
     asked = _keys(log).where(has_values).select(F.col("text").alias("key")).distinct().localCheckpoint()
     if asked.isEmpty():
-        raise UsageError(f"trace {name} {' '.join(pairs)}: its changes have no such key.")
+        raise UsageError(
+            f"trace {name} {' '.join(pairs)}: no change of this table has such a key. Some that are there:"
+            f' tidemark sql "select key from {name}_changes limit 5".'
+        )
     asked.createOrReplaceTempView("tidemark_asked_keys")
     _with_linked(asked, log).createOrReplaceTempView("tidemark_traced_keys")
     query = _query(places, table.history, table.changes, "tidemark_traced_keys")
@@ -162,7 +165,7 @@ def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs
         kind = types[column]
         value = F.try_to_binary(text, F.lit("base64")) if kind == "binary" else text.try_cast(kind)
         if spark.range(1).where(value.isNull()).count():
-            raise UsageError(f"trace {pair}: {column} is {kind}, and that is none.")
+            raise UsageError(f"trace {pair}: the key's column {column} is {kind}, and the value can't be read as one.")
         condition = condition & F.col(f"key.{quoted(column)}").eqNullSafe(value)
     return condition
 

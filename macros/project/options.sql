@@ -37,8 +37,8 @@
             },
             'sorted_records': {
                 'takes': 'number', 'default': 100000,
-                'about': 'Up to how many records a build of a table with a key sorts all of them, to see which repeat others and'
-                    ~ ' which come before which. With more it first asks whether it has to.',
+                'about': 'Up to this many records, a build of a table with a key sorts all of them, to find those that repeat'
+                    ~ ' others and the order. With more it first asks whether it has to.',
             },
         },
         'column': {
@@ -102,14 +102,14 @@
             },
             'rewritten_rows': {
                 'takes': 'number', 'default': 500000,
-                'about': 'Up to how many living rows a run that changes some of them writes all of them again, which is faster'
-                    ~ ' than a MERGE. With more it marks those that changed (deletion vectors): the cost follows the change, and'
-                    ~ ' readers have to support such marks.',
+                'about': 'Up to this many living rows, a run that changes some of them writes all of them again, which is faster'
+                    ~ ' than a MERGE. With more it only marks those that changed (deletion vectors): the cost follows the change,'
+                    ~ ' and readers have to support such marks.',
             },
             'sorted_changes': {
                 'takes': 'number', 'default': 100000,
-                'about': 'Up to how many changes a build that reads the whole log sorts all of them by their keys. With more it'
-                    ~ ' first asks which keys have more than one change, and takes the others as they are.',
+                'about': 'Up to this many changes, a build that reads the whole log sorts all of them by their keys. With more it'
+                    ~ ' sorts only those of keys that have more than one.',
             },
         },
         'current': {
@@ -167,7 +167,7 @@
             },
             'new_logs': {
                 'takes': 'places', 'default': [], 'rule': 'R5',
-                'about': 'Where records of another log of the source begin that their positions and times don\'t show;'
+                'about': 'Offsets at which another log of the source begins, where neither positions nor times show it;'
                     ~ ' `label` is the source label of their landing, where that is not `default`.',
             },
             'consistent': {

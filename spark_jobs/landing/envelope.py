@@ -46,7 +46,8 @@ REASONS = {
     "not-unicode": "it has bytes that are no UTF-8, or spells half a letter (a surrogate alone)",
     "base64-not-understood": "what should be base64 is none",
     "headers-not-understood": "the headers are no list of keys and values",
-    "line-without-position": "the line has no topic, partition or offset, so it is no record",
+    "line-without-offset": "the line has no topic, partition or offset: a Debezium value alone is no record; the"
+    ' README\'s "Your own project" shows how to give it them',
     "line-without-value": "the line has no value, payload or value_base64, and fields of other names, one of which"
     " may be it; a tombstone's value is null",
     "value-not-json": "the value is not one JSON object",
@@ -65,7 +66,7 @@ REASONS = {
     " CloudEvents leave out; take snapshots with another converter",
     "payload-not-last": "its payload, or a CloudEvent's data, stands before other fields, spelled so that its numbers"
     " can't be taken over digit by digit",
-    "registry-unknown": "it holds the id of a schema, and no registry that gives such ids is set:"
+    "registry-unknown": "it holds the id of a schema, and no registry that gives such ids is set: set"
     " TIDEMARK_REGISTRY_URL, then release it",
     "schema-unknown": "the schema registry knows no schema of its id",
     "schema-not-read": "its schema is none of Avro or Connect that can be read",

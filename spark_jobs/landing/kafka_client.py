@@ -145,7 +145,9 @@ def _of_variables(variables: Mapping[str, str], file: Mapping[str, str]) -> dict
                 f" write sasl.mechanism and sasl.jaas.config into a file and name it by {_FILE}."
             )
         if "password" not in variables:
-            raise UsageError(f"{_VARIABLES['user']} is set and {_VARIABLES['password']} is not.")
+            raise UsageError(
+                f"{_VARIABLES['user']} is set without {_VARIABLES['password']}. Set both, or neither and {_FILE}."
+            )
         login = " ".join(
             f"{name}={_in_quotes(variables[part])}" for name, part in (("username", "user"), ("password",) * 2)
         )

@@ -161,7 +161,10 @@ def land_rows(
         bronze.ensure(spark, places)
         return _land(spark, places, rows, survey, landing, frozenset(files))
     except ENGINE_ERRORS as error:
-        raise Fault(f"Spark could not land the records: {first_cause(str(error))}.") from error
+        raise Fault(
+            f"Spark could not land the records: {first_cause(str(error))}. Take the cause away and land again: nothing"
+            " is landed twice."
+        ) from error
     finally:
         for frame in persisted:
             frame.unpersist()

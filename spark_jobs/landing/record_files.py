@@ -80,7 +80,7 @@ def _line_goes_on(line: Column) -> Column:
 
 # The reasons that a line has, whatever its record's value may be: what can't be read of it is in the line alone.
 OF_LINES = (
-    "line-not-json", "line-without-position", "line-without-value", "base64-not-understood", "headers-not-understood"
+    "line-not-json", "line-without-offset", "line-without-value", "base64-not-understood", "headers-not-understood"
 )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _reason() -> Column:
     return (
         F.when(~F.col("is_text"), "not-unicode")
         .when(F.col("r").isNull() | F.col("r._malformed").isNotNull() | _line_goes_on(F.col("line")), "line-not-json")
-        .when(~is_record, "line-without-position")
+        .when(~is_record, "line-without-offset")
         .when(_has_its_value_elsewhere(), "line-without-value")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
         .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("parsed_headers")), "headers-not-understood")

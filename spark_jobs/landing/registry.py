@@ -143,14 +143,14 @@ class Registry:
     def _refused(self, status: int) -> Fault:
         asked = "credentials" if status in (401, 403) else "address"
         return Fault(
-            f"The schema registry at {self._host} answered with status {status}. Nothing was landed; check its"
+            f"The schema registry at {self._host} answered with status {status}. Nothing more was landed; check its"
             f" {asked} ({_VARIABLES['url']} and its like, or {_FILE}), then land again."
         )
 
     def _silent(self, error: Exception) -> Fault:
         return Fault(
-            f"The schema registry at {self._host} can't be reached ({type(error).__name__}). Nothing was landed; land"
-            f" again once it answers, or set {_VARIABLES['url']} to where it is."
+            f"The schema registry at {self._host} can't be reached ({type(error).__name__}). Nothing more was landed;"
+            f" land again once it answers, or set {_VARIABLES['url']} to where it is."
         )
 
     @property

@@ -122,7 +122,13 @@ class Scaffold:
         said += [
             f"  {feed}: only deletes or truncates yet; it has models once a row has landed" for feed in self.rowless
         ]
-        return [*said, f"{seen}, {count}. Read them, then `tidemark build`."]
+        if not (self.tables or self.beside or self.rowless):
+            return ["No captured table was seen: what was landed has no row of one. `tidemark quarantine list` says"
+                    " what could not be understood."]  # fmt: skip
+        return [
+            *said,
+            f"{seen}, {count}. {'Read them, then' if files or lists else 'Nothing is missing: now'} `tidemark build`.",
+        ]
 
 
 def _unless_there(

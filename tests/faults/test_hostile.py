@@ -187,7 +187,7 @@ BAD = [
     Bad("line-not-json", raw=b"\x00\x1b[2J{{ 7 * 7 }}<script>"),
     Bad("line-not-json", damaged(), line={"offset": 10**30}),
     Bad("line-not-json", damaged(), line={"partition": "zero"}),
-    Bad("line-without-position", damaged(), line={"topic": None}),
+    Bad("line-without-offset", damaged(), line={"topic": None}),
     Bad("headers-not-understood", damaged(), line={"headers": "{{ 7 * 7 }}"}),
     Bad("headers-not-understood", damaged(), line={"headers": [5]}),
     Bad("value-not-json", "[" * 2000 + "]" * 2000),

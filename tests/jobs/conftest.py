@@ -64,7 +64,7 @@ class CommandLine:
 
 BAD = {
     "line-not-json": line(10, {"id": 10}, envelope({"id": 10, "email": PLANTED}))[:-9],
-    "line-without-position": json.dumps({"topic": TOPIC, "key": None, "value": PLANTED}),
+    "line-without-offset": json.dumps({"topic": TOPIC, "key": None, "value": PLANTED}),
     "line-without-value": json.dumps({"topic": TOPIC, "partition": 0, "offset": 18, "key": None, "body": PLANTED}),
     "value-not-json": line(12, {"id": 12}, f'{{"op": "c", {PLANTED}'),
     "schema-without-payload": line(13, {"id": 13}, {"schema": {"type": "struct", "name": PLANTED}}),

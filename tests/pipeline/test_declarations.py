@@ -170,7 +170,7 @@ def test_what_is_declared_otherwise_than_it_was_built_is_to_be_built_first(
     spark: SparkSession, places: Places, file: str, was: str, now: str
 ) -> None:
     with declared_otherwise(places, file, was, now):
-        says = f"^{NAME}: not built as declared. Run `tidemark build` first"
+        says = f"^{NAME}: not built as declared: .* Run `tidemark build` first"
         with pytest.raises(UsageError, match=says):
             steps.check_and_report(steps.Run(places, "check"), spark)
         with pytest.raises(UsageError, match=says):

@@ -784,7 +784,7 @@ def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(
     monkeypatch.setattr(built.registry, "status", 503)
     built.registry.requests.clear()
     records = [avro(one, built.registry) for one in life("fm_down")]
-    with pytest.raises(Fault, match=r"The schema registry at .* answered with status 503. Nothing was landed"):
+    with pytest.raises(Fault, match=r"The schema registry at .* answered with status 503. Nothing more was landed"):
         landed(spark, built.places, "down", records)
 
     assert bronze.last_batch(spark, built.places) == before

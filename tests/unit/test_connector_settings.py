@@ -15,7 +15,7 @@ from tests.live.load import Load, MariaDbLoad, PostgresLoad
 from tests.live.servers import VERSIONS, Connect
 from tests.servers import DATABASE, PROJECT, Server
 
-PAGE = (PROJECT / "docs/connectors.md").read_text().split("\n## Whole configurations\n")[1].split("\n## ")[0]
+PAGE = (PROJECT / "docs/connectors.md").read_text().split("\n## Configurations that a test runs\n")[1].split("\n## ")[0]
 OLD, NEW = VERSIONS
 # Of one machine on the loopback, and of a test that is over in minutes: there, and not on the page.
 _WORKERS_OWN = re.compile(

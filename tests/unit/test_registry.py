@@ -95,7 +95,7 @@ def test_an_id_that_the_registry_does_not_know_has_a_code(registry: StandIn, kin
     ("path", "kind"), [("/wrong", SHORT), ("/apis/registry/v9", SHORT), ("/apis/registry/v9", GLOBAL)]
 )
 def test_an_address_at_which_there_is_no_registry_is_a_fault(registry: StandIn, path: str, kind: str) -> None:
-    with pytest.raises(Fault, match=r"answered with status 404\. Nothing was landed; check its address"):
+    with pytest.raises(Fault, match=r"answered with status 404\. Nothing more was landed; check its address"):
         registries(registry.url + path).schema(kind, 1)
 
 
@@ -133,7 +133,7 @@ def test_a_registry_that_refuses_is_a_fault_that_shows_no_secret(registry: Stand
     with pytest.raises(Fault) as fault:
         registries(url, TIDEMARK_REGISTRY_USER="me", TIDEMARK_REGISTRY_PASSWORD=SECRET).schema(kind, 1)
 
-    assert "answered with status 401. Nothing was landed; check its credentials" in str(fault.value)
+    assert "answered with status 401. Nothing more was landed; check its credentials" in str(fault.value)
     assert SECRET not in str(fault.value)
     assert fault.value.__cause__ is None
 
