@@ -231,11 +231,13 @@ class _Stream:
                 if self.stop.is_set() or self.is_moved:
                     return
                 if isinstance(self.failed, TidemarkError):
-                    cause = self.topics.settings.redacted(str(self.failed))
+                    cause = str(self.failed)
+                    if self.failed.__cause__ is not None:  # words of another's are in it
+                        cause = self.topics.settings.redacted(cause)
                     hint = f" {_PASSED_OVER}" if _UNREADABLE.search(cause) else ""
                     if _BEYOND_CALENDARS in cause:
                         hint = f" The time of a record is beyond all calendars; {self.batch_in_words()}{hint}"
-                    raise type(self.failed)(f"{cause}{hint}") from None
+                    raise type(self.failed)(f"{cause}{hint}") from self.failed.__cause__
                 cause = first_cause(self.topics.settings.redacted(str(error)))
                 if _OTHER_PARTITIONS in cause:
                     self.is_moved = True  # a topic came or went behind the look: it is looked at again
@@ -244,7 +246,7 @@ class _Stream:
                     raise Fault(
                         f"How far {self.topics.servers} is landed could not be written: {cause}. What is landed is"
                         " whole; when the cause is gone, the next landing goes on behind it."
-                    ) from None
+                    ) from self.failed
                 if self.failed is not None and not _UNREADABLE.search(str(self.failed)):
                     cause = self.topics.settings.redacted(unforeseen(self.failed))
                     raise Fault(

@@ -53,7 +53,10 @@ _DEFAULTS = {"isolation.level": "read_committed", "request.timeout.ms": "10000",
 _TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
 # What a broker of before 2.8 says where a topic's id is asked for: 16 bytes of zeros.
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-_SECRETS = re.compile(r"jaas|password|secret|token|[.]key$")
+_SECRETS = re.compile(r"jaas|password|secret|token|key$", re.IGNORECASE)
+# An option of a login module: its name, and its value in either quotation marks or bare.
+_OPTION = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
+_SWITCHES = ("", "true", "false")
 _REFUSED = ("AuthenticationException", "SSLException", "SSLHandshakeException")
 _FORBIDDEN = "AuthorizationException"
 # Names can fail to resolve for a while, at a machine's start above all.
@@ -106,13 +109,13 @@ class Settings:
         return cls(_DEFAULTS | _of_other_timeout(file) | file | _of_variables(variables, file))
 
     def redacted(self, text: str) -> str:
-        """A text without any of the secrets in it."""
+        """A text without any of the secrets in it. Names of users are none, and may be parts of other words."""
         secret = [value for name, value in self.properties.items() if _SECRETS.search(name)]
-        quoted = [one for value in secret for one in re.findall(r'"((?:[^"\\]|\\.)*)"', value)]
-        for value in sorted(
-            {*secret, *quoted, *(re.sub(r"\\(.)", r"\1", one) for one in quoted)}, key=len, reverse=True
-        ):
-            text = text.replace(value, "…") if value else text
+        options = [option for value in secret for option in _OPTION.findall(value)]
+        secret += [value for name, *forms in options if _SECRETS.search(name) for value in forms]
+        unescaped = [re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL) for value in secret]
+        for value in sorted({*secret, *unescaped} - {*_SWITCHES}, key=len, reverse=True):
+            text = text.replace(value, "…")
         return text
 
 

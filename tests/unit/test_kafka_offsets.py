@@ -159,7 +159,7 @@ def test_a_letter_that_is_none_is_told_by_its_line_alone(tmp_path: Path, value: 
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
-        ({"TIDEMARK_KAFKA_USER": "ann"}, "TIDEMARK_KAFKA_PASSWORD is not"),
+        ({"TIDEMARK_KAFKA_USER": "ann"}, "is set without TIDEMARK_KAFKA_PASSWORD"),
         ({"TIDEMARK_KAFKA_USER": "ann", "TIDEMARK_KAFKA_MECHANISM": "GSSAPI"}, "sasl.jaas.config into a file"),
         ({"TIDEMARK_KAFKA_SECURITY": "TLS"}, "PLAINTEXT, SSL"),
         ({"TIDEMARK_KAFKA_CA": "/nowhere.pem"}, "no such file"),
@@ -185,6 +185,19 @@ def test_secrets_are_in_no_repr_and_in_no_message() -> None:
     said = settings.redacted(f"it said {SECRET} and {settings.properties['sasl.jaas.config']}")
     assert "ss\\" not in repr(settings) + said
     assert said.startswith("it said …")
+
+
+@pytest.mark.parametrize("user", ["tidemark", "kafka"])
+@pytest.mark.parametrize("option", ['password="kept it"', "password='kept it'", "clientSecret=kept", "password =kept"])
+def test_of_a_login_its_secrets_alone_are_hidden(tmp_path: Path, user: str, option: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f'sasl.jaas.config=org.apache.kafka.Module required username="{user}" tokenauth=true {option};\n')
+    settings = Settings.of({"TIDEMARK_KAFKA_FILE": str(file)})
+    said = "org.apache.kafka.common.KafkaException: true of /srv/tidemark/lakehouse"
+
+    assert settings.redacted(f"{said}, kept") == said + (", kept" if "kept it" in option else ", …")
+    assert settings.redacted(f"{said}, kept it") == said + (", …" if "kept it" in option else ", … it")
+    assert settings.redacted(settings.properties["sasl.jaas.config"]) == "…"
 
 
 @pytest.mark.parametrize(
