@@ -68,8 +68,10 @@ def _keys(table: CapturedTable, values: dict[str, Any], mask: Mask) -> tuple[str
 
 def _is_shown(table: CapturedTable, layer: str, expectation: Expectation) -> bool:
     """Whether the values that an expectation is about may be seen: all of its columns are declared, none sensitive."""
-    if layer in OF_RECORDS and table.sensitive:
-        return False  # `value` or `after` can be declared, and is another column here
+    if layer in OF_RECORDS:
+        return (
+            False  # `value` or `after` can be declared, and is another column here, with columns that nobody declares
+        )
     declared = {spec["name"] for spec in table.columns} - table.sensitive
     about: set[str] = set()
     for field in _COLUMNS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,6 +162,15 @@ def beginning_of(message: object) -> str:
 def captured_tables(places: Places) -> list[CapturedTable]:
     """The tables that the project has changes models for, in the order of their names."""
     return declared_tables(places).tables
+
+
+def by_name(tables: Iterable[CapturedTable]) -> dict[str, CapturedTable]:
+    """What commands may call captured tables by → the table.
+
+    A table's own name counts before that of another's model: `orders_history` can be a table beside `orders`.
+    """
+    tables = list(tables)
+    return {name: table for table in tables for name in table.names} | {table.name: table for table in tables}
 
 
 def declared_tables(places: Places) -> Declared:

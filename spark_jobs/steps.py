@@ -167,7 +167,8 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
     with run.stage("land"):
         # Not when the run began: what a source did while it waited for another writer would look as if it were to come.
         landing = Landing(run.run_id, datetime.now(UTC), source_label)
-        run.landed = land_files(spark, run.places, files, landing)
+        with _naming_damage(spark, run.places):
+            run.landed = land_files(spark, run.places, files, landing)
     log.info("landed %s", run.landed)
     return run.landed
 
@@ -218,7 +219,8 @@ def land_kafka(
                             raise
                 yield
 
-        streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping, result)
+        with _naming_damage(spark, run.places):
+            streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping, result)
     run.landed = streamed.landed
     log.info("landed %s", run.landed)
     return streamed
@@ -324,14 +326,13 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
         Fault: Bronze is damaged, or Spark failed.
         DataError: A test failed.
     """
-    from spark_jobs.declarations import declared_tables
+    from spark_jobs.declarations import by_name, declared_tables
 
     declared = declared_tables(run.places)
     models = {at: model for at, (_, model) in models_by_place(declared).items()}
     unmodelled = {f"ops.{name}" for name in UNMODELLED}
     known = {model.name: [model] for model in models.values()}
-    for table in declared.tables:
-        known |= {name: [*table.models] for name in table.names}
+    known |= {name: [*table.models] for name, table in by_name(declared.tables).items()}
     for name in names:
         if name not in known and name not in unmodelled:
             [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
@@ -481,6 +482,18 @@ def _told_as_fault(spark: SparkSession, places: Places, what: str, left: str) ->
         raise (
             explained(spark, places, str(error)) or Fault(f"Spark could not {what}: {first_cause(str(error))}. {left}")
         ) from error
+
+
+@contextmanager
+def _naming_damage(spark: SparkSession, places: Places) -> Iterator[None]:
+    """Raise the damage that explains an engine's error, or a Fault that came of one; any other as it is."""
+    try:
+        yield
+    except (*ENGINE_ERRORS, Fault) as error:
+        cause = error.__cause__ if isinstance(error, Fault) else error
+        if isinstance(cause, ENGINE_ERRORS) and (fault := explained(spark, places, str(cause))) is not None:
+            raise fault from error
+        raise
 
 
 def _take_catalog(spark: SparkSession, places: Places) -> None:

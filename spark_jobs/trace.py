@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.as_built import require_built_as_declared
-from spark_jobs.declarations import CapturedTable, Model, beginning_of, captured_tables, reading, run_dbt
+from spark_jobs.declarations import CapturedTable, Model, beginning_of, by_name, captured_tables, reading, run_dbt
 from spark_jobs.delta import is_table, table_if_made
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.names import exact_json, from_exact_json, quoted, table_at
@@ -138,7 +138,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
 
 
 def _table(tables: Sequence[CapturedTable], name: str) -> CapturedTable:
-    known = {one: table for table in tables for one in table.names}
+    known = by_name(tables)
     if name not in known:
         near = get_close_matches(name, known, n=1, cutoff=0)
         raise UsageError(f"trace {name}: there is no such table." + (f" Did you mean {near[0]}?" if near else ""))

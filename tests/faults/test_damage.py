@@ -277,7 +277,8 @@ def test_damaged_bronze_is_named_and_never_written(
     monkeypatch.setenv("TIDEMARK_LAKEHOUSE", harmed.places.lakehouse)
     (harmed.home / "again.jsonl").write_text(lines(0, 6))
 
-    for command in (["rebuild", NAME], ["land", str(harmed.home / "again.jsonl")], ["check"]):
+    again = str(harmed.home / "again.jsonl")
+    for command in (["rebuild", NAME], ["land", again], ["run", again], ["check"]):
         assert main([*command, "--project-dir", str(harmed.places.project)]) == Fault.status
         said = capsys.readouterr().err
         assert f"bronze.{table} is damaged" in said

@@ -12,13 +12,15 @@ from typing import Any
 
 import jsonschema
 import pytest
+from great_expectations.expectations import ExpectColumnValuesToBeNull
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 import spark_jobs.reporting
+from expectations.results import OF_RECORDS, _is_shown
 from expectations.template import suite_source
 from spark_jobs import listing
-from spark_jobs.declarations import CapturedTable, Model
+from spark_jobs.declarations import CapturedTable, Model, by_name
 from spark_jobs.engine_errors import first_cause, redacted
 from spark_jobs.errors import Fault
 from spark_jobs.listing import _last_check, _newest
@@ -781,6 +783,26 @@ def test_trace_finds_a_key_as_it_is_shown(spark: SparkSession) -> None:
     pairs = [f"{name}={value}" for name, value in shown.items()]
     assert pairs == ["id=/wA=", "v=9007199254740993.000000000000000000"]
     assert log.where(_has_values(spark, log, table, pairs)).count() == 1
+
+
+def test_a_table_s_own_name_counts_before_that_of_another_s_model() -> None:
+    history = Model("orders_history", "gold.orders_history", "nowhere")
+    orders, beside = captured("orders", history=history), captured("orders_history")
+
+    for tables in ([orders, beside], [beside, orders]):
+        found = by_name(tables)
+        assert (found["orders"], found["orders_changes"]) == (orders, orders)
+        assert (found["orders_history"], found["orders_history_changes"]) == (beside, beside)
+
+
+@pytest.mark.parametrize(("layer", "is_shown"), [("gold_history", True), *((layer, False) for layer in OF_RECORDS)])
+def test_a_column_of_records_is_not_the_source_s_that_has_its_name(layer: str, is_shown: bool) -> None:
+    columns = ({"name": "value", "type": "string", "field": "value", "sensitive": False},)
+
+    assert (
+        _is_shown(captured(columns=columns, key=("value",)), layer, ExpectColumnValuesToBeNull(column="value"))
+        == is_shown
+    )
 
 
 @pytest.mark.parametrize(("is_sensitive", "hidden"), [(True, {"v", "document"}), (False, set())])

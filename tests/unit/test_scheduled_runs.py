@@ -30,6 +30,7 @@ from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
 from spark_jobs.fingerprint import fingerprint_of, project_hash
+from spark_jobs.landing import kafka
 from spark_jobs.landing.land import Landed, Landing
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
@@ -402,6 +403,30 @@ def test_an_engine_that_fails_before_a_build_is_told_as_a_fault(
     monkeypatch.setattr(steps, "explained", lambda *_: None)
     with pytest.raises(Fault, match=r"Spark could not see that bronze is there: .*No space left on device\. Nothing"):
         steps.build(steps.Run(places, "build"), [])
+
+
+@pytest.mark.parametrize("is_of_tidemark", [False, True])
+@pytest.mark.parametrize("of_topics", [False, True])
+def test_damage_that_landing_meets_is_named(
+    places: Places, monkeypatch: pytest.MonkeyPatch, of_topics: bool, is_of_tidemark: bool
+) -> None:
+    def land(*_: Any) -> None:
+        error = Py4JError("records/part-0.parquet does not exist")
+        if is_of_tidemark:
+            raise Fault("Spark could not land the records.") from error
+        raise error
+
+    def explained(*about: Any) -> Fault:
+        assert about[-1] == "records/part-0.parquet does not exist"
+        return Fault("bronze.records is damaged")
+
+    monkeypatch.setattr(kafka, "land_topics", land)
+    monkeypatch.setattr(steps, "land_files", land)
+    monkeypatch.setattr(steps, "explained", explained)
+    run, nothing = steps.Run(places, "run"), SparkSession.__new__(SparkSession)
+    step: Any = steps.land_kafka if of_topics else steps.land
+    with pytest.raises(Fault, match=r"bronze\.records is damaged"):
+        step(run, nothing, (), "default")
 
 
 def test_files_are_landed_at_the_time_at_which_they_are_read(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
