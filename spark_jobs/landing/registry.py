@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ _VARIABLES = {
     "token": "TIDEMARK_REGISTRY_TOKEN",
     "ca": "TIDEMARK_REGISTRY_CA",
 }
+# What HTTP has to send as it is.
+_SENT = ("user", "password", "token")
+_NAME = re.compile(r"[\w-]+")
 _FILE = "TIDEMARK_REGISTRY_FILE"
 _SECONDS = 10
 _TRIES = 3
@@ -132,7 +136,7 @@ class Registry:
                     )
                     if answer.status_code != 404:
                         break
-            except requests.RequestException as error:
+            except (requests.RequestException, OSError, ValueError) as error:
                 raise self._silent(error) from None
         if answer.status_code == 404 and _is_of_apicurio(answer.text):
             return Found(code="schema-unknown")
@@ -199,6 +203,16 @@ class Registries:
                     f"The schema registry's address holds credentials. Set them apart: {_VARIABLES['user']} and"
                     f" {_VARIABLES['password']}, or `user` and `password` in {_FILE}."
                 )
+            if (ca := registry.get("ca")) is not None and not os.access(ca, os.R_OK):
+                raise UsageError(
+                    f"The schema registry's ca {ca}: no such file, or this user may not read it. Set"
+                    f" {_VARIABLES['ca']}, or `ca` in {_FILE}, to a file of certificates in PEM."
+                )
+            if strange := [name for name in _SENT if not _can_be_sent(registry.get(name, ""))]:
+                raise UsageError(
+                    f"The schema registry's {strange[0]} can't be sent: it has a line end, as behind `cat FILE`, or a"
+                    f" letter that Latin-1 doesn't have. Set {_VARIABLES[strange[0]]}, or `{strange[0]}` in {_FILE}."
+                )
         return cls([Registry(**registry) for registry in registries])
 
     def schema(self, kind: str, schema_id: int) -> Found:
@@ -217,6 +231,13 @@ class Registries:
         return found
 
 
+def _can_be_sent(value: str) -> bool:
+    try:
+        return not re.search(r"[\r\n]", value.encode("latin-1").decode("latin-1"))
+    except ValueError:
+        return False
+
+
 def _of_file(name: str) -> list[dict[str, str]]:
     try:
         content = yaml.safe_load(Path(name).read_text())
@@ -225,13 +246,21 @@ def _of_file(name: str) -> list[dict[str, str]]:
         raise UsageError(f"{_FILE}={name}: can't be read as YAML ({type(error).__name__}).") from None
     registries = content if isinstance(content, list) else [content]
     for one in registries:
-        strange = sorted(set(one) - set(_VARIABLES)) if isinstance(one, dict) else ["no mapping"]
+        strange = _shown(set(one) - set(_VARIABLES)) if isinstance(one, dict) else ["no mapping"]
         if strange or not all(isinstance(value, str) for value in one.values()):
             raise UsageError(
                 f"{_FILE}={name}: it takes a mapping of {', '.join(_VARIABLES)} to texts, or a list of such;"
-                f" it has {', '.join(map(str, strange)) or 'a value that is no text'}."
+                f" it has {', '.join(strange) or 'a value that is no text'}."
             )
     return registries
+
+
+def _shown(names: Iterable[object]) -> list[str]:
+    """Names that a file has and shouldn't have; one that can hold a value, for want of a space, is not shown."""
+    return sorted(
+        str(name) if _NAME.fullmatch(str(name)) else "one that is no name (is a space missing behind a colon?)"
+        for name in names
+    )
 
 
 def parsed(text: str) -> Any:

@@ -167,17 +167,35 @@ def test_a_registry_that_is_not_there_is_a_fault(path: str) -> None:
         ({"TIDEMARK_REGISTRY_URL": "http://[::1"}, "begins with http"),
         ({"TIDEMARK_REGISTRY_URL": "https://me:mine@registry"}, "Set them apart"),
         ({"TIDEMARK_REGISTRY_FILE": "/nowhere"}, "can't be read as YAML"),
+        (
+            {"TIDEMARK_REGISTRY_URL": "https://registry", "TIDEMARK_REGISTRY_CA": "/nowhere"},
+            "ca /nowhere: no such file",
+        ),
+        *(
+            ({"TIDEMARK_REGISTRY_URL": "https://registry", f"TIDEMARK_REGISTRY_{name}": value}, f"_{name}, or")
+            for name in ("USER", "PASSWORD", "TOKEN")
+            for value in (f"{SECRET}\n", f"{SECRET}\r\n", f"{SECRET} for 10 \u20ac")
+        ),
     ],
 )
 def test_a_setting_that_can_not_be_is_named(environ: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=said) as refused:
         Registries.of(environ)
+    assert SECRET not in str(refused.value)
 
 
-def test_a_file_that_says_too_much_is_refused_without_its_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (f"url: http://127.0.0.1\npasword: {SECRET}\n", "pasword"),
+        (f'{{url: "http://127.0.0.1", user: tide, password:{SECRET}}}', "is a space missing behind a colon"),
+        (f"1: one\npasword: {SECRET}\n", "1, pasword"),
+    ],
+)
+def test_a_file_that_says_too_much_is_refused_without_its_values(tmp_path: Path, lines: str, said: str) -> None:
     file = tmp_path / "registry.yml"
-    file.write_text(f"url: http://127.0.0.1\npasword: {SECRET}\n")
-    with pytest.raises(UsageError, match="pasword") as refused:
+    file.write_text(lines)
+    with pytest.raises(UsageError, match=said) as refused:
         Registries.of({"TIDEMARK_REGISTRY_FILE": str(file)})
 
     assert SECRET not in str(refused.value)
