@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.delta import files_at
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
-from spark_jobs.errors import CatalogBusy, Fault
+from spark_jobs.errors import CatalogBusy, Fault, UsageError
 from spark_jobs.files import may_write, no_room
 from spark_jobs.lock import pause
 from spark_jobs.places import Places, profile
@@ -42,6 +42,9 @@ _MOMENT_SECONDS = 2
 # Derby's code for a database that another process has open.
 _HELD = "XSDB6"
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
+# The one setting that a password could stand in, and how one does in an address of JDBC.
+_METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
+_WITH_PASSWORD = re.compile(r"[?&;]password=|//[^/?]*@", re.IGNORECASE)
 # The folders of temporary files of this process's Spark: one for each that was started.
 _folders: list[str] = []
 # Set while the JVM is launched.
@@ -68,12 +71,20 @@ def java() -> str:
 
 
 def settings(places: Places) -> dict[str, str]:
-    """Spark's settings of the places' target in `profiles.yml`, with the places of this project filled in."""
+    """Spark's settings of the places' target in `profiles.yml`, with the places of this project filled in.
+
+    Raises UsageError where the profile can't be read, or one would hold a password.
+    """
     environ = os.environ | places.environment() | places.files(os.environ)
     said = profile(places.project, environ)
     options = said["outputs"]["local"]["server_side_parameters"]
     if not places.is_local:
         options = options | said["cluster"]
+        if _WITH_PASSWORD.search(str(options.get(_METASTORE, ""))):
+            raise UsageError(
+                "The metastore's address holds credentials, which settings would show. Set them apart:"
+                " TIDEMARK_METASTORE without them, TIDEMARK_METASTORE_USER and TIDEMARK_METASTORE_PASSWORD."
+            )
     # What is empty is left to Spark.
     return {name: str(value) for name, value in options.items() if value != ""}
 

@@ -16,7 +16,7 @@ from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from spark_jobs import session
-from spark_jobs.errors import CatalogBusy, Fault
+from spark_jobs.errors import CatalogBusy, Fault, UsageError
 from spark_jobs.places import Places
 from spark_jobs.session import (
     _java_noise_aside,
@@ -122,6 +122,19 @@ def test_a_store_that_the_target_has_no_classes_for_is_told_with_one_that_has(sp
 
     with pytest.raises(Fault, match=r"^Target local can't open s3a://.*S3AFileSystem.*\. Use the target thrift"):
         session._require_file_system(spark, places)
+
+
+@pytest.mark.parametrize(
+    "address", ["db/metastore?user=hive&password=planted", "db/m?PASSWORD=planted", "me:planted@db/m"]
+)
+def test_an_address_of_the_metastore_that_holds_a_password_goes_into_no_settings(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_METASTORE", f"jdbc:postgresql://{address}")
+
+    with pytest.raises(UsageError, match="TIDEMARK_METASTORE_PASSWORD") as refused:
+        session.settings(Places(PROJECT, "s3a://bucket/lake", "", "thrift", is_local=False))
+    assert "planted" not in str(refused.value)
 
 
 def test_settings_of_hadoop_are_sent_to_tasks_without_the_files_that_they_are_from(spark: SparkSession) -> None:
