@@ -81,6 +81,10 @@ _OF_KEYS = {
     ),
 }
 
+# Encodings whose values stand in schemas as people write them, and the zeros of their types.
+_PLAIN = ("string", "boolean", "int8", "int16", "int32", "int64")
+_ZEROS = ("", "false", "0")
+
 _NUL = "\0"
 _VARIABLE = "${"
 _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
@@ -96,6 +100,7 @@ _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(
 class SeenColumn:
     """A column of a captured table: its name with us, in the events, its type, and how sure that is.
 
+    `is_optional` is None where no schema says it; `default` is one that the source itself has, as far as schemas tell;
     `encoding` is how records encode it, where it has to be declared; `null_is_unchanged` whether NULL in an update is
     taken for an unchanged value.
     """
@@ -104,7 +109,7 @@ class SeenColumn:
     field: str
     type: str
     note: str = ""
-    is_optional: bool = True
+    is_optional: bool | None = True
     default: str | None = None
     encoding: str = ""
     null_is_unchanged: bool = False
@@ -429,7 +434,14 @@ def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, unsig
     encoding = UNSIGNED if is_unsigned and field["encoding"] in MAY_BE_UNSIGNED else ""
     if encoding:
         kind, note = UNSIGNED_TYPE, ""
-    return SeenColumn(name, field["name"], kind, note, field["is_optional"], field["default_value"], encoding)
+    is_optional = field["is_optional"] if described else None
+    return SeenColumn(name, field["name"], kind, note, is_optional, _default(field), encoding)
+
+
+def _default(field: Row) -> str | None:
+    """A default that the source has as it is told: in place of what a function gives, connectors tell a type's zero."""
+    is_plain = field["encoding"] in _PLAIN
+    return field["default_value"] if is_plain and field["default_value"] not in _ZEROS else None
 
 
 def _of_key(column: SeenColumn, seen: Sequence[Row]) -> tuple[str, str] | None:

@@ -309,8 +309,8 @@ def _list(value: Any) -> str:
 
 
 def _block(value: str) -> str:
-    """A text on one line within a YAML block."""
-    return _inert(on_one_line(" ".join(str(value).split())))
+    """A text on one line of a description. dbt's documentation takes HTML in one for its own: `‹` begins none."""
+    return _inert(on_one_line(" ".join(str(value).split()))).replace("<", "‹")
 
 
 def _inert(value: str) -> str:
@@ -319,8 +319,9 @@ def _inert(value: str) -> str:
 
 def _described(column: SeenColumn) -> str:
     words = [f"`{column.field}` as the source has it"]
-    words.append("may be NULL" if column.is_optional else "never NULL in the source")
+    if column.is_optional is not None:
+        words.append("may be NULL" if column.is_optional else "never NULL in the source")
     if column.default is not None:
         words.append(f"default {column.default}")
     text = ", ".join(words) + "."
-    return f"{text} Type guessed from the values: {column.note}." if column.note else text
+    return _block(f"{text} Type guessed from the values: {column.note}." if column.note else text)
