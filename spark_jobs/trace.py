@@ -76,7 +76,11 @@ class Trace:
         if row["became"] == "quarantined":
             return f"is in the quarantine, and no part of the history: {row['problem']}: {PROBLEMS[row['problem']]}"
         if row["became"] == "no_op":
-            return "ended no version (R9, R14)" if row["is_end"] else "equals the version before it (R12)"
+            if row["is_end"]:
+                return "ended no version (R9, R14)"
+            differs = bool(row["columns"]) and all(self._is_ignored(one["name"]) for one in row["columns"])
+            newest = "differs in ignored columns alone, whose newest value the version has (R12)"
+            return newest if differs else "equals the version before it (R12)"
         if row["version_id"] is None:
             return _BECAME[row["became"]].format(option=self.option)
         what = "found a state that no event had told (R19)" if row["opened_by"] == "before" else row["opened_by"]
@@ -85,6 +89,10 @@ class Trace:
         went = f" into {self._key(row['next_key'])}" if row["next_key"] else ""
         lacks = f"; unresolved: {', '.join(row['unresolved_columns'])} (R7)" if row["unresolved_columns"] else ""
         return f"version from {row['valid_from']} ({what}{came}), {until}{went}{lacks}"
+
+    def _is_ignored(self, column: str) -> bool:
+        track, ignore = (self.table.history_options.get(name) for name in ("track", "ignore"))
+        return (track is not None and column not in track) or column in (ignore or ())
 
     def _key(self, key: str) -> str:
         return on_one_line(shown_key(self.table, key, self.mask))

@@ -100,16 +100,13 @@ logged as (
     select
         *,
         {{ key_text('key') }} as key_as_text,
-        lag(after) over by_place is not null as goes_on,
         {{ last_carried(compared) }} as former
     from {{ log_shown(changes_log, built, none) }} as log
     where
         exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }})
         -- what ends versions can be a change of another key, or of none (R14, R15, R16)
         or exists (select 1 from folded where folded.change_id = log.change_id)
-    window
-        by_place as (partition by key order by {{ place('log') }}),
-        earlier as (partition by key order by {{ place('log') }} rows between unbounded preceding and 1 preceding)
+    window earlier as (partition by key order by {{ place('log') }} rows between unbounded preceding and 1 preceding)
 
 ),
 
@@ -128,9 +125,25 @@ met as (
         end as became,
         coalesce(folded.signs, array()) as signs,
         logged.op in ('d', 't') or not coalesce(folded.key, logged.key_as_text) <=> logged.key_as_text as is_end,
-        folded.version
+        folded.version,
+        {{ place('logged', "if(folded.version.opened_by = 'before', 0, 1)") }} as place
     from logged
     left join folded on logged.change_id = folded.change_id
+
+),
+
+told as (
+
+    select
+        *,
+        -- the row of the change of the key before this one, which may have two rows here (R19)
+        not is_end and if(
+            lag(change_id) over by_place <=> change_id,
+            lag(if(is_end, null, after), 2) over by_place,
+            lag(if(is_end, null, after)) over by_place
+        ) is not null as goes_on
+    from met
+    window by_place as (partition by key order by place)
 
 )
 
@@ -150,9 +163,9 @@ select
     signs,
     is_end,
     {{ differing_columns(compared) }} as columns,
-    {{ place('met', "if(version.opened_by = 'before', 0, 1)") }} as place,
+    place,
     version.*
-from met
+from told
     {%- endif -%}
 {%- endmacro %}
 

@@ -817,13 +817,15 @@ def test_a_trace_tells_what_changes_of_other_rows_did_to_a_key(orders: Orders) -
     orders.land(orders.updated(left, left | {"id": 4}))
     reads = [orders.record("r", {"id": key, "state": "read"}, place=90) for key in (8, 4, 2)]
     reads[-1]["value"] = reads[-1]["value"].replace('"snapshot": "true"', '"snapshot": "last"')
-    orders.land(*reads)
+    again, truncate, at_last = (orders.record(op, {"id": 1, "state": "new"}) for op in "ctc")
+    truncate |= {"key": None, "value": json.dumps(json.loads(truncate["value"]) | {"after": None})}
+    orders.land(*reads, again, truncate, at_last)
     yield
 
     name, topic = f"{orders.source}__public__orders", f"{orders.source}.public.orders[0]"
     lacked = orders.traced("id=1")
     assert lacked == [
-        f'{name} {{"id": 1}}: 2 changes, 1 version',
+        f'{name} {{"id": 1}}: 5 changes, 3 versions',
         f"2024-01-01 00:00:00.020000  create  {topic}@2  transaction 20",
         "    state=new",
         "    version from 2024-01-01 00:00:00.020000 (insert), until 2024-01-01 00:00:00.090000, closed by snapshot",
@@ -831,6 +833,15 @@ def test_a_trace_tells_what_changes_of_other_rows_did_to_a_key(orders: Orders) -
         " (R16)",
         f"2024-01-01 00:00:00.090000  read  {topic}@9",
         "    closed the version before it",
+        # A row that comes after such an end is told whole.
+        f"2024-01-01 00:00:00.100000  create  {topic}@10  transaction 100",
+        "    state=new",
+        "    version from 2024-01-01 00:00:00.100000 (insert), until 2024-01-01 00:00:00.110000, closed by truncate",
+        f"2024-01-01 00:00:00.110000  truncate  {topic}@11  transaction 110",
+        "    closed the version before it",
+        f"2024-01-01 00:00:00.120000  create  {topic}@12  transaction 120",
+        "    state=new",
+        "    version from 2024-01-01 00:00:00.120000 (insert), is current",
     ]
     # A key that a row has left, and no event is of.
     moment = "2024-01-01 00:00:00.010000"
