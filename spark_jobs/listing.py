@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -13,6 +14,7 @@ from spark_jobs.delta import table_if_made
 from spark_jobs.lock import holder_of
 from spark_jobs.places import Places
 from spark_jobs.reporting.kafka import gaps, labelled, lags
+from spark_jobs.reporting.page import duration
 from spark_jobs.reporting.report import last_report, reports_of
 from spark_jobs.run_memory import Memory
 
@@ -67,7 +69,8 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
         good = f"the last good one ended {ended[:19]} UTC" if ended else "there was no good one"
         lines.append(f"runs       {memory.failed_runs} failed; {good}")
     for lag in lags(spark, places):
-        waits = "" if lag.seconds is None or not lag.records else f" for {lag.seconds:.0f} s at most"
+        # Behind an open transaction records wait that can't be counted yet.
+        waits = f", waiting for {duration(lag.seconds * 1000)} at most" if lag.seconds else ""
         what = "gone" if lag.is_gone else f"{lag.records} records to land{waits}"
         lines.append(f"topic      {labelled(lag.topic, lag.source_label)}: {what} (asked {lag.looked_at[:19]} UTC)")
     lost: dict[str, list[int | None]] = {}
@@ -85,7 +88,7 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
             continue
         newest = _newest(changes)
         when = "" if newest["changed_at"] is None else f", newest {newest['changed_at']} UTC"
-        late = "" if newest["lag"] is None else f", lag {newest['lag']}"
+        late = "" if newest["lag"] is None else f", lag {duration(newest['lag'] / timedelta(milliseconds=1))}"
         lines.append(f"{table.name}  {newest['changes']} changes{when}{late}")
     return lines
 

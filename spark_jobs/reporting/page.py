@@ -26,7 +26,7 @@ def page(document: Mapping[str, Any]) -> str:
     return environment.get_template(_TEMPLATE).render(r=document)
 
 
-def duration(milliseconds: int) -> str:
+def duration(milliseconds: float) -> str:
     """Milliseconds in the unit that people would say."""
     for limit, size, unit in (
         (1_000, 1, "ms"),
@@ -34,6 +34,7 @@ def duration(milliseconds: int) -> str:
         (3_600_000, 60_000, "min"),
         (172_800_000, 3_600_000, "h"),
     ):
-        if abs(milliseconds) < limit:
-            return f"{milliseconds / size:.3g} {unit}"
+        said = f"{milliseconds / size:.3g}"
+        if abs(float(said)) * size < limit:
+            return f"{said} {unit}"
     return f"{milliseconds / 86_400_000:,.0f} d"

@@ -43,7 +43,7 @@ from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, _fields, findings
 from spark_jobs.reporting.signs import Sign, shown_key, signs
 from spark_jobs.texts import visible
-from spark_jobs.trace import _has_values
+from spark_jobs.trace import Trace, _has_values
 from tests.projects import PROJECT
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -233,6 +233,28 @@ def test_what_was_lost_is_told_with_the_label_that_it_was_landed_under() -> None
     assert "<td><bdi>src.public.t</bdi></td><td><bdi>eu</bdi></td>" in page(said)
 
 
+def test_nothing_is_said_to_be_whole_that_was_lost_or_not_looked_at() -> None:
+    built, lost = (
+        {"src__t": Measures(10, history=7)},
+        TopicGap("eu", "src.t", 0, 5, 9, 4, "retention", "2026-11-21 08:00:00"),
+    )
+    whole, beside = "Nothing was lost, late or not whole.", "None beside the records that were lost before"
+
+    def said(measures: dict[str, Measures], *gaps: TopicGap) -> str:
+        return page(report(evidence(signs={}, settings=[], measures=measures, gaps=list(gaps))))
+
+    assert whole in said(built)
+    assert whole in said(built, replace(lost, reason="skipped"))
+    assert beside in (text := said(built, lost))
+    assert whole not in text
+    for changes, is_looked_for in ((None, False), (10, True)):
+        text = said({"src__t": Measures(changes)})
+        assert "None was counted: no history is built." in text
+        assert ("None was looked for: nothing is built." not in text) == is_looked_for
+        assert ("betray no harmful setting" in text) == is_looked_for
+        assert whole not in text
+
+
 def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -262,6 +284,15 @@ def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
     monkeypatch.setattr(listing, "table_if_made", lambda *_: "a log of no changes")
     monkeypatch.setattr(listing, "_newest", lambda _: {"changes": 0, "changed_at": None, "lag": None})
     assert listing.status_lines(no_session, places)[-1] == "src__t  0 changes"
+
+    # A connector whose clock is behind, and records behind an open transaction.
+    monkeypatch.setattr(listing, "lags", lambda *_: [replace(lags[0], seconds=90.0, is_gone=False)])
+    monkeypatch.setattr(
+        listing, "_newest", lambda _: {"changes": 1, "changed_at": None, "lag": timedelta(seconds=-0.05)}
+    )
+    lines = listing.status_lines(no_session, places)
+    assert "topic      src.t: 0 records to land, waiting for 1.5 min at most (asked 2026-11-21 08:00:00 UTC)" in lines
+    assert lines[-1] == "src__t  1 changes, lag -50 ms"
 
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:
@@ -785,6 +816,24 @@ def test_trace_finds_a_key_as_it_is_shown(spark: SparkSession) -> None:
     assert log.where(_has_values(spark, log, table, pairs)).count() == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "differs", "words"),
+    [
+        ({}, [], "equals the version before it (R12)"),
+        ({"ignore": ["seen"]}, ["seen"], "differs in ignored columns alone, whose newest value the version has (R12)"),
+        ({"track": ["v"]}, ["seen"], "differs in ignored columns alone, whose newest value the version has (R12)"),
+        # A read of a rounded value.
+        ({"ignore": ["seen"]}, ["v"], "equals the version before it (R12)"),
+    ],
+)
+def test_a_change_without_a_version_is_told_with_what_it_differs_in(
+    options: dict[str, Any], differs: list[str], words: str
+) -> None:
+    row = Row(became="no_op", is_end=False, columns=[Row(name=name, value="1") for name in differs])
+
+    assert Trace(captured(history_options=options), [], Mask(""), "")._became(row) == words
+
+
 def test_a_table_s_own_name_counts_before_that_of_another_s_model() -> None:
     history = Model("orders_history", "gold.orders_history", "nowhere")
     orders, beside = captured("orders", history=history), captured("orders_history")
@@ -842,8 +891,8 @@ def test_a_sensitive_value_has_one_hash_wherever_it_stands(spark: SparkSession) 
 
 def test_hidden_letters_and_lengths_of_time_are_spelled() -> None:
     assert visible("a\u200fb\x00\n") == "a\\u200fb\\u0000\n"
-    assert [duration(one) for one in (7, 1_500, 90_000, 7_200_000, 864_000_000)] == [
-        "7 ms", "1.5 s", "1.5 min", "2 h", "10 d",
+    assert [duration(one) for one in (-50, 7, 999.6, 1_500, 59_999, 90_000, 7_200_000, 864_000_000)] == [
+        "-50 ms", "7 ms", "1 s", "1.5 s", "1 min", "1.5 min", "2 h", "10 d",
     ]  # fmt: skip
 
 
