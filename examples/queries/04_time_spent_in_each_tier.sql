@@ -1,7 +1,7 @@
 -- Which tiers were customers 1, 5 and 101 in, one after the other, and how long, up to 01:42:06.300?
 -- Versions that follow each other in one tier are one stay; a delete ends it, and time without a row is no stay. So
--- does a row that comes from another key, and a snapshot that lacked the row; one that read another state opened that
--- at once (R16).
+-- does a row that comes from another key or is another since its transaction (R11), and a snapshot that lacked the row;
+-- one that read another state opened that at once (R16).
 with
 
 steps as (
@@ -11,7 +11,7 @@ steps as (
         row_number() over in_key as number,
         case
             when tier is not distinct from lag(tier) over in_key
-                and opened_by != 'key_change'
+                and opened_by not in ('insert', 'key_change')
                 and (
                     lag(closed_by) over in_key = 'update'
                     or (

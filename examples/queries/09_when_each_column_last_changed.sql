@@ -12,7 +12,7 @@ steps as (
         tier,
         balance,
         coalesce(
-            opened_by != 'key_change'
+            opened_by not in ('insert', 'key_change')
             and (
                 lag(closed_by) over in_key = 'update'
                 or (

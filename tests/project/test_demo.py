@@ -403,12 +403,12 @@ def test_duckdb_answers_the_same(duck: duckdb.DuckDBPyConnection, query: Path) -
     assert rows_as_text(answer.fetchall()) == rows
 
 
-# Key, how it was opened and closed, from and to in milliseconds behind the first, position, tier and balance; where the
-# row came from and went to, and the transaction. The first changes of 1 and 2 found a state (R19); a snapshot read
-# another state of 1, and lacked 5, whose next row made room for one in a transaction. 7 changed and changed back, 8
-# came without values. At 23 one row died and another came and went on. From 31 and 32 rows go to the next key, twice.
-# The row of 41 came again and left again. Where the first row of 51 went it died in the same transaction. Rows 9 and
-# 10 passed through keys that row 8 had had.
+# Key, how it was opened and closed, from and to in milliseconds behind the first, position, tier and balance; where
+# the row came from and went to, and the transaction. The first changes of 1 and 2 found a state (R19); a snapshot read
+# another state of 1, and lacked 5, whose next row made room for one in a transaction, as that did for a new one. 7
+# changed and changed back, 8 came without values. At 23 one row died and another came and went on. From 31 and 32 rows
+# go to the next key, twice. The row of 41 came again and left again. Where the first row of 51 went it died in the
+# same transaction. Rows 9 and 10 passed through keys that row 8 had had.
 HARD = """
     (1, 'update', 'snapshot', 0, 2, 'a', 'gold', 2, null, null, '1'),
     (1, 'before', 'update', 0, 0, 'a', 'basic', 1, null, null, '1'),
@@ -417,7 +417,8 @@ HARD = """
     (2, 'before', 'update', 0, 0, 'a', 'basic', 1, null, null, '1'),
     (5, 'snapshot', 'snapshot', 0, 1, 'a', 'basic', 1, null, null, null),
     (5, 'insert', 'update', 3, 4, 'c', 'basic', 1, null, null, '3'),
-    (5, 'key_change', null, 4, null, 'd', 'basic', 1, 11, null, '4'),
+    (5, 'key_change', 'update', 4, 5, 'd', 'basic', 1, 11, null, '4'),
+    (5, 'insert', null, 5, null, 'e', 'basic', 1, null, null, '5'),
     (7, 'insert', 'update', 0, 150, 'a', 'gold', 1, null, null, '1'),
     (7, 'update', 'update', 150, 180, 'b', 'basic', 1, null, null, '2'),
     (7, 'update', null, 180, null, 'c', 'gold', 1, null, null, '3'),
@@ -451,7 +452,7 @@ HARD_ANSWERS: dict[str, list[list[Any]]] = {
     "04": [
         ["1", "basic", "1", 0, 0, "0:00:00"], ["1", "gold", "2", 0, None, "0:00:00.300000"],
         ["5", "basic", "1", 0, 1, "0:00:00.001000"], ["5", "basic", "1", 3, 4, "0:00:00.001000"],
-        ["5", "basic", "1", 4, None, "0:00:00.296000"],
+        ["5", "basic", "1", 4, 5, "0:00:00.001000"], ["5", "basic", "1", 5, None, "0:00:00.295000"],
     ],
     "06": [
         ['{"id":11}', 4, '{"id":5}', None, None, "basic"],
@@ -473,7 +474,7 @@ HARD_ANSWERS: dict[str, list[list[Any]]] = {
         ["51", "key_change", 1, 2, "row 6", "row 7"],
         ["63", "delete", 2, 4, "row 8", "row 10"],
     ],
-    "09": [["1", "gold", 0, "3", 2], ["5", "basic", 4, "1", 4]],
+    "09": [["1", "gold", 0, "3", 2], ["5", "basic", 5, "1", 5]],
 }  # fmt: skip
 
 
