@@ -118,10 +118,13 @@ class ExpectColumnsToBeThere(Law):
 
 
 class ExpectValuesToBeResolved(Law):
-    """R7: no earlier state had the value."""
+    """R7: no earlier state had the value, or the connector may have read it later."""
 
     usual_severity = WARNING
-    description: str = "No version lacks a value that its change left out as unchanged (unresolved_columns, R7)."
+    description: str = (
+        "No version lacks a value that its change left out as unchanged, or has one that may be later than its change"
+        " (unresolved_columns, R7)."
+    )
     broken = "size(unresolved_columns) > 0"
 
 

@@ -3,7 +3,8 @@
   `select * from {{ as_of(ref('…_history'), "timestamp'2026-11-21 01:42:06'") }} as then`.
 
   Versions with an empty interval (R11) were never what a reader saw, so no instant finds them. Where `is_start_known`
-  is false the row may have been so for longer: before a snapshot's read (R16) nothing is known.
+  is false the row may have been so for longer: before a snapshot's read (R16) nothing is known. A column that the history
+  ignores (R12) has the newest value of its version, which can be later than the instant.
 
   Args:
       history: the history's relation

@@ -7,7 +7,8 @@
       change_number       its place among all changes of its key, from 1: times can tie
       changed_columns     the columns that differ, in their value, in the exact text of what their type can't hold or in being
                           unresolved; where there was no row, or is none, those that hold a value
-      before, after       the states as structs; NULL where there was no row
+      before, after       the states as structs; NULL where there was none, or none is known: rows that were created are
+                          `insert` and `key_change` alone (R9)
       transaction_id      of the change; NULL where the row went: a history keeps the opening change alone
 
   A row that was deleted and came again has two rows here, even where both happened in one instant.

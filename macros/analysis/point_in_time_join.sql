@@ -3,7 +3,8 @@
   Rows on the left are kept and never multiplied: where no version was valid, the columns of the right one are NULL.
 
   Time compares, not position: two changes in one instant of the source's clock count as one moment, whose last state
-  is found.
+  is found. A column that the right history ignores (R12) has the newest value of its version, which can be later than
+  that.
 
   Args:
       left, right: relations; `right` is a history

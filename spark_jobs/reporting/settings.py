@@ -361,6 +361,7 @@ def _of_left_out(
     table: CapturedTable, measures: Measures, connectors: Sequence[Connector], signs: Mapping[str, Sign]
 ) -> Iterator[SettingFinding]:
     unresolved = signs["unresolved_columns"].count if "unresolved_columns" in signs else 0
+    or_later = ", or one whose value may be later than its change" if table.history_options.get("reselected") else ""
     if any(connector.has_documents for connector in connectors):
         if unresolved:
             yield SettingFinding(
@@ -386,7 +387,8 @@ def _of_left_out(
             "unavailable.value.placeholder",
             table.name,
             f"{measures.unavailable} changes leave a value out as unchanged (R7); {unresolved} versions have a column"
-            " that no earlier state fills. A row that really holds the placeholder's text can't be told from them.",
+            f" that no earlier state fills{or_later}. A row that really holds the placeholder's text can't be told from"
+            " them.",
             ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
         )

@@ -27,7 +27,8 @@ MEANINGS = {
     "old_key_shapes": "open versions under a key of an old shape: their end may never be told (R8)",
     "other_key_shapes": "changes whose own key has other columns than the declared one (R8)",
     "found_states": "states that a key's first event found: their beginning was never captured (R19)",
-    "unresolved_columns": "versions with a value that was left out and that no earlier state tells (R7)",
+    "unresolved_columns": "versions with a value that was left out and that no earlier state tells, or, of a column"
+    " declared `reselected`, that may be later than its change (R7)",
     "exact_values": "versions with a value that its type can't hold, kept as text in exact_values (R6)",
     "held_back_times": "boundaries held at the one before them, since the source's clock went back (R10)",
     "position_regressions": "changes that arrived behind later ones of their partition (R4, R5)",
