@@ -38,6 +38,18 @@
     {%- endif -%}
 with
 
+-- the keys that a change in the window is of: all versions of others stay unread
+moved as (
+
+    select {{ struct_of_columns(key) }} as key
+    from {{ history }}
+    where
+        {%- for name in ['valid_from', 'valid_to'] %}
+        {{ 'or ' if not loop.first }}({{ own(name, column_names) }} >= {{ since }} and {{ own(name, column_names) }} < {{ until }})
+        {%- endfor %}
+
+),
+
 versions as (
 
     select
@@ -62,6 +74,7 @@ in_order as (
         lag(struct(version, closed_by, valid_to)) over in_key as last,
         lead(struct(opened_by, valid_from)) over in_key as next
     from versions
+    left semi join moved on versions.key <=> moved.key
     window in_key as (partition by key order by place)
 
 ),
