@@ -68,10 +68,9 @@ def _keys(table: CapturedTable, values: dict[str, Any], mask: Mask) -> tuple[str
 
 def _is_shown(table: CapturedTable, layer: str, expectation: Expectation) -> bool:
     """Whether the values that an expectation is about may be seen: all of its columns are declared, none sensitive."""
+    # There `value` or `after` is another column than one that is declared so, and has what nobody declares.
     if layer in OF_RECORDS:
-        return (
-            False  # `value` or `after` can be declared, and is another column here, with columns that nobody declares
-        )
+        return False
     declared = {spec["name"] for spec in table.columns} - table.sensitive
     about: set[str] = set()
     for field in _COLUMNS:
