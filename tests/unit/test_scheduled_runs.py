@@ -45,10 +45,14 @@ LONG = 60
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """Places that commands find, too: a session that other tests have begun leaves its own in the environment."""
     for name in ("dbt_project.yml", "profiles.yml"):
         shutil.copy(PROJECT / name, tmp_path)
-    return Places(tmp_path, str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    places = Places(tmp_path, str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    for name, place in places.environment().items():
+        monkeypatch.setenv(name, place)
+    return places
 
 
 @contextmanager
@@ -154,7 +158,8 @@ def test_nobody_waits_for_the_catalog_with_the_lock_in_hand(
             _taken()
 
     def write() -> None:
-        asked.wait(LONG)
+        if not asked.wait(LONG):
+            return
         with suppress(Busy), writing(places, "other", "run", 5):
             written.set()
         is_free.set()
@@ -494,7 +499,7 @@ def test_a_terminal_that_is_closed_is_heard_unless_it_is_ignored() -> None:
     finally:
         signal.signal(signal.SIGHUP, before)
     # It ends as behind SIGTERM, though nobody can be told.
-    words = "import os, spark_jobs.cli as c; held = c._ended_by_signals(); held.__enter__(); os.kill(os.getpid(), 1)"
+    words = "import os, spark_jobs.cli as c; held = c.listening(c._end); held.__enter__(); os.kill(os.getpid(), 1)"
     command = ["env", "--default-signal=HUP", sys.executable, "-c", words]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stderr=full, cwd=PROJECT, check=False, timeout=LONG)
