@@ -21,7 +21,7 @@ from spark_jobs.cli import main
 from spark_jobs.damage import blamed, damages, explained, forget_progress, move_aside
 from spark_jobs.declarations import captured_tables
 from spark_jobs.delta import is_table
-from spark_jobs.errors import Busy, Fault, TidemarkError, UsageError
+from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.lock import writing
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -403,7 +403,7 @@ def test_a_folder_that_can_not_be_written_is_told_and_the_next_run_is_right(harm
     log.rename(log.with_name("away"))
     log.write_text("in the way of the log")
 
-    with pytest.raises(TidemarkError):
+    with pytest.raises(Fault, match=f"{NAME}_changes is damaged: it has files and no log"):
         steps.build(harmed.run, ["--quiet"])
     log.unlink()
     log.with_name("away").rename(log)

@@ -468,7 +468,7 @@ def test_a_process_is_ended_by_signals_at_once_or_behind_its_step_and_the_next_r
 
 
 def test_sigterm_ends_a_command_and_is_named() -> None:
-    words = "import os, spark_jobs.cli as c; held = c._ended_by_signals(); held.__enter__(); os.kill(os.getpid(), 15)"
+    words = "import os, spark_jobs.cli as c; held = c.listening(c._end); held.__enter__(); os.kill(os.getpid(), 15)"
     ended = subprocess.run([sys.executable, "-c", words], cwd=PROJECT, capture_output=True, text=True, check=False)
 
     assert (ended.returncode, ended.stderr) == (143, "tidemark: stopped by SIGTERM; run again.\n")
