@@ -31,6 +31,7 @@ from spark_jobs.errors import Busy, Fault, Stopped
 from spark_jobs.files import write_named
 from spark_jobs.fingerprint import fingerprint_of, project_hash
 from spark_jobs.landing import kafka
+from spark_jobs.landing.kafka import Streamed
 from spark_jobs.landing.land import Landed, Landing
 from spark_jobs.lock import leased, writing
 from spark_jobs.places import Places
@@ -111,6 +112,17 @@ def test_a_run_that_is_told_to_stop_while_spark_starts_lands_nothing(
 
     assert run_every(Task(places, [str(places.project / "records.jsonl")]), LONG, stop, seen.append) == 0
     assert [(one.status, one.error) for one in seen] == [(0, None)]
+
+
+@pytest.mark.parametrize(("more", "status"), [([], 143), (["--continuous"], 0)])
+def test_a_landing_of_topics_that_was_stopped_has_done_its_work_if_it_was_to_go_on(
+    places: Places, monkeypatch: pytest.MonkeyPatch, more: list[str], status: int
+) -> None:
+    monkeypatch.setattr(steps.Run, "session", lambda *_: None)
+    monkeypatch.setattr(steps, "land_kafka", lambda *_: Streamed(is_stopped=True))
+
+    topics = ["--kafka", "broker:9092", "--topics", "all"]
+    assert main(["land", *topics, *more, "--project-dir", str(places.project)]) == status
 
 
 def test_waiting_for_a_lease_ends_where_it_is_told_to(tmp_path: Path) -> None:
