@@ -6,11 +6,12 @@ Columns of `changes` that can be left out:
     at       seconds of the source's clock; the number of the line
     written  seconds of the connector's clock; the source's
     lsn      position in the log; ten times the number of the line; `none` for a read that tells none
-    txn      transaction; the number of the line
+    txn      transaction; the number of the line, but none for a read of MariaDB's
     batch    the landing that brings it; 1
     before   the row's name before, where the tape's connector writes whole rows (MariaDB)
     snapshot the source's marker of a read
     server   the server (MariaDB); 1
+    file     the file of its binary log (MariaDB); binlog.000001
     row      the row of its event in the binary log (MariaDB); 0
     last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first, `-` where
              the event has no `sequence`
@@ -46,8 +47,8 @@ _HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
 COLUMNS = ("id", "name", "note")
 UNAVAILABLE = "__debezium_unavailable_value"
 _OF_CHANGES = {
-    "op", "at", "written", "lsn", "txn", "batch", "before", "snapshot", "server", "row", "last", "commit", "rs", "lcr",
-    "seq", "serial", "oldkey", "newkey", "partition", "offset", *COLUMNS,
+    "op", "at", "written", "lsn", "txn", "batch", "before", "snapshot", "server", "file", "row", "last", "commit", "rs",
+    "lcr", "seq", "serial", "oldkey", "newkey", "partition", "offset", *COLUMNS,
 }  # fmt: skip
 # What tells Oracle's changes of one number apart, by connection.
 _ORACLE_ORDER = {"rs_id": "rs", "lcr_position": "lcr", "txSeq": "seq"}
@@ -157,10 +158,10 @@ class Tape:
         is_read = line["op"] == "r"
         return common | {
             "server_id": 0 if is_read else int(line.get("server") or 1),
-            "file": "binlog.000001",
+            "file": line.get("file") or "binlog.000001",
             "pos": place,
             "row": int(line.get("row") or 0),
-            "gtid": None if is_read else f"0-1-{transaction}",
+            "gtid": None if is_read and not line.get("txn") else f"0-1-{transaction}",
         }
 
     def _committed(self, line: dict[str, str], place: int | None, transaction: int) -> dict[str, Any]:
