@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -28,9 +29,12 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import as_declared, seen_tables
 from spark_jobs.texts import folded
+from tests.network import Network
 from tests.projects import PROJECT, empty_project, forget_tables, run_models
 from tests.source import Column, Source, Table
 
+# What people set to switch statistics off, and these tests do without.
+SWITCHES = ("DBT_SEND_ANONYMOUS_USAGE_STATS", "DO_NOT_TRACK")
 PREFIX = "h`{{ 7 * 7 }}'\"\x1b[2J"
 NAMES = [
     "'; drop table gold.x; --", 'quo"te`tick\\', "{{ 7 * 7 }}", "{{{ 7 * 7 }}}", "{# note #}",
@@ -342,13 +346,14 @@ def named_as_queries() -> tuple[list[dict[str, Any]], list[dict[str, Any]], Tabl
 
 @dataclass
 class Built:
-    """The lakehouse of hostile records, and everything that its commands said."""
+    """The lakehouse of hostile records, everything that its commands said, and whom they tried to reach."""
 
     spark: SparkSession
     places: Places
     outputs: dict[str, str]
     tables: dict[str, CapturedTable]
     named: Table
+    attempts: list[str]
 
     def rows(self, table: str, layer: str = "history") -> list[Row]:
         """The rows of a table's model."""
@@ -367,7 +372,9 @@ def with_past_of_values(project: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built(spark: SparkSession, network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    assert not [name for name in SWITCHES if name in os.environ], "what is shipped has to switch statistics off"
+    before = len(network.attempts)
     home = tmp_path_factory.mktemp("hostile")
     project = empty_project(home / "project")
     outputs: dict[str, str] = {}
@@ -411,12 +418,17 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         shapes = spark.table(table_at(places.table("bronze", "shapes"))).select("feed", "table").distinct().collect()
         names = {row["feed"]: row["table"] for row in shapes}
         tables = {names[table.feed]: table for table in captured_tables(places) if table.feed in names}
-        yield Built(spark, places, outputs, tables, named)
+        yield Built(spark, places, outputs, tables, named, network.attempts[before:])
     forget_tables(spark)
 
 
 def by_field(table: CapturedTable, row: Row) -> dict[str, Any]:
     return {column["field"]: row[column["name"]] for column in table.columns}
+
+
+def test_landing_scaffolding_building_and_checking_call_nobody(built: Built) -> None:
+    """`tests/jobs/test_network.py` shows that a call would be seen."""
+    assert built.attempts == []
 
 
 def test_columns_have_their_values_whatever_their_names_are(built: Built) -> None:
