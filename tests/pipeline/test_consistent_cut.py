@@ -64,6 +64,20 @@ def payload(text: str | None) -> dict[str, Any]:
     return found
 
 
+def with_message(line: str) -> str:
+    """A record of PostgreSQL's; an END with a logical message, too, which 3.5.0 counts as of a table that is none."""
+    record = json.loads(line)
+    value = json.loads(record["value"] or "{}")
+    boundary = value.get("payload", value)
+    if boundary.get("status") == "END":
+        boundary["event_count"] += 1
+        message = {"data_collection": "io.debezium.connector.postgresql.LogicalDecodingMessageMonitor$"
+                   "LogicalDecodingMessageId@70ea182c", "event_count": 1}  # fmt: skip
+        boundary["data_collections"] = [message, *(boundary["data_collections"] or ())]
+        line = json.dumps(record | {"value": json.dumps(value)}) + "\n"
+    return line
+
+
 def transaction(record: dict[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
     """The transaction of a streamed change, and what tells the change from others of it."""
     value = payload(record["value"])
@@ -103,7 +117,7 @@ def landings(spark: SparkSession, places: Places) -> list[Landing]:
     topics: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in SOURCES}
     for name, capture in SOURCES.items():
         for line in renamed(CAPTURES / capture, name):
-            topics[name][json.loads(line)["topic"]].append(line)
+            topics[name][json.loads(line)["topic"]].append(with_message(line) if name == "cut1" else line)
     speeds = {topic: draw.choice(SPEEDS) for by_topic in topics.values() for topic in by_topic}
     landed: dict[str, list[str]] = {name: [] for name in SOURCES}
     found = []
@@ -145,6 +159,7 @@ def test_gold_shows_no_half_transaction(landings: list[Landing], source: str, ba
     assert landings[batch].shown[source] & landings[batch].incomplete[source] == set()
 
 
+# Observed 8
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_was_held_back_comes_with_a_later_run(landings: list[Landing], source: str) -> None:
     shown = [len(landing.shown[source]) for landing in landings]
