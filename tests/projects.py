@@ -129,12 +129,17 @@ def run_models(places: Places, *arguments: str, accounting: bool = False) -> Non
     assert result.success, result.exception or failed
 
 
-def rows_of(location: str, *columns: str, options: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """A table's rows, with all columns or these, by a reader that is not Spark; `options` say who asks a store."""
+def rows_of(
+    location: str, *columns: str, options: dict[str, str] | None = None, version: int | None = None
+) -> list[dict[str, Any]]:
+    """A table's rows, with all columns or these, by a reader that is not Spark; `options` say who asks a store.
+
+    `version` is the table's, the last one where none is given.
+    """
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns) or "*"
     query = (
         QueryBuilder()
-        .register("gold", DeltaTable(location, storage_options=options))
+        .register("gold", DeltaTable(location, version, storage_options=options))
         .execute(f"select {names} from gold")
     )
     rows: list[dict[str, Any]] = pyarrow.table(query.read_all()).to_pylist()
