@@ -16,7 +16,7 @@ import pyarrow
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from spark_jobs.declarations import CapturedTable, run_dbt
+from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import SeenTable, seen_tables
@@ -153,6 +153,18 @@ def account_of(table: CapturedTable) -> list[dict[str, Any]]:
     progress = rows_of(f"{table.accounting.location.rpartition('/')[0]}/progress", "model", "account")
     [account] = [row["account"] for row in progress if row["model"].rpartition(".")[2] == table.history.name] or [None]
     return account or []
+
+
+def tables_of(places: Places) -> list[CapturedTable]:
+    """The captured tables, for which dbt reads the project again only where something of it has changed."""
+    models = places.project / "models"
+    files = [places.project / "dbt_project.yml", models, *models.rglob("*")]
+    return _tables_of(places, max(file.stat().st_mtime_ns for file in files))
+
+
+@cache
+def _tables_of(places: Places, _: int) -> list[CapturedTable]:
+    return captured_tables(places)
 
 
 def accounts_of(tables: Iterable[CapturedTable]) -> dict[str, list[tuple[str, str, int]]]:

@@ -1,13 +1,15 @@
 """What is built in parts, or behind another declaration, ends as if all had been built at once (G2).
 
-Most of these tests are stories, which are told beside each other in one lakehouse: each `yield` in one is a build, of
-all that wait for one then.
+Most of these tests are stories, which are told beside each other: each `yield` in one is a build, or a full refresh, of
+all that wait for one then. Those that build by themselves, or longest, have a project of their own, which dbt sooner
+reads.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,18 +36,31 @@ from spark_jobs.query import show_tables
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.trace import traced
 from tests.gold import untold
-from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models
+from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models, tables_of
 
 # The first of these tests waits for all stories.
 pytestmark = pytest.mark.timeout(3000)
 # A column's schema, where it has one, and a value as JSON has it.
 Encoded: TypeAlias = tuple[dict[str, Any] | None, Any]
-Story: TypeAlias = Iterator[None]
-# By the names of their tests: each story, and which kinds of models are built in it.
-STORIES: dict[str, tuple[Callable[[Orders], Story], tuple[str, ...]]] = {}
+# It yields nothing for a build, and FULL_REFRESH for one.
+Story: TypeAlias = Iterator[Any]
+FULL_REFRESH = "--full-refresh"
 PLACEHOLDER = "__debezium_unavailable_value"
 HUGE = "9" * 30
 _FLOAT = {"type": "float"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """A story, which kinds of models are built in it, and whether it is one of those apart."""
+
+    story: Callable[[Orders], Story]
+    kinds: tuple[str, ...]
+    apart: bool
+
+
+# By the names of their tests.
+STORIES: dict[str, Told] = {}
 
 
 @dataclass
@@ -142,12 +157,12 @@ class Orders:
 
     def outcomes(self, kind: str = "disposition") -> dict[str, int]:
         """Disposition, or sign → how many changes, as builds have counted them."""
-        [table] = [one for one in captured_tables(self.places) if one.source_name == self.source]
+        [table] = [one for one in tables_of(self.places) if one.source_name == self.source]
         return {row["name"]: row["records"] for row in account_of(table) if row["kind"] == kind}
 
     def untold(self) -> list[str]:
         """What of the history the changes don't say."""
-        tables = [one for one in captured_tables(self.places) if one.source_name == self.source]
+        tables = [one for one in tables_of(self.places) if one.source_name == self.source]
         return untold(self.spark, self.places, tables)
 
     def traced(self, *pairs: str) -> list[str]:
@@ -193,57 +208,86 @@ def land_and_declare(waiting: list[Orders]) -> None:
         orders.declarations.clear()
 
 
-def beside_others(*more: str, kinds: tuple[str, ...] = ("changes", "history")) -> Callable[..., Any]:
+def beside_others(
+    *more: str, kinds: tuple[str, ...] = ("changes", "history"), apart: bool = False
+) -> Callable[..., Any]:
     """Make a test of a story in which models of these kinds are built, and of more."""
 
-    def test_of(story: Callable[[Orders], Story]) -> Callable[[dict[str, Exception | None]], None]:
-        STORIES[story.__name__] = story, (*kinds, *more)
+    def test_of(story: Callable[[Orders], Story]) -> Callable[..., None]:
+        STORIES[story.__name__] = Told(story, (*kinds, *more), apart)
 
-        def test(ended: dict[str, Exception | None]) -> None:
+        def ends(ended: dict[str, Exception | None]) -> None:
             failure = ended[story.__name__]
             if failure is not None:
                 raise failure
 
-        return test
+        def test(ended_beside: dict[str, Exception | None]) -> None:
+            ends(ended_beside)
+
+        def test_apart(ended_apart: dict[str, Exception | None]) -> None:
+            ends(ended_apart)
+
+        return test_apart if apart else test
 
     return test_of
 
 
-@pytest.fixture(scope="module")
-def ended(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[dict[str, Exception | None]]:
+def ends_of(
+    spark: SparkSession, project: Path, request: pytest.FixtureRequest, *, apart: bool
+) -> dict[str, Exception | None]:
     """Story → what it failed with, if it did: those whose tests are asked for, told beside each other."""
     forget_tables(spark)
-    places = Places.of(empty_project(tmp_path_factory.mktemp("parts") / "project"))
-    asked = [item.name for item in request.session.items if item.path == request.path and item.name in STORIES]
-    tables = {name: Orders(spark, places, source_of(name), STORIES[name][1]) for name in asked}
-    stories = {name: STORIES[name][0](orders) for name, orders in tables.items()}
+    places = Places.of(empty_project(project))
+    items = [item.name for item in request.session.items if item.path == request.path]
+    asked = {name: STORIES[name] for name in items if name in STORIES and STORIES[name].apart == apart}
+    tables = {name: Orders(spark, places, source_of(name), told.kinds) for name, told in asked.items()}
+    stories = {name: told.story(tables[name]) for name, told in asked.items()}
     ended: dict[str, Exception | None] = {}
     while len(ended) < len(stories):
+        waiting: dict[str | None, list[Orders]] = {None: [], FULL_REFRESH: []}
         for name, story in stories.items():
             if name not in ended:
                 try:
-                    next(story)
+                    waiting[next(story)].append(tables[name])
                 except StopIteration:
                     ended[name] = None
                 except Exception as failure:
                     ended[name] = failure
-        waiting = [orders for name, orders in tables.items() if name not in ended]
-        if waiting:
-            land_and_declare(waiting)
-            run_models(places, "--select", *(model for orders in waiting for model in orders.models), accounting=True)
-    yield ended
+        if any(waiting.values()):
+            land_and_declare([orders for some in waiting.values() for orders in some])
+        for argument, some in waiting.items():
+            if some:
+                models = [model for orders in some for model in orders.models]
+                run_models(places, *filter(None, [argument]), "--select", *models, accounting=True)
+    forget_tables(spark)
+    return ended
+
+
+@pytest.fixture(scope="module")
+def ended_beside(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, Exception | None]:
+    return ends_of(spark, tmp_path_factory.mktemp("parts") / "project", request, apart=False)
+
+
+@pytest.fixture(scope="module")
+def ended_apart(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, Exception | None]:
+    return ends_of(spark, tmp_path_factory.mktemp("apart") / "project", request, apart=True)
+
+
+@pytest.fixture(scope="module")
+def places_alone(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    """A project for what is of all its tables: its tests come behind each other."""
+    forget_tables(spark)
+    yield Places.of(empty_project(tmp_path_factory.mktemp("alone") / "project"))
     forget_tables(spark)
 
 
 @pytest.fixture
-def alone(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Orders]:
-    """A table in a lakehouse of its own, for what is of all tables; tests that share one come before."""
-    forget_tables(spark)
-    kinds = ("changes", "history", "current")
-    yield Orders(spark, Places.of(empty_project(tmp_path / "project")), source_of(request.node.name), kinds)
-    forget_tables(spark)
+def alone(spark: SparkSession, places_alone: Places, request: pytest.FixtureRequest) -> Orders:
+    return Orders(spark, places_alone, source_of(request.node.name), ("changes", "history", "current"))
 
 
 @beside_others()
@@ -321,7 +365,7 @@ def test_values_that_were_left_out_are_found_along_a_list_that_was_shifted(order
         orders.traced("id=65")
 
 
-@beside_others("accounting", "current")
+@beside_others("accounting", "current", apart=True)
 def test_a_run_that_ended_behind_its_history_leaves_the_current_state_to_the_next(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -390,10 +434,6 @@ def test_a_column_that_a_killed_run_has_added_gets_the_type_that_it_has_now(orde
 
 @beside_others()
 def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(orders: Orders) -> Story:
-    def rebuilt() -> list[tuple[Any, ...]]:
-        orders.build("--full-refresh")
-        return orders.versions("id", "closed_by")
-
     cents, mills = {"id": _decimal(10, 2)}, {"id": _decimal(10, 3)}
     orders.land(
         orders.described("c", {"id": "AeJA"}, cents),
@@ -405,13 +445,17 @@ def test_deletes_without_a_schema_are_read_by_all_schemas_that_have_landed(order
     orders.send(("u", {"id": "AQ==", "state": "paid"}, {}))
     yield
     versions = [(Decimal("1234.56"), "delete"), (Decimal("0.01"), None)]
-    assert (orders.versions("id", "closed_by"), rebuilt()) == (versions, versions)
+    assert orders.versions("id", "closed_by") == versions
+    yield FULL_REFRESH
+    assert orders.versions("id", "closed_by") == versions
 
     orders.land(orders.described("c", {"id": "A+g="}, mills))
     yield
     # Two schemas: nothing tells which of them the delete was written by.
     versions = [(Decimal("1234.56"), None), (Decimal("0.01"), None), (Decimal(1), None)]
-    assert (orders.versions("id", "closed_by"), rebuilt()) == (versions, versions)
+    assert orders.versions("id", "closed_by") == versions
+    yield FULL_REFRESH
+    assert orders.versions("id", "closed_by") == versions
 
 
 @beside_others()
@@ -428,7 +472,7 @@ def test_deletes_without_a_schema_are_read_with_columns_that_came_behind_them(or
 
     found = orders.versions("id", "b", "opened_by", "version_id")
     assert [row[:3] for row in found] == [(1, None, "insert"), (9, "5", "before"), (10, "7", "insert")]
-    orders.build("--full-refresh")
+    yield FULL_REFRESH
     assert orders.versions("id", "b", "opened_by", "version_id") == found
 
 
@@ -458,7 +502,7 @@ def test_a_delivery_of_a_known_change_that_lands_late_leaves_a_log_with_later_re
     assert DeltaTable(orders.at("changes")).version() == version
 
 
-@beside_others("current")
+@beside_others("current", apart=True)
 def test_what_a_declaration_makes_of_the_log_reaches_its_history_in_the_same_run(orders: Orders) -> Story:
     text = '<"n\\ä">'
     codes = [byte - 256 if byte > 127 else byte for byte in text.encode()]
@@ -545,7 +589,7 @@ def test_a_read_that_rounds_a_number_says_nothing_new_of_it(orders: Orders) -> S
         {"missed_changes": 1},
     )  # fmt: skip
     assert orders.untold() == []
-    orders.build("--full-refresh")
+    yield FULL_REFRESH
     assert told() == ended
 
 
@@ -751,7 +795,7 @@ def test_a_row_that_has_no_key_any_more_leaves_the_one_that_it_had(orders: Order
     )  # fmt: skip
     problems = [row["problem"] for row in rows_of(orders.at("changes")) if row["problem"]]
     assert problems == ["key_not_told"] * 3
-    orders.build("--full-refresh")
+    yield FULL_REFRESH
     assert told() == ended
 
 
@@ -823,8 +867,9 @@ def test_a_trace_tells_what_changes_of_other_rows_did_to_a_key(orders: Orders) -
     yield
 
     name, topic = f"{orders.source}__public__orders", f"{orders.source}.public.orders[0]"
-    lacked = orders.traced("id=1")
-    assert lacked == [
+    of_keys = re.split(rf"\n(?={name} )", "\n".join(orders.traced()))
+    told = {lines[: lines.index("}")].rpartition(" ")[2]: lines.splitlines() for lines in of_keys}
+    assert told["1"] == [
         f'{name} {{"id": 1}}: 5 changes, 3 versions',
         f"2024-01-01 00:00:00.020000  create  {topic}@2  transaction 20",
         "    state=new",
@@ -849,10 +894,10 @@ def test_a_trace_tells_what_changes_of_other_rows_did_to_a_key(orders: Orders) -
         f"    version from {moment} (found a state that no event had told (R19)), until {moment},"
         ' closed by key_change into {"id": 8}'
     )
-    of_left = orders.traced("id=7")
+    of_left = told["7"]
     assert of_left[0] == f'{name} {{"id": 7}}: 1 change, 1 version'
     assert of_left.index(found) < of_left.index("    closed the version before it")
-    assert "    ended no version (R9, R14)" in orders.traced("id=3")
+    assert "    ended no version (R9, R14)" in told["3"]
 
 
 @beside_others()
@@ -1012,7 +1057,7 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_is_not_understood(orde
     assert orders.versions("id", "closed_by") == [(1, None), (2, None), (3, None)]
 
 
-@beside_others("accounting", "current")
+@beside_others("accounting", "current", apart=True)
 def test_a_snapshot_closes_nothing_while_one_of_its_reads_can_have_been_lost_on_the_way(orders: Orders) -> Story:
     quarantine, topic = orders.places.table("bronze", "quarantine"), f"{orders.source}.public.orders"
 
@@ -1140,7 +1185,7 @@ def test_versions_that_open_at_one_position_have_ids_of_their_own_in_whatever_bu
     ids = [version for [version] in orders.versions("version_id")]
     assert len(ids) == len(set(ids))
     built = sorted(ids)
-    orders.build("--full-refresh")
+    yield FULL_REFRESH
     assert sorted(version for [version] in orders.versions("version_id")) == built
 
 
@@ -1176,7 +1221,7 @@ def test_a_read_that_comes_again_behind_a_new_column_is_the_same_read(orders: Or
     assert sorted((row["op"], row["offset"]) for row in log) == [("r", 1), ("u", 2)]
 
 
-@beside_others("current")
+@beside_others("current", apart=True)
 def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -1188,7 +1233,7 @@ def test_a_current_state_follows_a_history_that_was_made_anew_without_it(orders:
     assert orders.living() == {1: "new"}
 
 
-@beside_others("current")
+@beside_others("current", apart=True)
 def test_what_stands_in_the_place_of_tables_makes_way_for_them(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -1212,7 +1257,7 @@ def test_what_stands_in_the_place_of_tables_makes_way_for_them(orders: Orders) -
     assert [orders.spark.table(f"gold.{one['tableName']}").first() for one in asides] == [(1,)] * 3
 
 
-@beside_others("accounting")
+@beside_others("accounting", apart=True)
 def test_an_account_follows_its_history_to_another_name(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -1229,7 +1274,7 @@ def test_an_account_follows_its_history_to_another_name(orders: Orders) -> Story
     assert [one.message for one in again.result if one.node.resource_type == "model"] == ["nothing new"]
 
 
-@beside_others("current")
+@beside_others("current", apart=True)
 def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     yield
@@ -1242,7 +1287,7 @@ def test_current_states_alone_wait_with_a_new_column_for_their_history(orders: O
     assert orders.living() == {1: "paid"}
 
 
-@beside_others("current")
+@beside_others("current", apart=True)
 def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(orders: Orders) -> Story:
     history = "models/gold/history/{}_history.sql"
     orders.send(("c", {"id": 1, "state": "new", "qty": 1}, {}))
@@ -1279,7 +1324,7 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
         assert [row["state"] for row in orders.spark.table(name).collect()] == ["sent"]
 
 
-@beside_others()
+@beside_others(apart=True)
 def test_a_run_reads_what_had_landed_when_it_began(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
     begins = 'on-run-start: "{{ tidemark_start() }}"'
