@@ -772,6 +772,7 @@ class Walk:
         self.relieved: dict[tuple[int, Key], Change] = {}
         self.left: set[tuple[int, Key]] = set()
         self.taken_along: dict[tuple[str | None, Key, Key | None], State] = {}
+        self.to_leave: set[tuple[Position, str | None, Key, Key | None]] = set()
 
     def key_of(self, change: Change) -> Key:
         """The key of the row that the change is about."""
@@ -806,14 +807,19 @@ class Walk:
             key if change.op in ("c", "u", "r") and old is not None and old != key else None,
         )
 
+    def _left_for(self, change: Change) -> Key | None:
+        """R14: the key for which a change takes a row from another."""
+        return self.key_of(change) if change.op == "u" else self._named(change.new_key)
+
     def _pair(self, ordered: list[Change]) -> None:
-        """R14: find what brings a row to a key and is followed, in its transaction, by what takes one away."""
+        """R14: find what takes a row from a key, and what of it follows, in its transaction, what brings one there."""
         last: dict[Key, Change | None] = {}
         for change in ordered:
             taken, brought = self._moves(change)
             if change.op == "t":
                 last.clear()
             elif taken is not None:
+                self.to_leave.add((change.position, change.transaction, taken, self._left_for(change)))
                 arrival = last.get(taken)
                 if arrival and arrival.transaction is not None and arrival.transaction == change.transaction:
                     self.relieved[id(arrival), taken] = change
@@ -856,9 +862,9 @@ class Walk:
         """R14: a row leaves a key for another, once: a row that came before it left is the next one."""
         if (id(change), key) not in self.left:
             self.left.add((id(change), key))
-            link = self.key_of(change) if change.op == "u" else self._named(change.new_key)
-            found = self._found(change, key)
+            link, found = self._left_for(change), self._found(change, key)
             self.taken_along[change.transaction, key, link] = self.rows.get(key, {})
+            self.to_leave.discard((change.position, change.transaction, key, link))
             self._note(key, Step(change, "key_change", link=link, found_state=found))
 
     def _label(self, change: Change, key: Key, old: Key | None) -> str:
@@ -902,7 +908,10 @@ class Walk:
         """R7: unavailable values are those of the row before."""
         row = self.rows.get(key, {})
         if old is not None:
-            known = self.taken_along.get((change.transaction, old, key)) if change.transaction else None
+            move = (change.transaction, old, key)
+            # The half that takes the row away stands at the same position, and can be of a later partition.
+            is_left = change.transaction and (change.position, *move) not in self.to_leave
+            known = self.taken_along.get(move) if is_left else None
             row = (self.last_known.get(old) if known is None else known) or self.rows.get(key, {})
         after = change.after or {}
         filled = {name: row.get(name, UNAVAILABLE) if value is UNAVAILABLE else value for name, value in after.items()}
