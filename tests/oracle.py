@@ -552,8 +552,12 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
 
 @dataclass
 class Log:
-    """R4: gives the changes of one log of one partition, by offset, their positions."""
+    """R4: gives the changes of one log of one partition, by offset, their positions.
 
+    `places` are those of the log's snapshot reads, in all partitions.
+    """
+
+    places: set[int]
     snapshot_lsn: int = 0
     greatest: Position = ()
 
@@ -569,16 +573,20 @@ class Log:
         if change.op == "r" and lsn is not None:
             self.snapshot_lsn = max(lsn, self.snapshot_lsn) if change.is_snapshot else self.snapshot_lsn
             return (lsn, 0)
-        # What was written behind the snapshot's place was committed behind it, whatever commit the event knows of.
-        if place and (_sequence(change.source)[0] is None or place[1] > self.snapshot_lsn):
-            return (max(place[0], self.snapshot_lsn), place[1])
-        return place
+        if not place or _sequence(change.source)[0] is None:
+            return place and (max(place[0], self.snapshot_lsn), place[1])
+        # What was written behind a snapshot's place was committed behind it, whatever commit the event knows of.
+        return max([place, *((one, place[1]) for one in self.places if one < place[1])])
 
 
 def in_order(changes: list[Change]) -> list[Change]:
     """R4: by position, then by place; `changes` come by place."""
+    places: defaultdict[int, set[int]] = defaultdict(set)
+    for change in changes:
+        if change.connector is _POSTGRESQL and change.is_snapshot and change.source.get("lsn") is not None:
+            places[change.log].add(change.source["lsn"])
     for of_log in _by_log(changes):
-        log = Log()
+        log = Log(places[of_log[0].log])
         for change in of_log:
             change.position = log.position(change)
     return sorted(changes, key=lambda change: (change.position, change.record.place))

@@ -357,9 +357,18 @@ watermarks as (
 ),
 
 {% endif -%}
+{% set reads = placing.reads if placing else none -%}
+{% if has_read_places(scope, reads) -%}
+read_places as (
+
+    {{ read_places(deliveries, scope, reads) }}
+
+),
+
+{% endif -%}
 behind as (
 
-    {{ behind_snapshots('counted', scope, placing.reads if placing else none) }}
+    {{ behind_snapshots('counted', scope, reads) }}
 
 ),
 

@@ -8,12 +8,13 @@
       watermarks: those before that part
       lowest: of a change of it, the lowest position that any delivery can have
 
-  Returns: {hazards, watermarks, begins, is_doubtful, late, bounds}
+  Returns: {hazards, watermarks, read_places, begins, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
       watermarks: how far each partition is, as {label, topic, partition, offset, log_number, position, server, latest,
           snapshot_lsn, streamed_position, streamed_at}: the highest offset and, of the last log, the highest position, the
           server of the highest that tells one, the latest time (µs), the highest place of a snapshot read (S in R4), and of
           streamed changes alone the highest position and the latest time
+      read_places: {log_number, lsn} of its snapshot reads (S in R4), not of documents
       begins: whether it has a partition's first changes
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: {label, topic, partition, lowest_offset, last_log} of the partitions in which it did
@@ -22,7 +23,7 @@
 {% macro log_summary(relation, watermarks, lowest='position') -%}
     {%- set rows = run_query(log_summary_query(relation, watermarks, lowest)) -%}
     {%- set summary = namespace(
-        hazards=both_hazards({}, {}), watermarks=[], begins=false, is_doubtful=false, late=[], bounds={'changes': 0, 'lowest': none, 'placeless': 0}
+        hazards=both_hazards({}, {}), watermarks=[], read_places=[], begins=false, is_doubtful=false, late=[], bounds={'changes': 0, 'lowest': none, 'placeless': 0}
     ) -%}
     {%- set watermark_of = {} -%}
     {%- for one in watermarks -%}{%- do watermark_of.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
@@ -47,6 +48,7 @@
             'streamed_position': row['streamed_position'],
             'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
         }) -%}
+        {%- set summary.read_places = merged_read_places(summary.read_places, fromjson(row['read_places'])) -%}
         {%- set watermark = watermark_of.get(place | string) -%}
         {%- set summary.begins = summary.begins or not watermark -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
@@ -62,7 +64,8 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return({
-        'hazards': summary.hazards, 'watermarks': summary.watermarks, 'begins': summary.begins,
+        'hazards': summary.hazards, 'watermarks': summary.watermarks,
+        'read_places': summary.read_places, 'begins': summary.begins,
         'is_doubtful': summary.is_doubtful, 'late': summary.late, 'bounds': summary.bounds
     }) }}
 {%- endmacro %}
@@ -78,6 +81,9 @@
         max(struct(log_number, {{ place_of_server('position', 'server') }} as highest)).highest.server as server,
         unix_micros(max(struct(log_number, changed_at)).changed_at) as latest,
         max(struct(log_number, place_of_read)).place_of_read as snapshot_lsn,
+        to_json(slice(sort_array(collect_set(
+            if(place_of_read is null, null, struct(log_number, place_of_read as lsn))
+        ), false), 1, 1000)) as read_places,
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'streamed') }}) or `offset` = last_offset) as doubts,
         count(*) as changes,
@@ -102,7 +108,7 @@
         from (
             select
                 *,
-                {{ snapshot_place() }} as place_of_read,
+                {{ 'cast(null as bigint)' if config.get('meta').tidemark.documents else snapshot_place() }} as place_of_read,
                 if({{ is_streamed() }}, position, null) as streamed_position,
                 if({{ is_streamed() }}, changed_at, null) as streamed_time
             from {{ relation }}

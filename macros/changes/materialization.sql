@@ -97,7 +97,7 @@
   Args:
       summary: what `log_summary` found in the new part of the log
 
-  Returns: what the next run has to know: {hazards, watermarks, borders, has_placeless}
+  Returns: what the next run has to know: {hazards, watermarks, read_places, borders, has_placeless}
 -#}
 {% macro settle(target_relation, decision, summary) -%}
     {%- set is_part = decision.case == 'some' -%}
@@ -107,11 +107,15 @@
         {#- Out of order alone is no border: the whole log tells, and is read faster than all records. -#}
         {%- set is_doubtful = log_summary(target_relation, []).is_doubtful -%}
     {%- endif -%}
-    {%- set follows_later_reads = is_part and stand_before_reads(target_relation, summary.late, decision) -%}
+    {%- set read_places = merged_read_places(decision.read_places if is_part else [], summary.read_places) -%}
+    {%- set follows_later_reads = is_part and (
+        stand_before_reads(target_relation, summary.late, decision)
+        or stand_before_new_reads(target_relation, read_places | reject('in', decision.read_places) | list, decision)
+    ) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
         {%- set scope = dict(
-            decision, after=-1, follows_reads=true, watermarks=[], connectors=none, has_placeless=has_placeless
+            decision, after=-1, follows_reads=true, watermarks=[], read_places=[], connectors=none, has_placeless=has_placeless
         ) -%}
         {%- set filled = stage('with ' ~ read_steps(captured, scope) ~ ' select * from filled', 'filled') -%}
         {%- do scope.update({
@@ -128,6 +132,7 @@
             {%- set whole = log_summary(target_relation, []) -%}
             {{ return({
                 'borders': scope.borders, 'has_placeless': has_placeless, 'watermarks': whole.watermarks,
+                'read_places': merged_read_places([], whole.read_places),
                 'hazards': whole.hazards
             }) }}
         {%- endif -%}
@@ -136,6 +141,7 @@
         'borders': decision.borders,
         'has_placeless': has_placeless,
         'watermarks': merged_watermarks(decision.watermarks, summary.watermarks) if is_part else summary.watermarks,
+        'read_places': read_places,
         'hazards': both_hazards(decision.hazards, summary.hazards) if is_part else summary.hazards
     }) }}
 {%- endmacro %}

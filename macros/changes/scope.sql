@@ -40,7 +40,7 @@
   where a landing came out of order and that isn't enough, and where it `is_ahead` of what was written down, by a run that was
   killed (G4), and has placed changes by reads or borders that `watermarks` and `borders` know nothing of.
 
-  Returns: {case, after, batch_id, added, state, borders, watermarks, hazards, follows_reads, has_placeless, is_ahead,
+  Returns: {case, after, batch_id, added, state, borders, watermarks, read_places, hazards, follows_reads, has_placeless, is_ahead,
   connectors, records}
       connectors: the known ones whose rules hold for a record to read; none where that wasn't asked
       records: how many there are to read; none where that wasn't asked
@@ -74,11 +74,11 @@
     {%- if scope.case == 'full' -%}
         {{ return(dict(scope, batch_id=batch_id, follows_reads=follows_reads, connectors=connectors)) }}
     {%- elif not captured.key -%}
-        {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
+        {{ return(dict(scope, case='rederive', batch_id=batch_id, after=-1, watermarks=[], read_places=[], records=none)) }}
     {%- endif -%}
     {%- set is_ahead = has_rows('select 1 from ' ~ this ~ ' where ' ~ landed_since(scope.after)) -%}
     {%- if must_be_made_anew(scope, of_feed, follows_reads, is_ahead) -%}
-        {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, watermarks=[], records=none)) }}
+        {{ return(dict(scope, case='full', batch_id=batch_id, after=-1, watermarks=[], read_places=[], records=none)) }}
     {%- endif -%}
     {{ return(dict(
         scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=is_ahead
@@ -92,7 +92,7 @@
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholders if captured.placeholders | length > 1 else captured.placeholders[0],
         'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 7 if captured.documents else 6
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 7 if captured.documents else 8
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}
@@ -123,13 +123,14 @@
     {%- set scope = dict(
         build_scope('silver', log_declaration(captured), captured.columns, last, captured.feed), batch_id=none,
         hazards=last.get('hazards', {}), borders=last.get('borders', []), watermarks=last.get('watermarks', []),
+        read_places=last.get('read_places', []),
         has_placeless=last.get('has_placeless', false), follows_reads=true, is_ahead=false, connectors=none, records=none
     ) -%}
     {%- if scope.case == 'increment' and (had_added_columns(captured, scope) or are_read_otherwise(captured, scope)) -%}
         {%- do scope.update({'case': 'full', 'after': -1, 'added': []}) -%}
     {%- endif -%}
     {%- if scope.case != 'increment' -%}
-        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'watermarks': [], 'has_placeless': false}) -%}
+        {%- do scope.update({'borders': declared_borders(captured.new_logs), 'watermarks': [], 'read_places': [], 'has_placeless': false}) -%}
     {%- endif -%}
     {%- do scope.state.update({'late': late_columns(scope, captured.columns, last)}) -%}
     {{ return(scope) }}

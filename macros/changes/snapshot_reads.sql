@@ -5,21 +5,24 @@
 
 
 {#-
-  Query: changes with S of R4 as `snapshot_lsn`, the greatest lsn of the snapshot reads before them by offset in their
-  partition: the last one's, but where a restart has repeated an older snapshot behind it. Reads of the same landing
-  count, and those before it, of which the step `watermarks` knows.
+  Query: changes with S of R4 as `snapshot_lsn`. What was written behind a snapshot was committed behind it, whatever its
+  event knows: of a change that knows a commit, S is the greatest lsn of all reads in its log that is lower than its own, in
+  whichever partition they are. Of one that knows none, it is the greatest lsn of the reads before it by offset in its
+  partition: the last one's, but where a restart has repeated an older snapshot behind it. Reads of the same landing count,
+  and those before it, of which the steps `read_places` and `watermarks` know.
 
   Args:
       reads: the reads of the landing, as `snapshot_reads` has found them; none, and the changes are looked through
 -#}
 {% macro behind_snapshots(changes, scope, reads) -%}
     {%- set counts_reads = rests_on_reads(scope) -%}
+    {%- set own_place = by_connector('own_place', scope.connectors) -%}
     {%- if not can_rest_on_reads(scope.connectors) -%}
     select * from {{ changes }}
     {%- else -%}
-    select
+    select {{ '/*+ broadcast(places) */ ' if has_read_places(scope, reads) }}
         changes.* except (snapshot_lsn),
-        greatest(
+        if({{ by_connector('last_commit', scope.connectors) }} is null, greatest(
             {% if not counts_reads -%}
             cast(null as bigint)
             {%- elif reads is none -%}
@@ -31,8 +34,21 @@
             array_max(filter(earlier.reads, read -> read.first_offset < changes.`offset`).lsn)
             {%- endif %},
             {{ 'watermark.snapshot_lsn' if scope.watermarks else 'cast(null as bigint)' }}
-        ) as snapshot_lsn
+        ),
+        {%- if has_read_places(scope, reads) %}
+        {#- Most changes are behind all reads. #}
+        if(
+            {{ own_place }} > places.highest,
+            places.highest,
+            array_max(filter(places.lsns, lsn -> lsn < {{ own_place }}))
+        )
+        {%- else %}
+        null
+        {%- endif %}) as snapshot_lsn
     from {{ changes }} as changes
+    {%- if has_read_places(scope, reads) %}
+    left join read_places as places on changes.log_number = places.log_number
+    {%- endif %}
     {%- if counts_reads and reads is not none %}
     left join ({{ reads_as_rows(reads) }}) as earlier
         on {{ is_same_partition('changes', 'earlier', in_one_log=true) }}
@@ -42,6 +58,73 @@
         on {{ is_same_partition('changes', 'watermark', in_one_log=true) }}
     {%- endif %}
     {%- endif %}
+{%- endmacro %}
+
+
+{#- Whether snapshot reads are known, of the landing or from before it. -#}
+{% macro has_read_places(scope, reads) -%}
+    {{ return(
+        can_rest_on_reads(scope.connectors) and (scope.read_places != [] or (rests_on_reads(scope) and reads != []))
+    ) }}
+{%- endmacro %}
+
+
+{#-
+  Query: each log's places of snapshot reads, `lsns`, and the highest of them: those of the landing and those from before it.
+  Deliveries that don't count tell the same places.
+
+  Args:
+      reads: as `behind_snapshots` takes them
+-#}
+{% macro read_places(deliveries, scope, reads) -%}
+    {%- set told = [] -%}
+    {%- for read in reads or [] -%}{%- do told.append({'log_number': read.log_number, 'lsn': read.lsn}) -%}{%- endfor -%}
+    select log_number, collect_set(lsn) as lsns, max(lsn) as highest
+    from (
+        {{ read_places_as_rows(scope.read_places + told) }}
+        {%- if reads is none and rests_on_reads(scope) %}
+        union all
+        select log_number, {{ lsn_of_read(scope.connectors) }} as lsn
+        from {{ deliveries }}
+        where op = 'r'
+        {%- endif %}
+    ) as places
+    where lsn is not null
+    group by log_number
+{%- endmacro %}
+
+
+{#- Query: places of reads, {log_number, lsn}, as rows. -#}
+{% macro read_places_as_rows(places) -%}
+    select read.* from ({{ list_as_rows(places, 'read', 'array<struct<log_number: int, lsn: bigint>>') }}) as read_rows
+{%- endmacro %}
+
+
+{#-
+  The places of reads that two parts of a log have, each once, in order. Of more than a thousand the highest are kept: only what
+  comes late could be placed by another.
+-#}
+{% macro merged_read_places(earlier, new) -%}
+    {%- set merged = [] -%}
+    {%- for place in earlier + new if place not in merged -%}{%- do merged.append(place) -%}{%- endfor -%}
+    {{ return((merged | sort(attribute='log_number,lsn'))[-1000:]) }}
+{%- endmacro %}
+
+
+{#-
+  Whether changes of a log were written behind snapshot reads that have come after them, and stand before these.
+
+  Args:
+      new: the places of those reads
+-#}
+{% macro stand_before_new_reads(changes_log, new, scope) -%}
+    {%- if not new or not can_rest_on_reads(scope.connectors) -%}{{ return(false) }}{%- endif -%}
+    {%- set part = 'split_part(' ~ position_in_log() ~ ", ' ', %d)" -%}
+    {{ return(has_rows(
+        'select 1 from ' ~ changes_log ~ ' as log join (' ~ read_places_as_rows(new) ~ ') as read using (log_number) where '
+        ~ part % 1 ~ ' < ' ~ sortable_number('cast(read.lsn as string)') ~ ' and ' ~ part % 2 ~ ' > '
+        ~ sortable_number('cast(read.lsn as string)')
+    )) }}
 {%- endmacro %}
 
 

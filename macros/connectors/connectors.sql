@@ -32,7 +32,9 @@
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
       place_of_read    where the places of streamed changes can rest on the snapshot reads before them (S in R4): the place of
                        such a read, a number. Its position is that number, as it sorts, and 0
-      waits_for_read   with it, the condition on a record of bronze whether a streamed change's place can rest on one
+      last_commit      with it, the last commit that a change's event knows of; NULL where it knows none
+      own_place        with it, where a change itself was written, as a number
+      waits_for_read   with it, the condition on a record of bronze whether a streamed change's event knows no commit
 
   Markers of snapshots and truncates are alike in all of them (R15, R16).
 

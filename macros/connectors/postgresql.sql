@@ -24,6 +24,8 @@
         'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
         'place_of_read': 'try_cast(source.lsn as bigint)',
+        'last_commit': commit,
+        'own_place': 'try_cast(' ~ place ~ ' as bigint)',
         'waits_for_read': knows_no_commit()
     }) }}
 {%- endmacro %}
@@ -41,16 +43,11 @@
 
 
 {#-
-  Expression: the place of the last commit that is known to be before a change. What was written behind a snapshot's
-  place was committed behind it, whatever commit the event knows of: after a blocking snapshot the connector's last
-  commit is older than the snapshot until the first one behind it.
+  Expression: the place of the last commit that is known to be before a change: after a blocking snapshot the connector's
+  last commit is older than the snapshot until the first one behind it.
 -#}
 {% macro committed_behind(commit, place) -%}
-    cast(if(
-        {{ commit }} is null or try_cast({{ place }} as bigint) > snapshot_lsn,
-        greatest(try_cast(coalesce({{ commit }}, {{ place }}) as bigint), snapshot_lsn),
-        try_cast({{ commit }} as bigint)
-    ) as string)
+    cast(greatest(try_cast(coalesce({{ commit }}, {{ place }}) as bigint), snapshot_lsn) as string)
 {%- endmacro %}
 
 
