@@ -1,6 +1,7 @@
-"""What schema-change events say of columns that are, or were, BIGINT UNSIGNED.
+"""What schema-change events say of columns that are, or were, BIGINT UNSIGNED or INTEGER UNSIGNED.
 
-In the mode `long`, their default, records of MySQL and MariaDB show no sign of it but values from 2^63 as negative.
+Records of MySQL and MariaDB show no sign of it but their upper half as negative values: of BIGINT in the mode `long`,
+the default, of INTEGER before Debezium 3.6.1.
 """
 
 from __future__ import annotations
@@ -13,26 +14,47 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.landing.shapes import IS_UNSIGNED
+from spark_jobs.landing.shapes import INT_UNSIGNED, IS_INT_UNSIGNED, IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPES
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
 
-# How a schema, or none, describes a column that may be one; another mode's schema tells it.
-MAY_BE_UNSIGNED = ("int64", None)
+# Encoding → how a schema, or none, describes a column that may want it; another mode's schema tells it.
+_MAY_BE_UNSIGNED = {UNSIGNED: ("int64", None), INT_UNSIGNED: ("int32", None)}
+# Encoding → the least of the values that come as negative ones.
+_HALF = {UNSIGNED: "2^63", INT_UNSIGNED: "2^31"}
 _CONNECTORS = ("mysql", "mariadb")
 _NEVER_NEGATIVE = "(?i) unsigned"
 
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """A column that some event calls BIGINT UNSIGNED: whether the newest does, and whether all give it such types."""
+    """A column that some event calls unsigned: its encoding, and whether the newest and all give it such types."""
 
+    encoding: str
     is_now: bool
     is_always: bool
 
+    @property
+    def type(self) -> str:
+        """The type that holds its values."""
+        return UNSIGNED_TYPES[self.encoding]
+
+    @property
+    def half(self) -> str:
+        """The least of its values that come as negative ones."""
+        return _HALF[self.encoding]
+
+    def is_hidden(self, seen: Iterable[Row]) -> bool:
+        """Whether records of the column don't tell, among them those of before its mode changed.
+
+        Args:
+            seen: What shapes say of it: rows with `encoding`.
+        """
+        return any(one["encoding"] in _MAY_BE_UNSIGNED[self.encoding] for one in seen)
+
 
 def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row]) -> dict[str, dict[str, Unsigned]]:
-    """Feed → field → what the schema-change events in bronze say of it, if any has called it BIGINT UNSIGNED.
+    """Feed → field → what the schema-change events in bronze say of it, if any has called it so.
 
     Args:
         spark: The session.
@@ -59,16 +81,20 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
         .selectExpr("at", "e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
         .selectExpr("*", "inline(table.columns)")
         .where("typeName is not null")
-        .withColumn("is_unsigned", F.col("typeName").rlike(IS_UNSIGNED))
+        .withColumn("is_big", F.col("typeName").rlike(IS_UNSIGNED))
+        .withColumn("is_unsigned", F.col("typeName").rlike(_NEVER_NEGATIVE))
     )
+    is_big = F.bool_or("is_big")
     found = (
         columns_of_events.groupBy("source_name", "db", "id", "name")
         .agg(
-            F.bool_or("is_unsigned").alias("was_ever"),
-            F.max_by("is_unsigned", "at").alias("is_now"),
-            F.bool_and(F.col("typeName").rlike(_NEVER_NEGATIVE)).alias("is_always"),
+            F.when(is_big, UNSIGNED)
+            .when(F.bool_or(F.col("typeName").rlike(IS_INT_UNSIGNED)), INT_UNSIGNED)
+            .alias("encoding"),
+            F.when(is_big, F.max_by("is_big", "at")).otherwise(F.max_by("is_unsigned", "at")).alias("is_now"),
+            F.bool_and("is_unsigned").alias("is_always"),
         )
-        .where("was_ever")
+        .where("encoding is not null")
         .collect()
     )
     columns: dict[str, dict[str, Unsigned]] = {}
@@ -77,7 +103,7 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
         for row in found:
             if (row["source_name"], row["db"], row["id"]) == (source_name, db, table_id):
                 field = next((one for one in _spellings(row["name"]) if one in fields[feed]), row["name"])
-                columns.setdefault(feed, {})[field] = Unsigned(row["is_now"], row["is_always"])
+                columns.setdefault(feed, {})[field] = Unsigned(row["encoding"], row["is_now"], row["is_always"])
     return columns
 
 

@@ -52,13 +52,13 @@
                 'about': 'How records encode its values, where neither their schema nor the value tells:'
                     ~ ' a semantic type such as `io.debezium.time.MicroTimestamp`,'
                     ~ ' `org.apache.kafka.connect.data.Decimal:2` for base64 with two decimal places, `hex`,'
-                    ~ ' or `bigint unsigned`; of an array, how its elements are.',
+                    ~ ' `bigint unsigned` or `int unsigned`; of an array, how its elements are.',
             },
             'null_is_unchanged': {
                 'takes': 'boolean', 'default': false, 'rule': 'R7',
                 'about': 'Whether NULL in an update means that the value is unchanged, where `before` has none either.'
                     ~ ' PostgreSQL\'s connector (to 3.6.1 at least) has no placeholder for large values of some types: vectors,'
-                    ~ ' `geometry` and `geography`, `varbit`, exact numbers of thousands of digits, and arrays but for those of'
+                    ~ ' `geometry` and `geography`, `bytea` in the base64 modes of `binary.handling.mode`, `varbit`, exact numbers of thousands of digits, and arrays but for those of'
                     ~ ' `text`, `bytea`, `integer`, `bigint`, `date`, `json` and `uuid`. Without REPLICA IDENTITY FULL a real'
                     ~ ' update to NULL looks the same, and is then taken for no change. `scaffold` declares it of vectors, and'
                     ~ ' names the other columns. Has no effect on documents and outbox events.',

@@ -13,7 +13,7 @@
             'org.apache.kafka.connect.data.Decimal': decimal_digits,
             'io.debezium.data.VariableScaleDecimal': variable_decimal_digits,
             'io.debezium.data.Bits': bits_digits,
-            'bigint unsigned': unsigned_digits,
+            'bigint unsigned': unsigned_digits, 'int unsigned': unsigned_digits,
             'boolean': boolean_digits,
             'io.debezium.time.MicroDuration': double_digits,
             'io.debezium.time.Interval': interval_microseconds,
@@ -24,7 +24,7 @@
         'text': {
             'org.apache.kafka.connect.data.Decimal': decimal_digits,
             'io.debezium.data.VariableScaleDecimal': variable_decimal_digits,
-            'bigint unsigned': unsigned_digits,
+            'bigint unsigned': unsigned_digits, 'int unsigned': unsigned_digits,
             'io.debezium.time.Time': time_of_milliseconds,
             'org.apache.kafka.connect.data.Time': time_of_milliseconds,
             'io.debezium.time.MicroTime': time_of_microseconds,
@@ -115,7 +115,7 @@
 {% macro declarable_encodings() -%}
     {{ return([
         'org.apache.kafka.connect.data.Decimal:<scale>', 'io.debezium.data.VariableScaleDecimal', 'bigint unsigned',
-        'io.debezium.data.Bits',
+        'int unsigned', 'io.debezium.data.Bits',
         'io.debezium.time.Date', 'org.apache.kafka.connect.data.Date',
         'io.debezium.time.Time', 'io.debezium.time.MicroTime', 'io.debezium.time.NanoTime',
         'org.apache.kafka.connect.data.Time',
@@ -127,7 +127,7 @@
 
 {#-
   Whether a record's schema says no more of a value than JSON does: it names a literal type, or a semantic one that nobody
-  here knows. Bytes are always base64, and no number or BOOLEAN is. BIGINT UNSIGNED says which number it is, and not what
+  here knows. Bytes are always base64, and no number or BOOLEAN is. What is unsigned says which number it is, and not what
   that counts.
 -#}
 {% macro is_undescribed(encoding, kind) -%}
@@ -136,7 +136,7 @@
         {{ return(true) }}
     {%- elif name in ('boolean', 'int8', 'int16', 'int32', 'int64', 'float', 'float32', 'double', 'float64') -%}
         {{ return(kind != 'binary') }}
-    {%- elif name == 'bigint unsigned' -%}
+    {%- elif name in ('bigint unsigned', 'int unsigned') -%}
         {{ return(kind not in ('number', 'text', 'binary')) }}
     {%- endif -%}
     {%- for one in ['number', 'text', 'moment', 'date', 'binary'] if name in readings(one) -%}
@@ -165,6 +165,10 @@
   can have any precision.
 -#}
 {% macro effective_encoding(encoding, spec) -%}
+    {#- Of BIGINT UNSIGNED what came with 32 bits was INTEGER UNSIGNED then. -#}
+    {%- if encoding == 'int32' and spec.encoding == 'bigint unsigned' -%}
+        {{ return('int unsigned') }}
+    {%- endif -%}
     {#- A decimal in its own form would be bytes. -#}
     {%- set is_text = encoding == 'string' and is_decimal(spec.encoding or '') -%}
     {%- if not spec.encoding or is_text or not is_undescribed(encoding, kind_of(spec.type)) -%}

@@ -138,12 +138,16 @@
 {%- endmacro %}
 
 
-{#- MySQL's BIGINT UNSIGNED in the mode `long`: values from 2^63 arrive as negative ones. -#}
+{#-
+  MySQL's BIGINT UNSIGNED in the mode `long`: values from 2^63 arrive as negative ones. So do those from 2^31 of an INTEGER
+  UNSIGNED before Debezium 3.6.1.
+-#}
 {% macro unsigned_digits(text, encoding=none, type=none) -%}
+    {%- set range = '4294967296bd' if encoding == 'int unsigned' else '18446744073709551616bd' -%}
     {%- set digits -%}
     if(
         startswith({{ text }}, '-'),
-        cast(try_cast({{ text }} as decimal(20, 0)) + 18446744073709551616bd as string),
+        cast(try_cast({{ text }} as decimal(20, 0)) + {{ range }} as string),
         {{ text }}
     )
     {%- endset -%}

@@ -10,13 +10,15 @@ that what nobody here knows comes as bytes: `org.apache.kafka.connect.data.Decim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from pyspark.sql import Column
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs import bronze
 from spark_jobs.landing.forms import is_added
 from spark_jobs.names import literal_map
+from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
 
 # The most digits that a Spark decimal holds.
@@ -39,10 +41,14 @@ DECIMAL = "org.apache.kafka.connect.data.Decimal"
 # table that is made while the connector runs are spelled as in its statement.
 UNSIGNED = "bigint unsigned"
 IS_UNSIGNED = "^(?i)(bigint|int8) unsigned"
-UNSIGNED_TYPE = "decimal(20,0)"
+# The same in 32 bits: before Debezium 3.6.1 a statement's INTEGER UNSIGNED, which it doesn't take for INT UNSIGNED.
+INT_UNSIGNED = "int unsigned"
+IS_INT_UNSIGNED = "^(?i)integer unsigned"
+UNSIGNED_TYPES = {UNSIGNED: "decimal(20,0)", INT_UNSIGNED: "bigint"}
 # What `column.propagate.source.type` adds to a column's schema: its type in the source, length and scale. A type of the
 # user's own can begin with these words, too.
 _SOURCE_COLUMN = "__debezium.source.column."
+_BYTEA = "BYTEA"
 _IS_DECIMAL = r"^(?i)(numeric|decimal|number)(\(\))?( (unsigned|signed|zerofill|identity))*$"
 _POINT = "struct<x:double,y:double,wkb:binary,srid:int>"
 _GEOMETRY = "struct<wkb:binary,srid:int>"
@@ -70,7 +76,7 @@ SEMANTIC_TYPES = {
     "io.debezium.time.Interval": "string",
     "io.debezium.time.Year": "int",
     DECIMAL: None,
-    UNSIGNED: UNSIGNED_TYPE,
+    **UNSIGNED_TYPES,
     "io.debezium.data.VariableScaleDecimal": _OF_ANY_SCALE,
     "io.debezium.data.Bits": "binary",
     "io.debezium.data.Json": "string",
@@ -110,7 +116,7 @@ def fields_of(shape: Column) -> Column:
     """The fields of a shape: from an embedded schema, or by name alone, as text, where there is none."""
     schema = F.from_json(shape, _VALUE_SCHEMA, JSON_LIMITS)
     is_flattened, is_qualified = (F.coalesce(schema[name], F.lit(False)) for name in ("flattened", "qualified"))
-    image = F.get(F.filter(schema["fields"], lambda part: part["field"].isin("after")), F.lit(0))["fields"]
+    image = _row_of(schema)
     # Of a name that a schema has twice the last counts, as in the row itself; a field without a name is none.
     described = F.transform(
         F.filter(
@@ -147,6 +153,29 @@ def fields_of(shape: Column) -> Column:
     return F.when(shape.startswith("["), named).otherwise(described)
 
 
+def bytes_as_text(spark: SparkSession, places: Places, shapes: Iterable[Row]) -> set[tuple[str, str]]:
+    """The feeds and fields that are text, and PostgreSQL's `bytea` where a schema tells the source's types.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        shapes: Those of bronze. Where none names that type, nothing is asked.
+    """
+    feeds = {shape["feed"] for shape in shapes if _BYTEA in (shape["shape"] or "")}
+    if not feeds:
+        return set()
+    told = bronze.read(spark, places, "shapes").where(F.col("feed").isin(*feeds) & F.col("shape").contains(_BYTEA))
+    row = _row_of(F.from_json("shape", _VALUE_SCHEMA, JSON_LIMITS))
+    is_text = F.expr(f"one.type = 'string' and one.parameters['{_SOURCE_COLUMN}type'] = '{_BYTEA}'")
+    names = told.select("feed", F.explode(row).alias("one")).where(is_text).select("feed", "one.field").distinct()
+    return {(one["feed"], one["field"]) for one in names.collect()}
+
+
+def _row_of(schema: Column) -> Column:
+    """The columns of the row that a value's schema describes."""
+    return F.get(F.filter(schema["fields"], lambda part: part["field"].isin("after")), F.lit(0))["fields"]
+
+
 def unknown_type(encoding: Column) -> Column:
     """The semantic type that an encoding names, where this version doesn't know it and reads its literal type."""
     name = F.split_part(F.regexp_replace(encoding, "^array:", ""), F.lit(":"), F.lit(1))
@@ -161,13 +190,16 @@ def _is_array(column: Column) -> Column:
 def _encoding(described: Column) -> Column:
     name = F.coalesce(described["name"], described["type"])
     precision = described["parameters"]["connect.decimal.precision"].try_cast("int")
-    is_unsigned = (described["type"] == "int64") & described["parameters"][f"{_SOURCE_COLUMN}type"].rlike(IS_UNSIGNED)
+    source_type = described["parameters"][f"{_SOURCE_COLUMN}type"]
+    is_unsigned = (described["type"] == "int64") & source_type.rlike(IS_UNSIGNED)
+    is_int_unsigned = (described["type"] == "int32") & source_type.rlike(IS_INT_UNSIGNED)
     scale = F.coalesce(described["parameters"]["scale"], F.lit("unknown"))
     scaled = F.concat_ws(":", name, scale, F.when(~_fits(precision), "wide"))
     is_opaque = (described["type"] == "bytes") & ~described["name"].isin(*SEMANTIC_TYPES)
     return (
         F.when(described["name"] == DECIMAL, scaled)
         .when(is_unsigned, UNSIGNED)
+        .when(is_int_unsigned, INT_UNSIGNED)
         .when(is_opaque, F.concat(name, F.lit(":bytes")))
         .otherwise(name)
     )
@@ -200,7 +232,9 @@ def _spark_type(described: Column) -> Column:
     kept = F.greatest(F.lit(_ANY_SCALE), F.lit(_DIGITS) - (precision - scale))
     scale = F.when(precision > _DIGITS, F.least(scale, kept)).otherwise(scale)
     decimal = (
-        F.when(F.coalesce(parameters[f"{_SOURCE_COLUMN}type"].rlike(IS_UNSIGNED), F.lit(False)), UNSIGNED_TYPE)
+        F.when(
+            F.coalesce(parameters[f"{_SOURCE_COLUMN}type"].rlike(IS_UNSIGNED), F.lit(False)), UNSIGNED_TYPES[UNSIGNED]
+        )
         .when(scale.between(0, _DIGITS), F.concat(F.lit("decimal("), digits, F.lit(","), scale, F.lit(")")))
         .when(scale > _DIGITS, _OF_ANY_SCALE)
         .otherwise(f"decimal({_DIGITS},0)")

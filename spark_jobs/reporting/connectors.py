@@ -30,7 +30,7 @@ class Connector:
     update tells what it changed alone, and a transaction is named where it is of several documents. `set_times` is
     the value of `time.precision.mode` that cuts no time, and `cut_times` are the semantic types of those that
     `connect` may have cut. `left_as_null` matches the encodings of columns whose large values it leaves out as NULL,
-    where it has no row before an update.
+    where it has no row before an update; `leaves_bytes_as_null` is whether it does so where bytes come as text.
     """
 
     tells_truncates: bool = False
@@ -44,10 +44,12 @@ class Connector:
     set_times: str = "adaptive"
     cut_times: tuple[str, ...] = _CUT_TIMES
     left_as_null: str = "(?!)"
+    leaves_bytes_as_null: bool = False
 
-    def leaves_as_null(self, encoding: str | None) -> bool:
-        """Whether an update can have NULL for an unchanged value of a column that is encoded so (R7)."""
-        return re.fullmatch(self.left_as_null, encoding or "") is not None
+    def leaves_as_null(self, encoding: str | None, *, is_bytes: bool = False) -> bool:
+        """Whether an update can have NULL for an unchanged value of a column that is encoded so, and of bytes (R7)."""
+        is_text = is_bytes and self.leaves_bytes_as_null and encoding in ("string", None)
+        return is_text or re.fullmatch(self.left_as_null, encoding or "") is not None
 
 
 _MYSQL = Connector(True, "binlog_row_image", "binlog_row_image=FULL", set_times="adaptive_time_microseconds")
@@ -59,6 +61,8 @@ _CONNECTORS = {
         "alter table … replica identity full",
         set_values="replica identity full",
         left_as_null=_LEFT_AS_NULL,
+        # In the base64 modes, and before 2.5.3 in that of hexadecimal digits.
+        leaves_bytes_as_null=True,
     ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,

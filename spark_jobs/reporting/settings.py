@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pyspark.sql import Row, SparkSession
@@ -14,17 +14,18 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import is_table
 from spark_jobs.landing.kafka_offsets import WHAT_COMPACTION_COSTS
-from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE, unknown_type
+from spark_jobs.landing.shapes import UNSIGNED_TYPES, bytes_as_text, unknown_type
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
 from spark_jobs.reporting.connectors import Connector, connector_named
 from spark_jobs.reporting.measures import NOTHING, Asked, Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
-from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
+from spark_jobs.unsigned import Unsigned, unsigned_columns
 
 # What the schema of a flattened row begins with, as landing writes it.
 _FLATTENED = '{"flattened":true'
+_BASE64 = ("base64", "base64-url-safe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class Fields:
     What is to be asked of its columns: nullable ones with a default, and those whose large values are left out as NULL,
     where no declaration says so. Columns of times that may have been cut; semantic types that aren't known; columns
     declared binary that come as text, where no declaration says of which encoding; columns that the newest statement
-    makes BIGINT UNSIGNED (`unsigned`) or signed, and the declarations don't; the records' own key, where the model
+    makes unsigned or signed, and the declarations don't; the records' own key, where the model
     declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What counts is
-    the newest shape that has the column: settings can have been mended since. `is_flattened` is whether a transform has
-    flattened the rows, `is_rerouted` whether keys have what a router of topics adds.
+    the newest shape that has the column, since settings can have been mended, and every one where a declaration has to
+    tell what records don't. `is_flattened` is whether a transform has flattened the rows, `is_rerouted` whether keys
+    have what a router of topics adds.
     """
 
     asked: Asked = NOTHING
@@ -76,13 +78,16 @@ def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
         shapes.setdefault(shape["feed"], []).append(shape)
     bare = [feed for feed, seen in shapes.items() if (seen[-1]["shape"] or "").startswith("[")]
     flattened = _flattened(spark, places, bare)
-    unsigned = unsigned_columns(spark, places, [shape for seen in shapes.values() for shape in seen])
+    every = [shape for seen in shapes.values() for shape in seen]
+    unsigned = unsigned_columns(spark, places, every)
+    of_bytes = bytes_as_text(spark, places, every)
     return {
         table.name: _fields(
             table,
             shapes[table.feed],
             unknown_types,
             unsigned.get(table.feed, {}),
+            of_bytes={name for feed, name in of_bytes if feed == table.feed},
             is_flattened=table.feed in flattened,
         )
         for table in tables
@@ -123,19 +128,31 @@ def _fields(
     unknown: Mapping[str, str],
     unsigned: Mapping[str, Unsigned],
     *,
+    of_bytes: Set[str] = frozenset(),
     is_flattened: bool,
 ) -> Fields:
     connector = connector_named(shapes[-1]["connector"] or "")
-    newest = {field["name"]: field for shape in shapes for field in shape["fields"] or ()}
+    seen: dict[str, list[Row]] = {}
+    for shape in shapes:
+        for field in shape["fields"] or ():
+            seen.setdefault(field["name"], []).append(field)
+    newest = {name: of_field[-1] for name, of_field in seen.items()}
     encodings = {name: field["encoding"] for name, field in newest.items()}
     undescribed = {name for name, encoding in encodings.items() if encoding is None}
     defaulted = {name for name, field in newest.items() if field["is_optional"] and field["default_value"] is not None}
     keys = {spec["field"] for spec in table.columns if spec["name"] in table.key}
     binary = {spec["field"] for spec in table.columns if spec["type"] == "binary" and not spec["encoding"]}
-    as_declared = {spec["field"] for spec in table.columns if spec["encoding"] == UNSIGNED}
-    as_null = {name for name, one in encodings.items() if connector.leaves_as_null(one)}
+    as_declared = {spec["field"] for spec in table.columns if spec["encoding"] in UNSIGNED_TYPES}
+    # Without an encoding, bare records of bytes look the same in the mode that has a placeholder.
+    of_bytes = of_bytes | {
+        spec["field"]
+        for spec in table.columns
+        if spec["type"] == "binary"
+        and (spec["encoding"] in _BASE64 or (not spec["encoding"] and encodings.get(spec["field"])))
+    }
+    as_null = {name for name, one in encodings.items() if connector.leaves_as_null(one, is_bytes=name in of_bytes)}
     as_unchanged = {spec["field"] for spec in table.columns if spec.get("null_is_unchanged")}
-    is_unsigned = {name: one.is_now for name, one in unsigned.items() if encodings.get(name, "") in MAY_BE_UNSIGNED}
+    is_unsigned = {name: one.is_now for name, one in unsigned.items() if one.is_hidden(seen.get(name, ()))}
     of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
     key_fields = {*of_keys[-1]} if of_keys else set()
     return Fields(
@@ -147,7 +164,9 @@ def _fields(
         ),
         connect_times=_columns(table, {name for name, one in encodings.items() if one in connector.cut_times}),
         unknown_types=tuple(sorted({unknown[one] for one in encodings.values() if one in unknown})),
-        binary_texts=_columns(table, {name for name in binary if encodings.get(name, "") in (None, "string")}),
+        binary_texts=_columns(
+            table, {name for name in binary if any(one["encoding"] in (None, "string") for one in seen.get(name, ()))}
+        ),
         is_described=not undescribed,
         is_flattened=is_flattened or _is_flattened(shapes[-1]),
         unsigned=_named_here(table, {name for name, is_now in is_unsigned.items() if is_now} - as_declared),
@@ -453,8 +472,9 @@ def _of_types(
         yield SettingFinding(
             "binary.handling.mode",
             table.name,
-            f"Binary columns that come as text: {_named(described.binary_texts)}. Hexadecimal digits could be base64,"
-            " too: such values are NULL with their text in exact_values, and make versions where others came as bytes.",
+            f"Binary columns that come, or came, as text: {_named(described.binary_texts)}. Hexadecimal digits could be"
+            " base64, too: such values are NULL with their text in exact_values, make versions where others came as"
+            " bytes, and in a key hold their records back.",
             "binary.handling.mode=bytes, or the columns' encoding (hex, base64) in their _changes model",
             "info",
         )
@@ -462,21 +482,21 @@ def _of_types(
         yield SettingFinding(
             "encoding (model)",
             table.name,
-            f"The source's newest statement makes columns {UNSIGNED}, and no declaration says so:"
-            f" {_named(described.unsigned)}. Their values from 2^63 on come as negative numbers, and are read as such."
-            + because(changed, described.unsigned),
-            f"{{'type': '{UNSIGNED_TYPE}', 'encoding': '{UNSIGNED}'}} in {table.changes.name}, where none of their"
-            " values was ever negative",
+            f"The source's newest statement makes columns unsigned, and no declaration says so:"
+            f" {_named(described.unsigned)}. The upper half of their values comes as negative numbers, and is read as"
+            " such." + because(changed, described.unsigned),
+            " or ".join(f"{{'type': '{kind}', 'encoding': '{one}'}}" for one, kind in UNSIGNED_TYPES.items())
+            + f", by the statement, in {table.changes.name}, where none of their values was ever negative",
             "warning",
         )
     if described.signed:
         yield SettingFinding(
             "encoding (model)",
             table.name,
-            f"Columns declared as {UNSIGNED} that the source's newest statement makes signed:"
-            f" {_named(described.signed)}. Their negative values are read as those from 2^63 on."
+            f"Columns declared as unsigned that the source's newest statement makes signed:"
+            f" {_named(described.signed)}. Their negative values are read as the upper half of unsigned ones."
             + because(changed, described.signed),
-            f"no such encoding in {table.changes.name}, where none of their values was ever beyond 2^63",
+            f"no such encoding in {table.changes.name}, where none of their values was ever of that half",
             "warning",
         )
     if described.unknown_types:

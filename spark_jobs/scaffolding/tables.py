@@ -16,14 +16,14 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
-from spark_jobs.landing.shapes import UNSIGNED, UNSIGNED_TYPE
+from spark_jobs.landing.shapes import bytes_as_text
 from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.reporting.connectors import VECTOR, connector_named
 from spark_jobs.scaffolding.types import carried_type, note_on_text
 from spark_jobs.texts import folded
-from spark_jobs.unsigned import MAY_BE_UNSIGNED, Unsigned, unsigned_columns
+from spark_jobs.unsigned import Unsigned, unsigned_columns
 
 # What gold adds to a source's columns. The names are those of the macro `own_columns`, as
 # tests/project/test_shared_lists.py sees to.
@@ -66,19 +66,31 @@ CHANNELS = {
 
 _VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
 _GUESSED_SCALE = "numbers with a scale of their own, as Oracle's NUMBER"
+# Why a type of times is `string` in a key.
+_NO_NANOSECONDS = (
+    "a timestamp has no room for nanoseconds, and a key has to be whole. If its times are never so fine, declare it"
+    " `{}`."
+)
 # Encoding and type of a column of rows → its type in a key, and why: rows keep the text of what their type can't hold,
 # and a change whose key it is has no place in a history.
 _OF_KEYS = {
-    ("io.debezium.time.NanoTimestamp", "timestamp_ntz"): (
-        "string",
-        "a timestamp has no room for nanoseconds, and a key has to be whole. If its times are never so fine, declare it"
-        " `timestamp_ntz`.",
-    ),
+    ("io.debezium.time.NanoTimestamp", "timestamp_ntz"): ("string", _NO_NANOSECONDS.format("timestamp_ntz")),
     (_VARIABLE_SCALE, "decimal(38,18)"): (
         "decimal(38,0)",
         "it has room for all digits of a whole number, and a key has to be whole. If it can have a fraction, declare a"
         " decimal with room for that.",
     ),
+}
+
+# The same of connectors whose sources have times finer than microseconds, in text, of which no schema tells the digits.
+_FINE = ("oracle", "sqlserver", "db2")
+_OF_FINE_KEYS = {
+    (encoding, kind): ("string", _NO_NANOSECONDS.format(kind))
+    for encoding, kind in (
+        ("io.debezium.time.IsoTimestamp", "timestamp_ntz"),
+        ("io.debezium.time.ZonedTimestamp", "timestamp"),
+        ("", "timestamp"),
+    )
 }
 
 # Encodings whose values stand in schemas as people write them, and the zeros of their types.
@@ -93,7 +105,7 @@ _LONGEST = 64  # letters of a source's, a schema's or a table's name in a file's
 # point, as none of those is written; and its field's name.
 _LONG_NUMBER = r":\s*(?:[-0-9.]{23}|-?[0-9]+[eE])"
 _FIELD_OF_LONG_NUMBER = rf'"([^"\\]*)"\s*{_LONG_NUMBER}'
-_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+][0-9]{2}:?[0-9]{2})$"
+_INSTANT = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6}0*)?(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +243,16 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     )
     of_keys = _guessed_key_types(spark, places, [feed for feed, rows in feeds.items() if _key_alone(rows)])
     unsigned = unsigned_columns(spark, places, shapes)
+    of_bytes = bytes_as_text(spark, places, shapes)
     # By the feed: tables of two databases can have one full name.
     names = _apart({feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()})
     tables = [
-        _seen_table(feed, rows, names[feed], guesses.get(feed, {}), unsigned.get(feed, {}), of_keys.get(feed, {}))
+        _seen_table(
+            feed, rows, names[feed], guesses.get(feed, {}), unsigned.get(feed, {}), of_keys.get(feed, {}),
+            {name for of, name in of_bytes if of == feed},
+        )
         for feed, rows in feeds.items()
-    ]
+    ]  # fmt: skip
     return sorted(tables, key=lambda table: table.name)
 
 
@@ -315,16 +331,20 @@ def _seen_table(
     guesses: dict[str, tuple[str, str]],
     unsigned: Mapping[str, Unsigned],
     of_keys: dict[str, tuple[str, str]],
+    of_bytes: set[str],
 ) -> SeenTable:
     newest = shapes[-1]
     fields = _fields(shapes)
     key_alone = _key_alone(shapes)
     alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
     leaves_as_null = connector_named(newest["connector"] or "").leaves_as_null
+    of_bytes = of_bytes | {
+        field for field, seen in fields.items() if _described(seen) and carried_type(_described(seen)) == "binary"
+    }
     large = {
-        field: bool(re.fullmatch(VECTOR, _newest(seen)["encoding"]))
+        field: bool(re.fullmatch(VECTOR, _newest(seen)["encoding"] or ""))
         for field, seen in fields.items()
-        if leaves_as_null(_newest(seen)["encoding"]) and _newest(seen)["is_optional"]
+        if leaves_as_null(_newest(seen)["encoding"], is_bytes=field in of_bytes) and _newest(seen)["is_optional"]
     }
     columns = tuple(
         replace(
@@ -343,7 +363,9 @@ def _seen_table(
     as_keys = {
         column.field: found
         for column in columns
-        if keys and column.field in keys[-1] and (found := _of_key(column, fields.get(column.field, [])))
+        if keys
+        and column.field in keys[-1]
+        and (found := _of_key(column, fields.get(column.field, []), newest["connector"]))
     }
     columns = tuple(replace(one, type=as_keys.get(one.field, (one.type,))[0]) for one in columns)
     by_field = {column.field: column.name for column in columns}
@@ -351,13 +373,11 @@ def _seen_table(
     others = dict.fromkeys(", ".join(one) for one in keys if one != keys[-1])
     notes = [f"Keys of another shape were seen ({'; '.join(others)}): the newest is declared (R8)."] if others else []
     notes += [
-        f"{by_field[field]} is {UNSIGNED} to some of the source's statements and signed to others, and no record tells"
-        f" which it is of: read as they are, values from 2^63 on are negative. If no value ever was, declare its"
-        f" encoding, `{UNSIGNED}`."
-        for field, seen in fields.items()
-        if field in unsigned
-        and not (unsigned[field].is_now and unsigned[field].is_always)
-        and _newest(seen)["encoding"] in MAY_BE_UNSIGNED
+        f"{by_field[field]} is {one.encoding} to some of the source's statements and signed to others, and no record"
+        f" tells which it is of: read as they are, values from {one.half} on are negative. If no value ever was,"
+        f" declare its encoding, `{one.encoding}`."
+        for field, one in unsigned.items()
+        if not (one.is_now and one.is_always) and one.is_hidden(fields.get(field, ()))
     ]
     notes += [
         f"{by_field[field]} {note}"
@@ -430,10 +450,9 @@ def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, unsig
     described = _described(seen)
     field = _newest(seen)
     kind, note = (carried_type(described), "") if described else guess or ("string", "no value seen yet")
-    is_unsigned = unsigned is not None and unsigned.is_now and unsigned.is_always
-    encoding = UNSIGNED if is_unsigned and field["encoding"] in MAY_BE_UNSIGNED else ""
-    if encoding:
-        kind, note = UNSIGNED_TYPE, ""
+    encoding = ""
+    if unsigned and unsigned.is_now and unsigned.is_always and unsigned.is_hidden(seen):
+        encoding, kind, note = unsigned.encoding, unsigned.type, ""
     is_optional = field["is_optional"] if described else None
     return SeenColumn(name, field["name"], kind, note, is_optional, _default(field), encoding)
 
@@ -444,11 +463,12 @@ def _default(field: Row) -> str | None:
     return field["default_value"] if is_plain and field["default_value"] not in _ZEROS else None
 
 
-def _of_key(column: SeenColumn, seen: Sequence[Row]) -> tuple[str, str] | None:
+def _of_key(column: SeenColumn, seen: Sequence[Row], connector: str | None) -> tuple[str, str] | None:
     """The type of a column in a key, and why it is that; None where it is that of rows."""
+    of_keys = _OF_KEYS | _OF_FINE_KEYS if connector in _FINE else _OF_KEYS
     encoding = seen and _newest(seen)["encoding"]
     is_guessed = column.note.endswith(_GUESSED_SCALE)
-    return _OF_KEYS.get((_VARIABLE_SCALE if is_guessed else encoding or "", column.type))
+    return of_keys.get((_VARIABLE_SCALE if is_guessed else encoding or "", column.type))
 
 
 def _is_name(field: str) -> bool:

@@ -48,7 +48,7 @@ def note_on_text(described: Sequence[Row]) -> str:
     form, mode = _AS_TEXT[_base(kind)]
     return (
         f"came as text, too, which {kind} takes for {form} (`{mode}`). If it was a column of text then, declare it"
-        " `string`."
+        " `string`." + (" If it was hexadecimal, declare its encoding, `hex`." if kind == "binary" else "")
     )
 
 

@@ -339,6 +339,8 @@ def counters() -> str:
     types = {
         "id": ("BIGINT", "BIGINT"), "fell": ("BIGINT UNSIGNED", "BIGINT"), "rose": ("BIGINT", "bigint unsigned"),
         "grew": ("INT UNSIGNED", "BIGINT UNSIGNED"), "stayed": ("BIGINT UNSIGNED", "BIGINT UNSIGNED ZEROFILL"),
+        "short": ("INTEGER UNSIGNED", "INT UNSIGNED"), "shrank": ("INTEGER UNSIGNED", "INTEGER"),
+        "precise": ("BIGINT UNSIGNED", "BIGINT UNSIGNED"),
         **dict.fromkeys(ADJUSTED, ("BIGINT UNSIGNED", "BIGINT UNSIGNED")),
     }  # fmt: skip
     source = {"connector": "mysql", "name": "cn_my", "db": "shop", "server_id": 1, "file": "bin.000001", "pos": 4}
@@ -355,6 +357,10 @@ def counters() -> str:
     row = {ADJUSTED.get(name, name): 1 for name in types}
     of_row = source | {"table": "counters", "row": 0, "ts_ms": 1, "snapshot": "false"}
     rows.add({"before": None, "after": row, "source": of_row, "op": "c", "ts_ms": 1}, {"id": 1})
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}}
+    image = {"type": "struct", "field": "after", "fields": [decimal | {"field": "precise"}]}
+    payload = {"before": None, "after": {"precise": "AQ=="}, "source": of_row | {"pos": 8}, "op": "c", "ts_ms": 1}
+    rows.add({"schema": {"type": "struct", "fields": [image]}, "payload": payload}, {"id": 2})
     return "\n".join(reversed(statements.lines.splitlines())) + "\n" + rows.lines
 
 
@@ -407,22 +413,23 @@ def test_a_column_is_unsigned_as_long_as_all_statements_say_so(spark: SparkSessi
         return encodings, settings.fields(spark, scaffolded, [table])[table.name]
 
     unsigned, found = disputed()
-    adjusted = tuple(ADJUSTED.values())
-    assert unsigned == dict.fromkeys((*adjusted, "grew", "stayed"), "bigint unsigned")
+    short = {"short": "int unsigned"}
+    big = (*ADJUSTED.values(), "grew", "precise")
+    assert unsigned == dict.fromkeys((*big, "stayed"), "bigint unsigned") | short
     assert (found.unsigned, found.signed) == (("rose",), ())
     model = scaffolded.project / "models/silver/changes/cn_my__shop__counters_changes.sql"
-    [note] = [
-        line for line in model.with_suffix(".yml").read_text().splitlines() if "fell is bigint unsigned to" in line
-    ]
-    assert "no record tells which it is of" in note
+    notes = model.with_suffix(".yml").read_text().splitlines()
+    for name, kind in (("fell", "bigint"), ("shrank", "int")):
+        [note] = [line for line in notes if f"{name} is {kind} unsigned to" in line]
+        assert "no record tells which it is of" in note
 
     text = model.read_text()
-    for name, other in (("stayed", "undeclared"), ("fell", "stayed"), ("undeclared", "fell")):
+    for name, other in (("precise", "gone"), ("stayed", "undeclared"), ("fell", "stayed"), ("undeclared", "fell")):
         text = text.replace(f"'{name}': ", f"'{other}': ")
     model.write_text(text)
     unsigned, found = disputed()
-    assert unsigned == dict.fromkeys((*adjusted, "fell", "grew"), "bigint unsigned")
-    assert ({*found.unsigned}, found.signed) == ({"rose", "stayed"}, ("fell",))
+    assert unsigned == dict.fromkeys(({*big} - {"precise"}) | {"fell", "gone"}, "bigint unsigned") | short
+    assert ({*found.unsigned}, found.signed) == ({"rose", "stayed", "precise"}, ("fell",))
 
 
 def test_tables_of_two_databases_are_scaffolded_as_two_and_what_was_edited_stays(

@@ -33,6 +33,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_offsets import Gap, put_parts, store_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
+from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.trace import traced
 from tests.gold import untold
@@ -327,14 +328,19 @@ def test_a_value_that_was_left_out_keeps_its_exact_text(orders: Orders) -> Story
 def test_a_vector_that_an_update_leaves_out_stays_as_scaffolding_declares_it(orders: Orders) -> Story:
     vector = {"type": "array", "name": "io.debezium.data.DoubleVector", "items": {"type": "double"}}
     schemas = {"near": vector, "spread": _array({"type": "double"}), "tags": _array({"type": "string"})}
-    orders.land(orders.described("c", {"id": 1, "near": [1.5, 2.0], "spread": [0.5], "tags": ["a"]}, schemas))
+    schemas["scan"] = {"parameters": {"__debezium.source.column.type": "BYTEA"}}
+    row = {"id": 1, "near": [1.5, 2.0], "spread": [0.5], "tags": ["a"], "scan": "AP8Q"}
+    orders.land(orders.described("c", row, schemas))
     yield
-    orders.land(orders.described("u", {"id": 1, "near": None, "spread": None, "tags": None}, schemas))
+    orders.land(orders.described("u", dict.fromkeys(row) | {"id": 1}, schemas))
     yield
 
     assert orders.versions("near", "spread", "tags") == [([1.5, 2.0], [0.5], ["a"]), ([1.5, 2.0], None, None)]
     [seen] = [table for table in seen_tables(orders.spark, orders.places) if table.source == orders.source]
-    assert [note.partition(":")[0] for note in seen.notes] == ["near", "spread"]
+    assert [note.partition(":")[0] for note in seen.notes] == ["near", "spread, scan"]
+    [table] = [one for one in captured_tables(orders.places) if one.source_name == orders.source]
+    asked = fields(orders.spark, orders.places, [table])[table.name].asked
+    assert asked.left_as_null == ("spread", "scan")
 
 
 @beside_others()

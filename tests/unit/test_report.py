@@ -23,6 +23,7 @@ from spark_jobs import listing
 from spark_jobs.declarations import CapturedTable, Model, by_name
 from spark_jobs.engine_errors import first_cause, redacted
 from spark_jobs.errors import Fault
+from spark_jobs.landing.shapes import INT_UNSIGNED, UNSIGNED
 from spark_jobs.listing import _last_check, _newest
 from spark_jobs.names import exact_json
 from spark_jobs.places import Places
@@ -44,6 +45,7 @@ from spark_jobs.reporting.settings import Fields, SettingFinding, _fields, findi
 from spark_jobs.reporting.signs import Sign, shown_key, signs
 from spark_jobs.texts import visible
 from spark_jobs.trace import Trace, _has_values
+from spark_jobs.unsigned import Unsigned
 from tests.projects import PROJECT
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -561,6 +563,13 @@ def test_an_encoding_tells_whether_its_large_values_are_left_out_as_null(encodin
     assert not connector_named("mysql").leaves_as_null(encoding)
 
 
+def test_bytes_that_come_as_text_are_left_out_as_null() -> None:
+    postgresql = connector_named("postgresql")
+    told = [postgresql.leaves_as_null(encoding, is_bytes=True) for encoding in ("string", None, "bytes")]
+    assert told == [True, True, False]
+    assert not connector_named("mysql").leaves_as_null("string", is_bytes=True)
+
+
 def test_declarations_that_statements_or_records_contradict_are_named() -> None:
     disputed = Fields(unsigned=("v",), signed=("w",), own_key=("a", "b"))
     found = findings([captured()], [], {"src__t": Measures(10)}, {"src__t": disputed}, {}, {})
@@ -709,6 +718,34 @@ def test_a_date_in_days_has_lost_its_time_where_the_source_has_one(connector: st
 
     assert described.connect_times == cut
     assert described.is_rerouted
+
+
+def test_what_came_in_an_earlier_mode_is_asked_of_too() -> None:
+    """The mode can have been mended since: what a record of then means is for a declaration to tell."""
+
+    def shape(**encodings: str) -> Row:
+        of_fields = [
+            Row(name=name, encoding=one, is_optional=True, default_value=None) for name, one in encodings.items()
+        ]
+        return Row(fields=of_fields, connector="postgresql", key_fields=None, shape="{}")
+
+    columns = tuple(
+        {"name": name, "type": kind, "field": name, "encoding": encoding}
+        for name, kind, encoding in (
+            ("n", "decimal(20,0)", ""), ("m", "bigint", ""), ("b", "binary", ""), ("h", "binary", "hex"),
+            ("s", "string", ""),
+        )
+    )  # fmt: skip
+    shapes = [
+        shape(n="int64", m="int32", b="string", h="string", s="string"),
+        shape(n="org.apache.kafka.connect.data.Decimal:0", m="int64", b="bytes", h="bytes", s="string"),
+    ]
+    unsigned = {"n": Unsigned(UNSIGNED, True, True), "m": Unsigned(INT_UNSIGNED, True, True)}
+
+    described = _fields(captured(columns=columns), shapes, {}, unsigned, is_flattened=False)
+    assert (described.unsigned, described.binary_texts, described.asked.left_as_null) == (("n", "m"), ("b",), ())
+    described = _fields(captured(columns=columns), shapes[:1], {}, {}, of_bytes={"s"}, is_flattened=False)
+    assert described.asked.left_as_null == ("b", "s"), "of hexadecimal digits there is a placeholder"
 
 
 def test_a_healthy_source_is_told_nothing() -> None:
