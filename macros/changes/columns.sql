@@ -119,7 +119,11 @@
     {%- set kinds = [] -%}
     {%- set sizes = {'whole': [0], 'fraction': [0]} -%}
     {%- set items = [] -%}
+    {#- Of structs that go on with each other's fields the one with the most: a comma sorts before the closing bracket. -#}
+    {%- set widest = types | sort | first | default('') -%}
+    {%- set are_begun = [] -%}
     {%- for type in types -%}
+        {%- do are_begun.append(type == widest or widest.startswith(type[:-1] ~ ',')) -%}
         {%- do items.append(item_type(type) if is_array(type) else none) -%}
         {%- set size = modules.re.findall('[0-9]+', type) | map('int') | list if type.startswith('decimal') else [digits.get(type), 0] -%}
         {%- do kinds.append(
@@ -132,6 +136,8 @@
     {%- set whole, fraction = sizes.whole | max, sizes.fraction | max -%}
     {%- if types | length == 1 -%}
         {{ return(types[0]) }}
+    {%- elif widest.startswith('struct<') and false not in are_begun -%}
+        {{ return(widest) }}
     {%- elif items and none not in items -%}
         {{ return('array<' ~ common_type(items | unique | list) ~ '>') }}
     {%- elif kinds == ['integral'] -%}

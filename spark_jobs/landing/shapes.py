@@ -30,7 +30,10 @@ _ANY_SCALE = 18
 _OF_ANY_SCALE = f"decimal({_DIGITS},{_ANY_SCALE})"
 
 _TYPE = "type: string, name: string, parameters: map<string,string>"
-_COLUMN = f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>"
+_COLUMN = (
+    f"`field`: string, optional: boolean, `default`: string, {_TYPE}, items: struct<{_TYPE}>,"
+    " fields: array<struct<`field`: string>>"
+)
 _VALUE_SCHEMA = (
     "struct<flattened: boolean, qualified: boolean,"
     f" fields: array<struct<`field`: string, fields: array<struct<{_COLUMN}>>>>>"
@@ -52,6 +55,9 @@ _BYTEA = "BYTEA"
 _IS_DECIMAL = r"^(?i)(numeric|decimal|number)(\(\))?( (unsigned|signed|zerofill|identity))*$"
 _POINT = "struct<x:double,y:double,wkb:binary,srid:int>"
 _GEOMETRY = "struct<wkb:binary,srid:int>"
+# From Debezium 3.7 on a geometry says what WKB can't, such as whether PostgreSQL's path is closed.
+_EXTENSIONS = "extensions"
+_EXTENDED = f"{_GEOMETRY[:-1]},{_EXTENSIONS}:map<string,string>>"
 
 # Semantic type → Spark type. Times of day have no Spark type in 4.0: they are text, HH:MM:SS.ffffff. None stands for
 # the literal type's.
@@ -134,6 +140,7 @@ def fields_of(shape: Column) -> Column:
             .otherwise(_encoding(c))
             .alias("encoding"),
             F.when(_is_array(c), F.concat(F.lit("array<"), _spark_type(c["items"]), F.lit(">")))
+            .when(_is_extended(c), _EXTENDED)
             .otherwise(_spark_type(c))
             .alias("spark_type"),
             F.coalesce(c["optional"], F.lit(False)).alias("is_optional"),
@@ -185,6 +192,12 @@ def unknown_type(encoding: Column) -> Column:
 def _is_array(column: Column) -> Column:
     """Whether the elements say the column's type: no known semantic type does."""
     return (column["type"] == "array") & _lookup(SEMANTIC_TYPES, column["name"]).isNull()
+
+
+def _is_extended(column: Column) -> Column:
+    """Whether a schema gives a geometry a field beside those that all have."""
+    has_extensions = F.exists(column["fields"], lambda part: part["field"] == _EXTENSIONS)
+    return F.coalesce((_lookup(SEMANTIC_TYPES, column["name"]) == _GEOMETRY) & has_extensions, F.lit(False))
 
 
 def _encoding(described: Column) -> Column:

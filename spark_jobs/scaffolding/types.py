@@ -22,6 +22,7 @@ _AS_TEXT = {
 _WHOLE = {"boolean": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _NUMBERS = {"decimal", "floating", "integral"}
 _ARRAY = "array<"
+_STRUCT = "struct<"
 
 
 def carried_type(described: Sequence[Row]) -> str:
@@ -61,6 +62,10 @@ def common_type(types: Collection[str]) -> str:
         return next(iter(types))
     if all(one.startswith(_ARRAY) for one in types):
         return f"{_ARRAY}{common_type({one[len(_ARRAY) : -1].strip() for one in types})}>"
+    # Of structs that go on with each other's fields the one with the most: a comma sorts before the closing bracket.
+    widest = min(types)
+    if widest.startswith(_STRUCT) and all(widest.startswith(f"{one[:-1]},") for one in types if one != widest):
+        return widest
     kinds = {_kind(one) for one in types}
     whole, fraction = (max(sizes) for sizes in zip(*map(_size, types), strict=True))
     if kinds == {"integral"}:

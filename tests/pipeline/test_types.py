@@ -78,6 +78,9 @@ def schema_of(literal: str, semantic: str) -> dict[str, Any]:
         return {"type": literal, "parameters": parameters}
     if vector := re.fullmatch(r"(.*) of (\w+)", semantic):
         return {"type": literal, "name": vector[1], "items": {"type": vector[2]}}
+    if semantic.endswith(" extended"):
+        fields = [{"field": name, "type": kind} for name, kind in (("wkb", "bytes"), ("extensions", "map"))]
+        return schema_of(literal, semantic.removesuffix(" extended")) | {"fields": fields}
     if decimal := re.fullmatch(r"(.*Decimal)\((-?\d+)(?:,(\d+))?\)", semantic):
         precision = {"connect.decimal.precision": decimal[3]} if decimal[3] else {}
         return {"type": literal, "name": full_name(decimal[1]), "parameters": {"scale": decimal[2], **precision}}
@@ -213,7 +216,7 @@ RETYPED = [
     ("array items int32", "array items double"), ("array items string", "string"), ("map", "string data.Json"),
     ("bytes connect.Decimal(18,38)", "bytes connect.Decimal(0,38)"), ("int64", "bytes connect.Decimal(4,10)"),
     ("float", "bytes connect.Decimal(4,10)"), ("float", "bytes connect.Decimal(20,38)"),
-    ("int64", "int64 time.Timestamp"),
+    ("int64", "int64 time.Timestamp"), ("struct data.geometry.Geometry", "struct data.geometry.Geometry extended"),
 ]  # fmt: skip
 
 
@@ -377,6 +380,7 @@ def test_scaffolding_declares_the_type_that_a_build_carries(spark: SparkSession,
     assert (carried.pop("bare"), seen["bare"].type) == ("string", "bigint")
     assert {name: seen[name].type for name in carried} == carried
     assert {carried["c0"], carried["c1"], carried["c6"]} == {"decimal(12,4)", "string", "decimal(38,18)"}
+    assert carried[f"c{len(RETYPED) - 1}"] == "struct<wkb:binary,srid:int,extensions:map<string,string>>"
     measured = measure(spark, built.places, [table], {})[table.name]
     assert set(measured.undeclared) == {*seen} - {"id"}
 
