@@ -88,8 +88,33 @@
 {%- endmacro %}
 
 
-{#- Give the catalog this model's table, which is in the lakehouse. -#}
+{#-
+  Which of some tables, [[layer, name], …], are in the lakehouse: those of which a log has a commit. Spark takes a place where
+  nothing is for an error, which nobody can catch here, and a pattern that something fits for none: a table of bronze does.
+-#}
+{% macro stored_among(tables) -%}
+    {%- set folders = [] -%}
+    {%- for layer, name in [['bronze', 'shapes']] + tables -%}
+        {%- do folders.append(layer_schema(layer) ~ '/' ~ without_patterns(name) | replace(',', '\\,')) -%}
+    {%- endfor -%}
+    {%- set commits = without_patterns(lakehouse_folder()) ~ '/{' ~ folders | join(',') ~ '}/_delta_log/[0-9]*.json' -%}
+    {%- set found = run_query(
+        "select distinct regexp_extract(path, '/([^/]+/[^/]+)/_delta_log/[^/]+$', 1) from binaryFile." ~ quoted(commits)
+    ).columns[0].values() -%}
+    {%- set stored = [] -%}
+    {%- for layer, name in tables if layer_schema(layer) ~ '/' ~ name in found -%}
+        {%- do stored.append([layer, name]) -%}
+    {%- endfor -%}
+    {{ return(stored) }}
+{%- endmacro %}
+
+
+{#-
+  Give the catalog this model's table, which is in the lakehouse. One that isn't, or has no log, fails: Delta would make a table
+  without columns there, and nobody would miss what is gone.
+-#}
 {% macro register(layer) -%}
+    {%- do run_query('select 1 from ' ~ lakehouse_table(layer, this.identifier) ~ ' limit 0') -%}
     {%- do make_way(layer) -%}
     {%- do run_statement(make_known(this, layer, this.identifier)) -%}
 {%- endmacro %}
@@ -218,13 +243,18 @@
 
 {#-
   What a model does where there is nothing to read: nothing. Under dbt's `--empty` its query is run all the same, and a
-  table that isn't there is made without rows, for what is built on it; the next run makes it in earnest.
+  table that isn't there is made without rows, for what is built on it; the next run makes it in earnest. Of one that was built
+  at this place, and is gone, that run would go on from nothing: it fails.
 -#}
 {% macro leave_as_is(target_relation, decision, partitioned_by=none, columns=decision.state.columns) -%}
-    {%- if flags.EMPTY and not is_registered(decision.layer) and model.unique_id in graph.tidemark.progress -%}
-        {%- do register(decision.layer) -%}
-    {%- elif flags.EMPTY and not is_registered(decision.layer) -%}
-        {%- do create_as(target_relation, compiled_code, decision.layer, partitioned_by, columns) -%}
+    {%- if flags.EMPTY and not is_registered(decision.layer) -%}
+        {%- set last = graph.tidemark.progress.get(model.unique_id) -%}
+        {%- if last and last.get('identifier', model.alias) == model.alias
+            or stored_among([[decision.layer, this.identifier]]) -%}
+            {%- do register(decision.layer) -%}
+        {%- else -%}
+            {%- do create_as(target_relation, compiled_code, decision.layer, partitioned_by, columns) -%}
+        {%- endif -%}
     {%- elif flags.EMPTY -%}
         {%- do run_query('select * from (' ~ compiled_code ~ ') limit 0') -%}
     {%- endif -%}

@@ -191,9 +191,11 @@ def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command
     assert damages(harmed.spark, harmed.places) == []
 
 
-def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Harmed) -> None:
+@pytest.mark.parametrize("is_known", [True, False], ids=["that the catalog knows", "of a new catalog"])
+def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Harmed, is_known: bool) -> None:
     right = harmed.rows_of_models()
-    run_models(harmed.places, accounting=True)  # so that the catalog knows them
+    if is_known:
+        run_models(harmed.places, accounting=True)
     shutil.rmtree(harmed.folder(MODELS[1]))
     land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
 

@@ -1449,6 +1449,21 @@ def test_an_empty_run_with_a_new_catalog_leaves_what_is_stored(alone: Orders) ->
     assert alone.living() == {1: "new"}
     assert alone.versions("state") == [("new",)]
 
+    # nor does one that nothing was written down of
+    forget_tables(alone.spark)
+    alone.spark.sql(f"delete from delta.`{alone.places.table('ops', 'progress')}`")
+    alone.build("--empty")
+    assert alone.versions("state") == [("new",)]
+
+    # a table that is to be elsewhere isn't there yet
+    alone.build()
+    alone.declare("{{ history", "{{ config(alias='lives') }}{{ history", "models/gold/history/{}_history.sql")
+    alone.build("--empty")
+    lives = alone.places.table("gold", "lives")
+    assert rows_of(lives, "state") == []
+    alone.build()
+    assert rows_of(lives, "state") == [{"state": "new"}]
+
 
 def test_queries_are_left_uncompiled_where_all_tables_are_small(alone: Orders) -> None:
     begins = 'on-run-start: "{{ tidemark_start() }}"'
