@@ -295,7 +295,9 @@ def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
             " change it there, and build again."
         )
     names = ", ".join(one.node.name for one in broken)
-    if all(map(OF_A_STATEMENT.search, messages)):
+    are_not_read = all(map(OF_A_STATEMENT.search, messages))
+    own = sorted({table for one in broken if (table := _table_of_own(places, one.node))})
+    if are_not_read and not own:
         return UsageError(
             f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. dbt's lines"
             " above say where in it; mend it, and run again."
@@ -303,6 +305,12 @@ def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
     fault = explained(SparkSession.getActiveSession(), places, *messages)
     if fault is not None:
         return fault
+    if are_not_read:
+        return Fault(
+            f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. Tidemark wrote it: a"
+            " table has other columns than its model writes, as where somebody has added one. It can be made anew:"
+            f" `tidemark rebuild{places.option} {' '.join(own)}`."
+        )
     left = next((one.node.name for one in broken if _IS_THERE in one.message), None)
     if left is not None:
         return Fault(
@@ -311,6 +319,14 @@ def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
             " folder there aside, and run again: that makes the table anew."
         )
     return Fault(f"dbt build: {names} could not be built: {first_cause(messages[0])}. {_GOES_ON}")
+
+
+def _table_of_own(places: Places, node: Any) -> str:
+    """The model that a node of dbt is, or tests, where Tidemark writes its statement; empty where a user does."""
+    if (law := getattr(node, "test_metadata", None)) is None:
+        return node.name if node.config.meta.get("tidemark") else ""
+    is_law = (places.project / f"tests/dbt/generic/{law.name}.sql").is_file()
+    return (node.attached_node or "").rpartition(".")[2] if is_law else ""
 
 
 def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
