@@ -96,8 +96,17 @@
 {%- endmacro %}
 
 
-{#- What the last run of this model wrote down; nothing where dbt builds no tables, or it was never built. -#}
+{#-
+  What the last run of this model wrote down; nothing where dbt builds no tables, or it was never built. Where another hook fails
+  before Tidemark's, dbt leaves that out and builds models all the same, which would all be made anew.
+-#}
 {% macro own_progress() -%}
+    {%- if is_building() and not memory() -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ": `tidemark_start`, of dbt_project.yml's on-run-start, has not run: a hook before it failed, and dbt's"
+            ~ ' lines above say of what, or it was taken out. Mend that, and run again.'
+        ) }}
+    {%- endif -%}
     {{ return(graph.tidemark.progress.get(model.unique_id, {}) if is_building() else {}) }}
 {%- endmacro %}
 

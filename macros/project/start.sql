@@ -41,7 +41,39 @@
 {%- endmacro %}
 
 
-{#- Stop where a model whose SQL Tidemark writes has another materialization than the one that this SQL is for. -#}
+{#-
+  Give the catalog the tables that it lacks of models that were built and that this run doesn't build: those see to it themselves.
+  A part can so be built, and tests can be run, with a catalog that is new.
+-#}
+{% macro register_others() -%}
+    {%- set known, lacking = {}, {} -%}
+    {%- for node in graph.nodes.values()
+        if node.resource_type == 'model' and declared_by(node) and node.unique_id not in selected_resources -%}
+        {%- for layer in ['silver', 'gold', 'ops'] if node.schema == layer_schema(layer) -%}
+            {%- if layer not in known -%}
+                {%- set names = run_query('show tables in ' ~ quoted(node.schema)).columns[1].values() -%}
+                {%- do known.update({layer: dict.fromkeys(names)}) -%}
+            {%- endif -%}
+            {%- if node.alias | lower not in known[layer] -%}
+                {%- do lacking.update({node.unique_id: [layer, node.alias]}) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set built = [] -%}
+    {%- for id, last in ((memory().get('progress') or progress_so_far()) if lacking else {}).items()
+        if id in lacking and last.get('identifier') in [none, lacking[id][1]] -%}
+        {%- do built.append(lacking[id]) -%}
+    {%- endfor -%}
+    {%- for layer, name in (stored_among(built) if built else []) -%}
+        {%- do run_query(make_known(api.Relation.create(schema=layer_schema(layer), identifier=name), layer, name)) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#-
+  Stop where a model whose SQL Tidemark writes has another materialization than the one that this SQL is for, or is one of
+  dbt's versions of a model: its name isn't its own.
+-#}
 {% macro only_own_materializations() -%}
     {#- Of each macro one of the options that it notes in its model's `meta.tidemark`, and no other macro does. -#}
     {%- set materialization_of = {
@@ -60,6 +92,12 @@
             ) }}
         {%- endfor -%}
     {%- endfor -%}
+        {%- if declared_by(node) and node.version is not none -%}
+            {{ exceptions.raise_compiler_error(
+                node.name ~ ': its yml has `versions`, and a table of Tidemark is found by its model\'s name, which dbt\'s versions'
+                ~ ' share. Take `versions` out; a second history of a log is a model of a name of its own.'
+            ) }}
+        {%- endif -%}
 {%- endmacro %}
 
 

@@ -198,6 +198,11 @@ def test_tables_that_were_made_anew_for_a_declaration_are_left_alone_by_the_next
             f"models/gold/history/{NAME}_history.yml", "config:", "config:\n      materialized: table",
             "history: it is materialized as 'table'",
         ),
+        (
+            f"models/gold/history/{NAME}_history.yml", "config:",
+            f"latest_version: 1\n    versions: [{{v: 1, defined_in: {NAME}_history}}]\n    config:",
+            "history: its yml has `versions`",
+        ),
     ],
 )  # fmt: skip
 def test_a_model_that_is_materialized_otherwise_is_refused_before_anything_is_built(
@@ -208,6 +213,22 @@ def test_a_model_that_is_materialized_otherwise_is_refused_before_anything_is_bu
 
     assert f"{NAME}_{says}, " in str(result.exception)
     assert result.result is None
+
+
+@pytest.mark.parametrize(
+    ("hooks", "says"),
+    [
+        ('["select there_is_none()", "{{ tidemark_start() }}"]', "there_is_none"),
+        ('"select 1"', "`tidemark_start`, of dbt_project.yml's on-run-start, has not run"),
+    ],
+)
+def test_no_model_is_built_where_tidemark_s_own_hook_has_not_run(places: Places, hooks: str, says: str) -> None:
+    with declared_otherwise(places, "dbt_project.yml", '"{{ tidemark_start() }}"', hooks):
+        result = run_dbt(places, ["--quiet", "--no-write-json", "run"])
+
+    built = {one.status for one in result.result if one.node.resource_type == "model"}
+    assert built <= {"error", "skipped"}
+    assert any(says in str(one.message) for one in result.result)
 
 
 def test_current_state_that_is_built_alone_takes_up_later_what_its_history_had_not(
