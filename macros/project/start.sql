@@ -37,6 +37,7 @@
             {%- do read_progress() -%}
             {%- do compile_queries(not is_of_small_tables()) -%}
         {%- endif -%}
+        {%- do register_others() -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -91,13 +92,13 @@
                 ~ '` there.'
             ) }}
         {%- endfor -%}
-    {%- endfor -%}
         {%- if declared_by(node) and node.version is not none -%}
             {{ exceptions.raise_compiler_error(
                 node.name ~ ': its yml has `versions`, and a table of Tidemark is found by its model\'s name, which dbt\'s versions'
                 ~ ' share. Take `versions` out; a second history of a log is a model of a name of its own.'
             ) }}
         {%- endif -%}
+    {%- endfor -%}
 {%- endmacro %}
 
 

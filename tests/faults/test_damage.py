@@ -216,6 +216,15 @@ def test_tables_that_are_gone_are_named_by_the_check_that_would_miss_them(harmed
         steps.check_and_report(harmed.run, harmed.spark)
 
 
+def test_a_part_is_built_with_a_catalog_that_knows_no_table(harmed: Harmed) -> None:
+    right = harmed.rows_of_models()
+
+    run_models(harmed.places, "--select", f"{NAME}_accounting", accounting=True)
+    run_models(harmed.places, "--select", f"{NAME}_current")
+
+    assert harmed.rows_of_models() == right
+
+
 def test_an_emptied_commit_is_found_where_damage_is_looked_for(harmed: Harmed) -> None:
     commit_emptied(harmed.folder(MODELS[1]))
 
