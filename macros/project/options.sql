@@ -58,10 +58,11 @@
                 'takes': 'boolean', 'default': false, 'rule': 'R7',
                 'about': 'Whether NULL in an update means that the value is unchanged, where `before` has none either.'
                     ~ ' PostgreSQL\'s connector (to 3.6.1 at least) has no placeholder for large values of some types: vectors,'
-                    ~ ' `geometry` and `geography`, `bytea` in the base64 modes of `binary.handling.mode`, `varbit`, exact numbers of thousands of digits, and arrays but for those of'
-                    ~ ' `text`, `bytea`, `integer`, `bigint`, `date`, `json` and `uuid`. Without REPLICA IDENTITY FULL a real'
-                    ~ ' update to NULL looks the same, and is then taken for no change. `scaffold` declares it of vectors, and'
-                    ~ ' names the other columns. Has no effect on documents and outbox events.',
+                    ~ ' `geometry` and `geography`, `bytea` in the base64 modes of `binary.handling.mode`, `varbit`, exact'
+                    ~ ' numbers of thousands of digits, and arrays but for those of `text`, `bytea`, `integer`,'
+                    ~ ' `bigint`, `date`, `json` and `uuid`. Without REPLICA IDENTITY FULL a real update to NULL looks the same,'
+                    ~ ' and is then taken for no change. `scaffold` declares it of vectors, and names the other columns. Has no'
+                    ~ ' effect on documents and outbox events.',
             },
             'sensitive': {
                 'takes': 'boolean', 'default': false,
