@@ -598,8 +598,8 @@ def test_trace_tells_what_became_of_the_changes_of_a_key(
         (["inv__public__customer", "id=101"], "there is no such table. Did you mean inv__public__customers?"),
         (["inv__public__notes", "id=101"], "it has no history, so that no change became a version (R18)."),
         (["inv__public__customers", "name=Ann"], "it takes COLUMN=VALUE, of the key's columns: id."),
-        (["inv__public__customers", "id=Ann"], "the key's column id is int"),
-        (["inv__public__customers", "id=999"], "no change of this table has such a key."),
+        (["inv__public__customers", "id=Ann"], "the key's column id is int, and the value can't be read as one."),
+        (["inv__public__customers", "id=999"], 'select key from inv__public__customers_changes limit 5".'),
     ],
 )
 def test_trace_says_what_it_takes(
