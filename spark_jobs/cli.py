@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from spark_jobs import __version__
-from spark_jobs.ending import end_at_once, listening
-from spark_jobs.errors import INTERRUPTED, TERMINATED, Fault, TidemarkError, UsageError
+from spark_jobs.ending import ENDING, end_at_once, listening
+from spark_jobs.errors import TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log
 from spark_jobs.outcomes import say_landed, say_report, say_run, say_streamed
 from spark_jobs.places import DEFAULT_LABEL, Places
@@ -660,18 +659,10 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
         )
 
 
-# The signals that end a command: what people call them, and its exit status.
-_ENDING = {
-    int(signal.SIGTERM): ("SIGTERM", TERMINATED),
-    int(signal.SIGINT): ("Ctrl-C", INTERRUPTED),
-    int(signal.SIGHUP): ("the end of its terminal", TERMINATED),
-}
-
-
 def _end(number: int, _: Any) -> None:
     """End Spark before this process, so that nothing of it writes once the lock is free."""
     # Where another signal comes meanwhile, this is entered again.
-    by, status = _ENDING[number]
+    by, status = ENDING[number]
     with contextlib.suppress(OSError):  # a terminal that is closed takes no words
         os.write(2, f"tidemark: stopped by {by}; run again.\n".encode())
     end_at_once(status)

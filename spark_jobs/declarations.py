@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,12 +164,11 @@ def captured_tables(places: Places) -> list[CapturedTable]:
     return declared_tables(places).tables
 
 
-def by_name(tables: Iterable[CapturedTable]) -> dict[str, CapturedTable]:
+def by_name(tables: Sequence[CapturedTable]) -> dict[str, CapturedTable]:
     """What commands may call captured tables by → the table.
 
     A table's own name counts before that of another's model: `orders_history` can be a table beside `orders`.
     """
-    tables = list(tables)
     return {name: table for table in tables for name in table.names} | {table.name: table for table in tables}
 
 

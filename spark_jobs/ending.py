@@ -10,8 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-# `kill`, Ctrl-C, and what a terminal sends that is closed.
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from spark_jobs.errors import INTERRUPTED, TERMINATED
+
+# The signals that end a process: what people call them, and its exit status.
+ENDING = {
+    int(signal.SIGTERM): ("SIGTERM", TERMINATED),
+    int(signal.SIGINT): ("Ctrl-C", INTERRUPTED),
+    int(signal.SIGHUP): ("the end of its terminal", TERMINATED),
+}
 
 
 @contextlib.contextmanager
@@ -22,7 +28,7 @@ def listening(handler: Callable[[int, Any], object]) -> Iterator[None]:
     nohup to the end of a terminal.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    heard = [one for one in _ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
+    heard = [one for one in ENDING if is_main and signal.getsignal(one) is not signal.SIG_IGN]
     before = {one: signal.signal(one, handler) for one in heard}
     try:
         yield

@@ -132,8 +132,7 @@
             {%- set whole = log_summary(target_relation, []) -%}
             {{ return({
                 'borders': scope.borders, 'has_placeless': has_placeless, 'watermarks': whole.watermarks,
-                'read_places': merged_read_places([], whole.read_places),
-                'hazards': whole.hazards
+                'read_places': whole.read_places, 'hazards': whole.hazards
             }) }}
         {%- endif -%}
     {%- endif -%}

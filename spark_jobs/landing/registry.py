@@ -233,8 +233,8 @@ class Registries:
 
 def _can_be_sent(value: str) -> bool:
     try:
-        return not re.search(r"[\r\n]", value.encode("latin-1").decode("latin-1"))
-    except ValueError:
+        return not re.search(rb"[\r\n]", value.encode("latin-1"))
+    except UnicodeEncodeError:
         return False
 
 
