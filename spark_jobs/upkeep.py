@@ -62,12 +62,12 @@ class Wanted:
     Attributes:
         keep: Seconds for which files that no table needs any more are kept, and so what was left by killed runs.
         keep_reports: Seconds for which reports and logs are kept.
-        few: From how many small files on in a partition they are joined; `FEW` where not said.
+        few: From how many small files on in a partition they are joined.
     """
 
     keep: float = KEEP
     keep_reports: float = KEEP_REPORTS
-    few: int | None = None
+    few: int = FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def _kept_up(
     location, schema = places.table(layer, name), places.schema(layer)
     table, folder = f"{schema}.{name}", f"{schema}/{name}"
     before = time.time() - wanted.keep
-    layout = _layout(spark, location, wanted.few or FEW, before)
+    layout = _layout(spark, location, wanted.few, before)
 
     def vacuumed(there: Sequence[Entry]) -> Iterator[Upkept]:
         say(f"{table}: looking for old ones of {len(there)} files …")

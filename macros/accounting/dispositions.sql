@@ -22,12 +22,12 @@
   Args:
       noted: what `noted_changes` gave
       changes_log: the changes, those beyond a cut too
-      before: the same of what the stored account has counted of the keys that were folded whole
       stored: the account that this one goes on from
 -#}
-{% macro account_steps(noted, scope, changes_log, before=none, stored=none) -%}
+{% macro account_steps(noted, scope, changes_log, stored=none) -%}
 {%- set account = scope.account -%}
-{%- set parts = [[noted, 1]] + ([[before, -1]] if before else []) -%}
+{#- What that account has counted of the keys that were folded whole is taken out of it. -#}
+{%- set parts = [[noted, 1]] + ([[account.before, -1]] if account.before else []) -%}
 marks as (
 
     {%- for part, factor in parts %}

@@ -151,7 +151,7 @@
     {%- if scope.hazards.truncates or scope.hazards.reads -%}
         {%- set row = run_query(
             'select try_element_at(ends, -1).place.position, try_element_at(ends, -1).transaction_id from ('
-            ~ ends(scope, scope.hazards.truncates, scope.hazards.reads) ~ ') as ended'
+            ~ ends(scope, truncates=scope.hazards.truncates, snapshots=scope.hazards.reads) ~ ') as ended'
         )[0] -%}
         {{ return({'last_end': row[0], 'last_transaction': row[1]}) }}
     {%- endif -%}

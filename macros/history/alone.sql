@@ -50,7 +50,7 @@
 {%- if account and account.ends -%}
 ends_beside as (
 
-    {{ ends(scope, false, true) }}
+    {{ ends(scope, snapshots=true) }}
 
 ),
 

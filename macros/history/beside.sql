@@ -22,7 +22,7 @@ halves as (
 {%- if hazards.truncates or closes %}
 ends as (
 
-    {{ ends(scope, hazards.truncates, closes) }}
+    {{ ends(scope, truncates=hazards.truncates, snapshots=closes) }}
 
 ),
 {% endif -%}
@@ -110,15 +110,23 @@ every_change as (
 
 
 {#-
-  Query: one row, the places in the log that end states of keys without a change of their own, in order: truncates,
-  and complete snapshots at the place of their last read. A snapshot whose reads could all be understood is complete where as
-  many of them are there as a notification tells or, where none does, where one of them is marked as the last and no other can
-  have been lost on the way (`snapshots_in_doubt`).
+  Query: one row, the places in the log that end states of keys without a change of their own, in order.
+
+  Args:
+      truncates, snapshots: which of them: truncates (R15), complete snapshots at the place of their last read (R16)
 -#}
-{% macro ends(scope, truncates, closes) -%}
+{% macro ends(scope, truncates=false, snapshots=false) -%}
     select sort_array(collect_list(struct(place, op, change_id, transaction_id, changed_at))) as ends
     from (
-        {%- if truncates %}
+        {{ truncates_of(scope) if truncates }}
+        {{- ' union all ' if truncates and snapshots }}
+        {{- complete_snapshots(scope) if snapshots }}
+    ) as ending
+{%- endmacro %}
+
+
+{#- Query: the truncates of a log. -#}
+{% macro truncates_of(scope) -%}
         select
             {{ place('log') }} as place,
             op,
@@ -127,9 +135,15 @@ every_change as (
             changed_at
         from {{ scope.log }} as log
         where op = 't' and problem is null
-        {%- endif %}
-        {{- ' union all ' if truncates and closes }}
-        {%- if closes %}
+{%- endmacro %}
+
+
+{#-
+  Query: the last read of each complete snapshot of a log: of one whose reads could all be understood, and of which as many are
+  there as a notification tells or, where none does, one is marked as the last and no other can have been lost on the way
+  (`snapshots_in_doubt`).
+-#}
+{% macro complete_snapshots(scope) -%}
         select last_read.*
         from (
             select max(
@@ -138,24 +152,24 @@ every_change as (
             from {{ scope.log }} as log
             where {{ is_snapshot_read() }} and position is not null
             group by position
-            having bool_or(problem is null) and bool_and(problem is null or {{ is_of_no_key(scope.key) }}) and
-                {%- set is_marked = 'bool_or(' ~ marks_last() ~ ')'
-                    ~ (' and position not in (' ~ text_list(scope.in_doubt) ~ ')' if scope.in_doubt) %}
-                {%- if scope.scans %}
-                {%- set has_enough = [] %}
-                {%- for scan in scope.scans %}
-                {%- do has_enough.append(
-                    'if(min(processed_at) >= timestamp_millis(' ~ scan[0] ~ ') and max(processed_at) <= timestamp_millis('
-                    ~ scan[1] ~ '), count(*) >= ' ~ scan[2] ~ ', null)'
-                ) %}
-                {%- endfor %}
-                coalesce(array_max(array_compact(array({{ has_enough | join(', ') }}))), {{ is_marked }})
-                {%- else %}
-                {{ is_marked }}
-                {%- endif %}
+            having bool_or(problem is null) and bool_and(problem is null or {{ is_of_no_key(scope.key) }})
+                and {{ has_all_reads(scope) }}
         ) as complete_snapshots
-        {%- endif %}
-    ) as ending
+{%- endmacro %}
+
+
+{#- Condition over the reads at one position: whether they are all that their snapshot has. -#}
+{% macro has_all_reads(scope) -%}
+    {%- set is_marked = 'bool_or(' ~ marks_last() ~ ')'
+        ~ (' and position not in (' ~ text_list(scope.in_doubt) ~ ')' if scope.in_doubt) -%}
+    {%- set as_told = [] -%}
+    {%- for scan in scope.scans -%}
+        {%- do as_told.append(
+            'if(min(processed_at) >= timestamp_millis(' ~ scan[0] ~ ') and max(processed_at) <= timestamp_millis('
+            ~ scan[1] ~ '), count(*) >= ' ~ scan[2] ~ ', null)'
+        ) -%}
+    {%- endfor -%}
+    {{ 'coalesce(array_max(array_compact(array(' ~ as_told | join(', ') ~ '))), ' ~ is_marked ~ ')' if as_told else is_marked }}
 {%- endmacro %}
 
 

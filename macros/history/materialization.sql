@@ -241,7 +241,7 @@
         {%- set stored = '(' ~ stored_account(model.name) ~ ') as stored' -%}
         {%- do hold(
             'with ' ~ account_steps(
-                fold_rows, decision, relation_of(declared.changes), account.before, none if account.is_whole else stored
+                fold_rows, decision, relation_of(declared.changes), none if account.is_whole else stored
             ) ~ ' select * from account',
             account_name
         ) -%}

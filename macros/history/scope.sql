@@ -64,7 +64,7 @@
         }) -%}
     {%- else -%}
         {%- if stored -%}
-            {%- do doubt_reported(scope, changes_log, table, declared, built) -%}
+            {%- do doubt_reported(scope, changes_log, declared, built) -%}
             {%- do scope.update({'account': account_of_all(scope, counts, declared, changes_log)}) -%}
         {%- endif -%}
         {%- if history_id is none and scope.case == 'full' -%}
@@ -214,7 +214,7 @@
 
 
 {#- Where missed deletes are reported, not closed, an account of the whole log is all that asks which snapshots are in doubt. -#}
-{% macro doubt_reported(scope, changes_log, table, declared, built) -%}
+{% macro doubt_reported(scope, changes_log, declared, built) -%}
     {%- if scope.hazards.reads and declared.snapshot_deletes == 'report' -%}
         {%- set in_doubt = snapshots_in_doubt(changes_log, built) -%}
         {%- do scope.update({'in_doubt': in_doubt}) -%}
@@ -322,9 +322,9 @@
 {%- endmacro %}
 
 
-{#- Condition: whether a key with news is folded from its whole log. -#}
-{% macro is_folded_whole(key, scope, text=none) -%}
-    {{ is_refolded(key, scope.carried) if scope.carried else is_touched(key, scope, text) }}
+{#- Condition: whether a key has news, and is folded from its whole log. -#}
+{% macro is_folded_again(key, scope) -%}
+    {{ is_refolded(key, scope.carried) if scope.carried else is_touched(key, scope, key_met()) }}
 {%- endmacro %}
 
 

@@ -53,7 +53,7 @@ own_changes as (
         {%- elif scope.case == 'keys' %}
         and {{ is_touched('log.key', scope, key_met()) }}
         {%- elif scope.case == 'before' %}
-        and {{ is_folded_whole('log.key', scope.now, key_met()) }}
+        and {{ is_folded_again('log.key', scope.now) }}
         {%- elif scope.alone %}
         and {{ is_among_others('log.key', scope.alone) }}
         {%- endif %}
@@ -69,7 +69,7 @@ own_changes as (
 
 snapshot_ends as (
 
-    {{ ends(scope, false, true) }}
+    {{ ends(scope, snapshots=true) }}
 
 ),
 {%- endif %}
