@@ -10,7 +10,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import bronze
 from spark_jobs.bronze import UNMODELLED
 from spark_jobs.damage import (
+    Damage,
     damages,
     delta_tables,
     explained,
@@ -41,6 +42,7 @@ from spark_jobs.places import Places
 from spark_jobs.session import build_session, hold_catalog, require_free_catalog, require_thrift_server
 
 if TYPE_CHECKING:
+    from spark_jobs.declarations import Declared, Model
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
     from spark_jobs.upkeep import Upkept, Wanted
@@ -258,7 +260,7 @@ def build(run: Run, arguments: Sequence[str]) -> None:
 
 
 def _ended(places: Places, error: BaseException) -> TidemarkError:
-    """What ended dbt before it had a result, which it has said above: what it can't read is the user's."""
+    """The error of a dbt that ended without a result and has said why; what dbt can't read is the user's to mend."""
     from dbt.cli.main import DbtUsageException
     from dbt.exceptions import ParsingError
     from dbt_common.exceptions import CompilationError, DbtConfigError
@@ -342,36 +344,12 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
         Fault: Bronze is damaged, or Spark failed.
         DataError: A test failed.
     """
-    from spark_jobs.declarations import by_name, declared_tables
+    from spark_jobs.declarations import declared_tables
 
     declared = declared_tables(run.places)
     models = {at: model for at, (_, model) in models_by_place(declared).items()}
-    unmodelled = {f"ops.{name}" for name in UNMODELLED}
-    known = {model.name: [model] for model in models.values()}
-    known |= {name: [*table.models] for name, table in by_name(declared.tables).items()}
-    for name in names:
-        if name not in known and name not in unmodelled:
-            [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
-            raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
-    named = [model for name in names if name in known for model in known[name]]
-    if kept := sorted({model.name for model in named if model.is_kept}):
-        raise UsageError(
-            f"rebuild {' '.join(names)}: {', '.join(kept)} has `full_refresh: false`, and dbt makes no such model anew."
-            " Take it out for this run."
-        )
-    chosen = {model.name for model in named}
-    locations = [at for at, model in models.items() if model.name in chosen]
-    locations += [run.places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
-    damaged = damages(spark, run.places, beside_bronze=locations)
-    if lost := [damage for damage in damaged if damage.layer == "bronze"]:
-        raise Fault(" ".join(damage.line(run.places) for damage in lost))
-    unreadable = [
-        (damage, model)
-        for damage in damaged
-        for model in [models.get(damage.location)]
-        if f"{damage.layer}.{damage.name}" in names
-        or (model is not None and model.name in chosen and not damage.has_log)
-    ]
+    chosen = _chosen(declared, models.values(), names)
+    unreadable = _unreadable(spark, run.places, models, chosen, names)
     if not chosen and not unreadable:
         raise UsageError(
             f"rebuild {' '.join(names)}: it is not damaged, so nothing was done. Tables of ops begin anew only when"
@@ -388,6 +366,52 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
             spark.sql(f"drop table if exists {model.relation}")
     if chosen:
         build(run, ["--full-refresh", "--select", *sorted(chosen)])
+
+
+def _chosen(declared: Declared, models: Iterable[Model], names: Sequence[str]) -> set[str]:
+    """The models that names stand for, those of `ops` aside.
+
+    Raises:
+        UsageError: A name is unknown, or dbt doesn't make its model anew.
+    """
+    from spark_jobs.declarations import by_name
+
+    unmodelled = {f"ops.{name}" for name in UNMODELLED}
+    known = {model.name: [model] for model in models}
+    known |= {name: [*table.models] for name, table in by_name(declared.tables).items()}
+    for name in names:
+        if name not in known and name not in unmodelled:
+            [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
+            raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
+    named = [model for name in names if name in known for model in known[name]]
+    if kept := sorted({model.name for model in named if model.is_kept}):
+        raise UsageError(
+            f"rebuild {' '.join(names)}: {', '.join(kept)} has `full_refresh: false`, and dbt makes no such model anew."
+            " Take it out for this run."
+        )
+    return {model.name for model in named}
+
+
+def _unreadable(
+    spark: SparkSession, places: Places, models: Mapping[str, Model], chosen: set[str], names: Sequence[str]
+) -> list[tuple[Damage, Model | None]]:
+    """What is damaged of the tables of chosen models and of tables of `ops`, and has to be moved, with its model.
+
+    Raises:
+        Fault: Bronze is damaged: nothing can be made anew of it.
+    """
+    locations = [at for at, model in models.items() if model.name in chosen]
+    locations += [places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
+    damaged = damages(spark, places, beside_bronze=locations)
+    if lost := [damage for damage in damaged if damage.layer == "bronze"]:
+        raise Fault(" ".join(damage.line(places) for damage in lost))
+    return [
+        (damage, model)
+        for damage in damaged
+        for model in [models.get(damage.location)]
+        if f"{damage.layer}.{damage.name}" in names
+        or (model is not None and model.name in chosen and not damage.has_log)
+    ]
 
 
 def fill_catalog(run: Run) -> int:
