@@ -66,7 +66,7 @@ PLACES = {
         " [cluster.md](cluster.md) says more.",
     ),
     "TIDEMARK_LEASE_SECONDS": ("60", "On an object store: for how long a silent writer keeps the lock."),
-    "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; a lost one is made again."),
+    "TIDEMARK_CATALOG": ("`catalog` in the project", "Folder of the embedded metastore; a lost one is made anew."),
     "TIDEMARK_REGISTRY_URL": (
         "none",
         "Address of the schema registry for Avro: Confluent's, or Apicurio's with the version of the converters that"

@@ -121,9 +121,10 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
 
 
 def explained(spark: SparkSession | None, places: Places, *errors: str) -> Fault | None:
-    """The Fault that an engine's errors, of which `errors` are the texts, come from, where that is a damaged table.
+    """The damage that made the engine fail, as a Fault; None where no table is damaged.
 
-    Where one of them says what was in the way, damage is looked for only where another blames a table.
+    `errors` are the texts of its errors. Where one of them says what was in the way, damage is looked for only where
+    another blames a table.
     """
     if spark is None or (any(map(IN_THE_WAY.search, errors)) and not any(blamed(places, text) for text in errors)):
         return None

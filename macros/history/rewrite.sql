@@ -7,8 +7,9 @@
 
 
 {#-
-  Whether a history's open versions are so few: they are counted where no run before has. Where not, MERGEs into a target, the
-  history itself or its current state, leave files as they are.
+  Whether a history has at most `rewritten_rows` open versions, which are then all written anew; they are counted where no run
+  has. If it has more, the target (the history or its current state) is told to mark rows as gone, so that a MERGE leaves its
+  files.
 
   Args:
       open: the column that tells open versions: a history is partitioned by it, so that Delta's log counts them
