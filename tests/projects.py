@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 from collections.abc import Container, Iterable, Mapping
@@ -127,6 +128,13 @@ def run_models(places: Places, *arguments: str, accounting: bool = False) -> Non
     result = run_dbt(places, ["--quiet", "--no-write-json", "run", *selected, *arguments])
     failed = [one.message[:700] for one in result.result or [] if one.status == "error"]
     assert result.success, result.exception or failed
+
+
+def decided_by(places: Places, model: str) -> dict[str, Any]:
+    """What the last build of a model decided to read."""
+    [compiled] = (places.project / "target/compiled").rglob(f"{model}.sql")
+    [said] = re.findall("-- tidemark: (.*)", compiled.read_text())
+    return dict(json.loads(said))
 
 
 def rows_of(

@@ -7,20 +7,27 @@
 
 {#-
   Whether versions can be carried at all: the history says what the log said before the news, no more and no less, and
-  no step looks at more of a key's past than its open version tells. (Gold doesn't say whether a column was NULL or not
-  carried, so it can't fill what is unavailable (R7). It has no edits of documents. And whether a chain is broken (R19), or
-  which of two rows leaves a key (R14), is told by what the change before carried.)
+  no step looks at more of a key's past than its open version tells. (It has no edits of documents.)
 -#}
 {% macro is_in_step(scope, last, declared) -%}
     {{ return(
         scope.cut is none and last.get('cut') is none
-        and not (scope.hazards.absent and scope.hazards.unavailable)
         and not (declared.snapshot_deletes == 'close' and scope.hazards.reads)
-        and not (
-            (scope.account or scope.hazards.leaves) and scope.hazards.whole_before
-            and (scope.hazards.absent or scope.hazards.unavailable)
-        )
         and last.get('left_as') and written_by(this) == last.left_as
+    ) }}
+{%- endmacro %}
+
+
+{#-
+  Whether an open version is enough only where the change before the news carried every column. Gold doesn't say whether a
+  column was NULL or not carried, so it can't fill what is unavailable (R7); and whether a chain is broken (R19), or which of
+  two rows leaves a key (R14), is told by what the change before carried.
+-#}
+{% macro needs_every_column(scope) -%}
+    {%- set hazards = scope.hazards -%}
+    {{ return(
+        (hazards.absent and hazards.unavailable)
+        or ((scope.account or hazards.leaves) and hazards.whole_before and (hazards.absent or hazards.unavailable))
     ) }}
 {%- endmacro %}
 
@@ -82,6 +89,9 @@
             {%- if granularity != 'event' or scope.hazards.leaves %}
             and not coalesce(first.transaction_id = last_known.transaction_id, false)
             {%- endif %}
+            {%- if needs_every_column(scope) %}
+            and last_known.has_every_column
+            {%- endif %}
             {%- if scope.hazards.reads %}
             -- an earlier time moves a read back (R10)
             and first_at >= {{ 'greatest(known_until, (select max(changed_at) from ' ~ scope.log ~ " as log where op = 't'))"
@@ -92,7 +102,9 @@
     from (
         select
             key,
-            max(struct(place, op, transaction_id)) filter (where not is_news) as last_known,
+            max(struct(
+                place, op, transaction_id{{ ', has_every_column' if needs_every_column(scope) }}
+            )) filter (where not is_news) as last_known,
             max(changed_at) filter (where not is_news) as known_until,
             min(struct(place, transaction_id)) filter (where is_news) as first,
             min(changed_at) filter (where is_news) as first_at
@@ -100,6 +112,9 @@
             select
                 key, op, transaction_id, changed_at,
                 {{ place('log') }} as place,
+                {%- if needs_every_column(scope) %}
+                size(absent_columns) + size(unavailable_columns) = 0 as has_every_column,
+                {%- endif %}
                 {{ scope.news }} as is_news
             from {{ scope.log }} as log
             where {{ is_change_of_key(scope.hazards) }}

@@ -37,7 +37,17 @@ from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.trace import traced
 from tests.gold import untold
-from tests.projects import account_of, empty_project, forget_tables, land, microseconds, rows_of, run_models, tables_of
+from tests.projects import (
+    account_of,
+    decided_by,
+    empty_project,
+    forget_tables,
+    land,
+    microseconds,
+    rows_of,
+    run_models,
+    tables_of,
+)
 
 # The first of these tests waits for all stories.
 pytestmark = pytest.mark.timeout(3000)
@@ -151,6 +161,10 @@ class Orders:
         land_and_declare([self])
         selected = self.models if only is None else [only.format(self.source)]
         run_models(self.places, *(one.format(self.source) for one in arguments), "--select", *selected, accounting=True)
+
+    def refolded(self) -> int:
+        """How many keys the history's last build folded from their whole log, where it went on from open versions."""
+        return int(decided_by(self.places, f"{self.source}__public__orders_history")["carried"]["refolded"])
 
     def at(self, kind: str) -> str:
         """Where the table's `changes`, `current` or `history` is, as far as nothing was declared of that."""
@@ -1030,6 +1044,45 @@ def test_a_column_that_is_declared_later_has_what_records_told_before(orders: Or
     orders.declare("'state': 'string'", "'state': 'string', 'told': {'type': 'string', 'field': 'state'}")
     yield
     assert orders.versions("state", "told") == [("new", "new"), ("paid", "paid")]
+
+
+@beside_others("accounting")
+def test_keys_go_on_from_their_open_versions_once_their_changes_carry_a_new_column(orders: Orders) -> Story:
+    """Of a table that got a column, or has values left out, only the keys that lack one are read from their start."""
+    orders.send(*(("c", {"id": number, "state": "new"}, {}) for number in (1, 2)))
+    orders.declare("key=['id']", "key=['id'], before_is_whole=true")
+    yield
+
+    def change(number: int, *states: tuple[str, str | None]) -> dict[str, Any]:
+        before, after = ({"id": number, "state": state, "note": note} for state, note in states)
+        return orders.updated(before, after)
+
+    orders.land(orders.updated({"id": 1, "state": "new"}, {"id": 1, "state": "paid", "note": "a"}))
+    yield
+    assert orders.refolded() == 1, "nothing had told of the note"
+
+    orders.land(change(1, ("paid", "a"), ("sent", "a")), change(2, ("new", None), ("paid", "b")))
+    yield
+    assert orders.refolded() == 1, "of the other alone"
+
+    orders.land(change(1, ("sent", "a"), ("back", PLACEHOLDER)), change(2, ("paid", "b"), ("paid", "c")))
+    yield
+    assert orders.refolded() == 0
+    orders.land(change(1, ("back", "a"), ("lost", PLACEHOLDER)), change(2, ("another", "c"), ("sent", None)))
+    yield
+    assert orders.refolded() == 1, "what tells the value that was left out is an older change"
+
+    for is_again in (False, True):
+        if is_again:
+            yield FULL_REFRESH
+        versions = orders.versions("id", "state", "note", "unresolved_columns")
+        assert [version[:3] for version in versions] == [
+            (1, "new", None), (2, "new", None), (1, "paid", "a"), (1, "sent", "a"), (2, "paid", "b"), (1, "back", "a"),
+            (2, "paid", "c"), (1, "lost", "a"), (2, "sent", None),
+        ]  # fmt: skip
+        assert not any(version[3] for version in versions)
+        assert orders.outcomes() == {"opened": 9}
+        assert orders.outcomes("sign").get("broken_chains") == 1, "the other row was another one"
 
 
 @beside_others()

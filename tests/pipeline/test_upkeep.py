@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -27,7 +25,16 @@ from spark_jobs.places import Places
 from tests import oracle
 from tests.generated.lakehouse import current_is_open, told_by_gold, told_by_oracle
 from tests.generated.machine import as_record
-from tests.projects import accounts_of, declare_history, empty_project, forget_tables, land, rows_of, run_models
+from tests.projects import (
+    accounts_of,
+    decided_by,
+    declare_history,
+    empty_project,
+    forget_tables,
+    land,
+    rows_of,
+    run_models,
+)
 from tests.source import Column, Source, Table
 
 PREFIX = "upk"
@@ -83,12 +90,6 @@ class Lake:
             f"{layer}.{name}": DeltaTable(self.places.table(layer, name)).version()
             for layer, name in delta_tables(self.places)
         }
-
-    def decided(self, model: str) -> dict[str, Any]:
-        """What the last build of a model decided to read."""
-        [compiled] = (self.places.project / "target/compiled").rglob(f"{model}.sql")
-        [said] = re.findall("-- tidemark: (.*)", compiled.read_text())
-        return dict(json.loads(said))
 
     def is_right(self) -> bool:
         """Whether the history is the oracle's, and everything else agrees with it."""
@@ -191,7 +192,7 @@ def test_builds_go_on_behind_it(lake: Lake) -> None:
     assert lake.versions() == versions, "nothing is new"
 
     lake.batch({"1": lake.table.rows[lake.table.key_of({"id": "1"})]["state"]})
-    decided = lake.decided(f"{NAME}_history")
+    decided = decided_by(lake.places, f"{NAME}_history")
     assert decided["case"] == "keys"
     assert decided["carried"]["refolded"] == 0, "the history goes on from its open versions"
     assert not decided["account"]["is_whole"]
@@ -202,7 +203,7 @@ def test_builds_go_on_behind_it(lake: Lake) -> None:
 
     assert lake.upkeep("--few", "2") == 0
     lake.batch({"1": "changed behind it", "new": "behind it"})
-    assert lake.decided(f"{NAME}_history")["carried"]["refolded"] == 0
+    assert decided_by(lake.places, f"{NAME}_history")["carried"]["refolded"] == 0
     assert lake.is_right()
 
 
@@ -212,7 +213,7 @@ def test_what_another_writer_did_is_no_upkeep(lake: Lake) -> None:
     lake.spark.sql(f"update {table_at(history)} set state = 'by hand' where id = '2'")
     lake.spark.sql(f"optimize {table_at(history)}")
     lake.batch({"2": "changed since"})
-    assert lake.decided(f"{NAME}_history")["carried"] is None, "keys with news are folded whole"
+    assert decided_by(lake.places, f"{NAME}_history")["carried"] is None, "keys with news are folded whole"
     assert lake.is_right()
 
 
