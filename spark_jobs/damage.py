@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.bronze import GONE, TABLES, UNMODELLED, remedy
 from spark_jobs.declarations import Declared, Model, declared_tables
-from spark_jobs.delta import empty_commit, files_at, has_files, is_of_log, is_table, progress
+from spark_jobs.delta import empty_commit, files_at, has_files, has_log, is_table, progress
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
@@ -55,7 +55,7 @@ def delta_tables(places: Places) -> list[tuple[str, str]]:
         (layer, name)
         for layer in LAYERS
         for name in files.folders(places.schema(layer))
-        if any(map(is_of_log, files.names(f"{places.schema(layer)}/{name}/_delta_log")))
+        if has_log(files, f"{places.schema(layer)}/{name}")
     ]
 
 
@@ -102,7 +102,7 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     location = places.table(layer, name)
     files = Files(location)
     # Of a first writing that did not end no commit is there, though the folder for them can be.
-    if not any(map(is_of_log, files.names("_delta_log"))):
+    if not has_log(files):
         if next(files.below("", ".parquet"), None) is None:
             return None
         return Damage(layer, name, location, _NO_LOG, has_log=False)

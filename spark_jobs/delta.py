@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_jobs.files import LAST_CHECKPOINT, Files
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -14,6 +15,8 @@ from spark_jobs.places import Places
 def is_table(spark: SparkSession, location: str) -> bool:
     """Whether a Delta table is at the location: one that was written to its end at least once (G4)."""
     files, log = files_at(spark, f"{location}/_delta_log")
+    if files.exists(files_at(spark, f"{location}/_delta_log/{LAST_CHECKPOINT}")[1]):
+        return True
     if not files.exists(log):
         return False
     found = files.listFiles(log, False)
@@ -21,6 +24,13 @@ def is_table(spark: SparkSession, location: str) -> bool:
         if is_of_log(found.next().getPath().getName()):
             return True
     return False
+
+
+def has_log(files: Files, table: str = "") -> bool:
+    """The same of a table that stands in a folder of `files`, without Spark."""
+    log = f"{table}/_delta_log".lstrip("/")
+    # The log of a table that is written often is long.
+    return files.exists(f"{log}/{LAST_CHECKPOINT}") or any(map(is_of_log, files.names(log)))
 
 
 def is_of_log(name: str) -> bool:

@@ -16,6 +16,8 @@ from spark_jobs.places import Places
 
 # A store that is away or refuses is asked again for so long: a landing would not get further either.
 PATIENCE = 30.0
+# In a Delta log, what names its last checkpoint.
+LAST_CHECKPOINT = "_last_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,17 @@ class Files:
         with self._store_faults():
             self._store.delete(name)
 
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        if self._store is None:
+            return (Path(self.place) / name).is_file()
+        with self._store_faults():
+            try:
+                self._store.head(name)
+            except FileNotFoundError:
+                return False
+        return True
+
     def folders(self, name: str = "") -> list[str]:
         """The names of the folders in a folder, in their order."""
         if self._store is None:
@@ -119,8 +132,12 @@ class Files:
     def names(self, name: str) -> list[str]:
         """The names of the files in a folder, in their order."""
         if self._store is None:
-            folder = Path(self.place) / name
-            return sorted(one.name for one in folder.iterdir() if one.is_file()) if folder.is_dir() else []
+            try:
+                # A Delta log has tens of thousands: the folder itself tells which of them are files.
+                with os.scandir(Path(self.place) / name) as found:
+                    return sorted(one.name for one in found if one.is_file())
+            except (FileNotFoundError, NotADirectoryError):
+                return []
         with self._store_faults():
             found = self._store.list_with_delimiter(name)["objects"]
         return sorted(one["path"].rpartition("/")[2] for one in found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from spark_jobs import __version__
 from spark_jobs.errors import Fault
-from spark_jobs.files import Files
+from spark_jobs.files import LAST_CHECKPOINT, Files
 from spark_jobs.places import LAYERS, STAGED, Places
 
 # Of a project, what tables and reports are made by, beside the folders that dbt_project.yml names.
@@ -27,8 +28,33 @@ _NOT_NEWS = ("ops/kafka_offsets", f"ops/{STAGED}", "ops/accounting")
 
 def version_of(places: Places, table: str) -> int:
     """The version of a Delta table, by its log; -1 where there is none."""
-    log_files = (name.partition(".") for name in Files.of(places).names(f"{table}/_delta_log"))
-    return max((int(stem) for stem, _, ending in log_files if ending == "json" and stem.isdigit()), default=-1)
+    files, log = Files.of(places), f"{table}/_delta_log"
+    version = _checkpointed(files, log)
+    if version is None:
+        found = (name.partition(".") for name in files.names(log))
+        return max((int(stem) for stem, _, ending in found if ending == "json" and stem.isdigit()), default=-1)
+    # Commits have their numbers in a row, without end: they are asked for in strides, and not listed.
+    stride = 1
+    while files.exists(_commit_file(log, version + stride)):
+        version += stride
+        stride *= 2
+    while stride > 1:
+        stride //= 2
+        version += stride * files.exists(_commit_file(log, version + stride))
+    return version
+
+
+def _checkpointed(files: Files, log: str) -> int | None:
+    """The commit that a Delta log's last checkpoint is of; None where nothing says so, or that commit is not there."""
+    try:
+        version = json.loads(files.read(f"{log}/{LAST_CHECKPOINT}") or "{}").get("version")
+    except (OSError, ValueError, AttributeError):  # it is no more than a hint
+        return None
+    return version if isinstance(version, int) and files.exists(_commit_file(log, version)) else None
+
+
+def _commit_file(log: str, version: int) -> str:
+    return f"{log}/{version:020}.json"
 
 
 def project_hash(places: Places) -> str:

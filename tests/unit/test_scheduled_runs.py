@@ -27,9 +27,10 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, logs, notify, schedule, steps
 from spark_jobs.cli import main
+from spark_jobs.delta import has_log
 from spark_jobs.errors import Busy, Fault, Stopped
-from spark_jobs.files import write_named
-from spark_jobs.fingerprint import fingerprint_of, project_hash
+from spark_jobs.files import Files, write_named
+from spark_jobs.fingerprint import fingerprint_of, project_hash, version_of
 from spark_jobs.landing import kafka
 from spark_jobs.landing.kafka import Streamed
 from spark_jobs.landing.land import Landed, Landing
@@ -268,6 +269,38 @@ def test_a_run_that_fails_before_it_has_the_lock_is_counted_in_what_others_left_
     assert (left.fingerprint, left.files, left.failed_runs) == ("new", {"default": {"new.jsonl": [1, 2]}}, 1)
     said = json.loads(summary.read_text())
     assert (said["failed_runs"], said["last_success"]) == (1, "now")
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2, 3, 8, 49, 50, 99])
+def test_a_long_log_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int) -> None:
+    places = Places(tmp_path, str(tmp_path), "")
+    log = tmp_path / "bronze/records/_delta_log"
+    log.mkdir(parents=True)
+    for version in range(30, 51 + commits):
+        (log / f"{version:020}.json").touch()
+    (log / f".{200:020}.json.tmp").touch()
+    newest = 50 + commits
+    assert version_of(places, "bronze/records") == newest
+    assert version_of(places, "bronze/nothing") == -1
+
+    def told(text: str) -> int:
+        (log / "_last_checkpoint").write_text(text)
+        return version_of(places, "bronze/records")
+
+    for damaged in ("", "{", "[]", '{"version": "50"}', '{"version": 10}', '{"version": 500}'):
+        assert told(damaged) == newest, "no more than a hint"
+    monkeypatch.setattr(Files, "names", None)
+    assert told('{"version": 40, "size": 3, "parts": 2}') == told('{"version": 50}') == newest
+    assert has_log(Files(str(tmp_path)), "bronze/records")
+    assert has_log(Files(str(tmp_path / "bronze/records")))
+
+
+def test_an_object_store_tells_one_file_from_none() -> None:
+    files = Files("memory:///")
+    files.write("a/_delta_log/_last_checkpoint", "{}")
+    assert [files.exists(f"a/_delta_log/{one}") for one in ("_last_checkpoint", "0.json")] == [True, False]
+    assert has_log(files, "a")
+    assert not has_log(files, "b")
 
 
 def test_a_name_that_is_no_text_keeps_nothing_from_being_told(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
