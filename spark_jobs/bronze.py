@@ -8,6 +8,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -189,18 +190,35 @@ def deliveries_within(spark: SparkSession, places: Places, survey: Sequence[Row]
         survey: Rows with `topic`, `partition`, and the `low` and `high` ends of a range of offsets.
     """
     stored = read(spark, places, "records")
+    parts: tuple[str, ...]
     for parts in (("topic", "partition"), ("topic",)):
-        ranges: dict[tuple[str | int, ...], tuple[int, int]] = {}
-        for one in survey:
-            place = tuple(one[part] for part in parts)
-            if one["low"] is not None and None not in place:
-                low, high = ranges.get(place, (one["low"], one["high"]))
-                ranges[place] = (min(low, one["low"]), max(high, one["high"]))
+        ranges = _ranges(parts, survey)
         if len(ranges) <= _MOST_RANGES:
             within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
             stored = stored.where(any_of(within) if within else F.lit(False))
             break
-    return stored.select(*DELIVERY)
+    stored = stored.select(*DELIVERY)
+    if len(exact := _ranges(PLACE[1:3], survey)) <= _MOST_RANGES:
+        return stored
+    # The range of a topic is that of all its partitions, and holds much of one that others are ahead of or behind.
+    columns = [("topic", pa.string()), ("partition", pa.int32()), ("low", pa.int64()), ("high", pa.int64())]
+    rows = [dict(zip(dict(columns), (*place, *ends), strict=True)) for place, ends in exact.items()]
+    # By way of Arrow: rows given as Python objects would start Python workers.
+    places_within = spark.createDataFrame(pa.Table.from_pylist(rows, pa.schema(columns)))
+    is_within = [stored[name] == places_within[name] for name in ("topic", "partition")]
+    is_within.append(stored["offset"].between(places_within["low"], places_within["high"]))
+    return stored.join(F.broadcast(places_within), on=is_within, how="left_semi")
+
+
+def _ranges(parts: Sequence[str], survey: Sequence[Row]) -> dict[tuple[str | int, ...], tuple[int, int]]:
+    """The ranges of offsets of a survey, by some parts of their place."""
+    ranges: dict[tuple[str | int, ...], tuple[int, int]] = {}
+    for one in survey:
+        place = tuple(one[part] for part in parts)
+        if one["low"] is not None and None not in place:
+            low, high = ranges.get(place, (one["low"], one["high"]))
+            ranges[place] = (min(low, one["low"]), max(high, one["high"]))
+    return ranges
 
 
 def _within(place: Mapping[str, str | int], low: int, high: int) -> Column:

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import steps  # noqa: F401 - an_ordinary_user may not be able to
+from spark_jobs import bronze, steps  # noqa: F401 - an_ordinary_user may not be able to
 from spark_jobs.cli import main
 from spark_jobs.declarations import run_dbt
 from spark_jobs.errors import UsageError
@@ -280,6 +280,31 @@ def test_what_one_landing_has_twice_is_landed_once(tidemark: CommandLine, landed
     said = tidemark("land", tidemark.write("twice.jsonl", *once, once[3], of_other_bytes, once[-1]))
 
     assert "9 records read: 7 landed, 2 known" in said.out
+
+
+def test_of_many_partitions_each_is_compared_with_its_own_range(
+    tidemark: CommandLine, landed: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines(*places: tuple[int, int]) -> list[str]:
+        return [
+            line(offset, {"id": offset}, None, topic="bad.public.uneven", partition=part) for part, offset in places
+        ]
+
+    stored = [(0, 0), (0, 100), (1, 1000), (1, 1100), (2, 50)]
+    tidemark("land", tidemark.write("uneven.jsonl", *lines(*stored)))
+    survey = [
+        Row(topic="bad.public.uneven", partition=part, low=low, high=high)
+        for part, low, high in ((0, 90, 120), (0, 121, 150), (1, 1050, 1200), (3, None, None))
+    ]
+
+    for most in (500, 1, 0):
+        monkeypatch.setattr(bronze, "_MOST_RANGES", most)
+        within = bronze.deliveries_within(spark, Places.of(tidemark.project), survey)
+        assert within.columns == list(bronze.DELIVERY)
+        found = sorted((one["partition"], one["offset"]) for one in within.collect())
+        assert found == [(0, 100), (1, 1100)], most
+        again = tidemark("land", tidemark.write("more.jsonl", *lines((0, 100), (1, 1100), (4, most), (2, 50))))
+        assert "4 records read: 1 landed, 3 known" in again.out
 
 
 def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: int) -> None:
