@@ -415,6 +415,13 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
     help="Join small files and remove old ones behind a"
     " good run, where that was last done so long ago (`tidemark upkeep`).",
 )
+@click.option(
+    "--check-every",
+    type=_Duration(),
+    metavar="TIME",
+    help="Check, and run dbt's tests, only where the last good check was so long ago; runs in between build alone. By"
+    " default each run checks.",
+)
 @click.option("--summary", metavar="FILE", help="Write what the run came to as JSON; - is standard output.")
 @click.option("--metrics", metavar="FILE", help="Write metrics for Prometheus' textfile collector (….prom).")
 @click.option("--on-failure", metavar="COMMAND", help="Command to start when a run fails; it reads the summary.")
@@ -423,9 +430,9 @@ def check(sample_rows: bool, project_dir: str, log_format: str, wait: float) -> 
 @_writer
 def run(
     files: tuple[str, ...], kafka: str | None, topics: str | None, starting: str, max_records: int,
-    patience: float | None, every: float | None, skip_unchanged: bool, upkeep_every: float | None, summary: str | None,
-    metrics: str | None, on_failure: str | None, source_label: str, sample_rows: bool, project_dir: str,
-    log_format: str, wait: float,
+    patience: float | None, every: float | None, skip_unchanged: bool, upkeep_every: float | None,
+    check_every: float | None, summary: str | None, metrics: str | None, on_failure: str | None, source_label: str,
+    sample_rows: bool, project_dir: str, log_format: str, wait: float,
 ) -> int:  # fmt: skip
     """Land FILES or topics, build and check, in one session; without either, build and check what was landed."""
     from spark_jobs import notify, schedule, steps
@@ -437,7 +444,7 @@ def run(
         # A project that can't be read is told to machines, too.
         Places(Path(project_dir), "", ""), files, skips=skip_unchanged or every is not None, source_label=source_label,
         sample_rows=sample_rows, wait=wait, log_format=log_format, summary=summary, metrics=metrics, hook=on_failure,
-        out=out, upkeep_every=upkeep_every,
+        out=out, upkeep_every=upkeep_every, check_every=check_every,
     )  # fmt: skip
     # Where standard output is the summary's, words for people, dbt's too, go beside it.
     with contextlib.redirect_stdout(sys.stderr) if summary == "-" else contextlib.nullcontext():

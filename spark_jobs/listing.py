@@ -62,8 +62,9 @@ def _model(spark: SparkSession, model: Model | None) -> dict[str, Any] | None:
 
 def status_lines(spark: SparkSession, places: Places) -> list[str]:
     """The state of the lakehouse in a few lines: lock, last check, and each table's rows and newest change."""
-    lines = [f"lakehouse  {places.lakehouse}", f"lock       {_lock(places)}", f"last check {_last_check(places)}"]
     memory = Memory.of(places)
+    checked = _last_check(places, memory)
+    lines = [f"lakehouse  {places.lakehouse}", f"lock       {_lock(places)}", f"last check {checked}"]
     if memory.failed_runs:
         ended = memory.last_success
         good = f"the last good one ended {ended[:19]} UTC" if ended else "there was no good one"
@@ -116,6 +117,9 @@ def _lock(places: Places) -> str:
     )
 
 
-def _last_check(places: Places) -> str:
+def _last_check(places: Places, memory: Memory) -> str:
     said = last_report(reports_of(places))
-    return f"{said['run_id']}: {said['status']}" if said else "none yet"
+    # A check that failed is followed by one in each run.
+    is_behind = memory.is_unchecked and memory.checked_at is not None
+    since = f"; runs have built since it ended, {str(memory.checked_at)[:19]} UTC" if is_behind else ""
+    return f"{said['run_id']}: {said['status']}{since}" if said else "none yet"

@@ -48,7 +48,9 @@ def write_metrics(file: Path, summary: Mapping[str, Any]) -> None:
     records = _gauge(registry, "run_records", "Records of the last run by what became of them", "became")
     for became, count in summary["landed"].items():
         records.labels(became).set(count)
-    skipped = _gauge(registry, "run_skipped", "Steps that the last run left out, since nothing had changed", "step")
+    skipped = _gauge(
+        registry, "run_skipped", "Steps that the last run left out: nothing had changed, or none was due", "step"
+    )
     for step in ("land", "build", "check"):
         skipped.labels(step).set(step in summary["skipped"])
     of_topic = ("source_label", "topic")

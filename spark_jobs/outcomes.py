@@ -51,8 +51,11 @@ def say_run(outcome: Outcome) -> None:
         say_landed(outcome.landed)
     if outcome.checked is not None:
         say_report(outcome.checked)
-    if "check" in outcome.skipped:
-        click.echo("Nothing is new since the last good run: nothing to build or check.")
+    due = f"the next check is due at {outcome.next_check:%Y-%m-%d %H:%M:%S} UTC" if outcome.next_check else ""
+    if "build" in outcome.skipped:
+        click.echo(f"Nothing is new since the last good run: nothing to build or check{f'; {due}' if due else ''}.")
+    elif "check" in outcome.skipped:
+        click.echo(f"built, and not checked; {due}.")
     if outcome.upkept is not None:
         from spark_jobs.upkeep import in_sum
 

@@ -32,6 +32,8 @@ class Memory:
     `check_by` is the time from which silence alone is news: a connector, or a landing of topics, can be dead by then.
     `records` is the version that `bronze.records` had, and `commit` tells it from another of that number. `offsets` is
     the version that `ops.kafka_offsets` had where every look in `lag` was old, so that the next is news; else None.
+    `checked_at` is when the last check ended; None where that failed, or there was none. `is_unchecked` says whether
+    a run has built since.
     """
 
     fingerprint: str | None = None
@@ -48,6 +50,8 @@ class Memory:
     gaps: list[dict[str, Any]] = field(default_factory=list)
     upkept_at: str | None = None
     offsets: int | None = None
+    checked_at: str | None = None
+    is_unchecked: bool = False
 
     @classmethod
     def of(cls, places: Places) -> Memory:
@@ -55,7 +59,7 @@ class Memory:
         try:
             # Older ones have none of these.
             said = json.loads(Files.of(places).read(memory_file(places)) or "")
-            said = {"commit": None, "offsets": None, "failures": []} | said
+            said = {"commit": None, "offsets": None, "failures": [], "checked_at": None, "is_unchecked": False} | said
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
             last = version_of(places, _RECORDS)
             is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))

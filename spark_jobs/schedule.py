@@ -64,6 +64,7 @@ class Task:
         hook: A command for runs that fail; it gets the summary on its standard input.
         out: Where a summary goes whose file is `-`.
         upkeep_every: Seconds from one upkeep of the tables to the next; None for never.
+        check_every: Seconds from one good check to the next; runs in between only build. None for one in each run.
     """
 
     places: Places
@@ -79,14 +80,15 @@ class Task:
     hook: str | None = None
     out: Callable[[str], Any] = print
     upkeep_every: float | None = None
+    check_every: float | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
     """What a run came to.
 
-    `status` is its exit status, `error` what ended it, `skipped` the steps without news; `upkept` is None where an
-    upkeep was not due.
+    `status` is its exit status, `error` what ended it, `skipped` the steps without news, or that were not due; `upkept`
+    is None where an upkeep was not due, and `next_check` where nothing waits for one.
     """
 
     run_id: str
@@ -101,6 +103,7 @@ class Outcome:
     lag: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     upkept: list[Upkept] | None = None
+    next_check: datetime | None = None
 
     def summary(self, memory: Memory, finished_at: datetime) -> dict[str, Any]:
         """The run for machines; docs/scheduling.md says what is in it."""
@@ -125,6 +128,7 @@ class Outcome:
                 "removed_files": sum(one.removed for one in self.upkept),
                 "freed_bytes": sum(one.freed for one in self.upkept),
             },
+            "checked_at": memory.checked_at,
             "failed_runs": memory.failed_runs,
             "last_success": memory.last_success,
         }  # fmt: skip
@@ -231,24 +235,30 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
     project = project_hash(task.places)
     bronze = moving_bronze(task.places)
     offsets = version_of(task.places, _OFFSETS)
-    if (
-        task.skips
-        and memory.fingerprint == fingerprint_of(task.places, project, bronze)
-        and not memory.is_due(offsets, datetime.now(UTC))
-    ):
+    checks = task.check_every is None or _is_due(task.check_every, memory.checked_at)
+    is_unchanged = task.skips and memory.fingerprint == fingerprint_of(task.places, project, bronze)
+    if is_unchanged and not (checks and (memory.is_unchecked or memory.is_due(offsets, datetime.now(UTC)))):
         outcome.skipped += ["build", "check"]
+        outcome.next_check = _next_check(task, memory)
         return True
     if run.is_to_end:
         return False
     memory.fingerprint = None
+    memory.is_unchecked = True
     spark = run.session(catalog=True)
     failed: DataError | None = None
     try:
-        steps.build(run, [])
+        steps.build(run, [], has_tests=checks)
     except DataError as error:
         failed = error
     if failed is None and run.is_to_end:
         return False
+    if not checks:
+        outcome.skipped.append("check")
+        outcome.next_check = _next_check(task, memory)
+        memory.fingerprint = fingerprint_of(task.places, project, bronze)
+        return True
+    memory.checked_at = None
     outcome.checked = steps.check_and_report(run, spark, sample_rows=task.sample_rows)
     memory.report, found = outcome.checked.report, outcome.checked.evidence
     memory.failures, memory.warnings = list(outcome.checked.failures), list(outcome.checked.warnings)
@@ -259,7 +269,15 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
         raise failed
     outcome.checked.require_passed()
     memory.fingerprint = fingerprint_of(task.places, project, bronze)
+    memory.checked_at, memory.is_unchecked = datetime.now(UTC).isoformat(), False
     return True
+
+
+def _next_check(task: Task, memory: Memory) -> datetime | None:
+    """When what was built since the last good check is checked; None where nothing was."""
+    if task.check_every is None or memory.checked_at is None or not memory.is_unchecked:
+        return None
+    return datetime.fromisoformat(memory.checked_at) + timedelta(seconds=task.check_every)
 
 
 def upkeep(run: steps.Run, spark: SparkSession, wanted: Wanted) -> list[Upkept]:

@@ -236,8 +236,13 @@ def stop_event() -> Iterator[threading.Event]:
         yield stop
 
 
-def build(run: Run, arguments: Sequence[str]) -> None:
+def build(run: Run, arguments: Sequence[str], *, has_tests: bool = True) -> None:
     """Run `dbt build` with more of dbt's arguments.
+
+    Args:
+        run: The run.
+        arguments: The arguments.
+        has_tests: Whether the data's tests are run, too.
 
     Raises:
         DataError: A test failed.
@@ -252,7 +257,8 @@ def build(run: Run, arguments: Sequence[str]) -> None:
             with _told_as_fault(spark, run.places, "see that bronze is there", "Nothing was built."):
                 bronze.ensure(spark, run.places)
         # Unit tests are of the models, not of the data: dbt runs them when asked to.
-        result = run_dbt(run.places, ["build", "--exclude-resource-type", "unit_test", *arguments])
+        left_out = ["unit_test"] if has_tests else ["unit_test", "test"]
+        result = run_dbt(run.places, ["build", "--exclude-resource-type", *left_out, *arguments])
     if result.exception is not None:
         raise _ended(run.places, result.exception)
     if not result.success:

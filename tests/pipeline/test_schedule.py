@@ -270,6 +270,36 @@ def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(
         assert (status, said["skipped"], said["upkeep"]) == (0, ["land", "build", "check"], None)
 
 
+def test_a_run_between_two_checks_builds_without_tests(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    tested = runs.home / "project/models/tested.yml"
+    tested.write_text(
+        "models: [{name: sched__public__orders_current, columns: [{name: id, data_tests: [not_null]}]}]\n"
+    )
+    records, results = str(runs.home / "records"), runs.home / "project/target/run_results.json"
+
+    def built(kind: str) -> list[str]:
+        named = [one["unique_id"] for one in json.loads(results.read_text())["results"]]
+        return [one for one in named if one.startswith(f"{kind}.")]
+
+    capsys.readouterr()
+    status, said, metrics = runs(records, "--check-every", "6h")
+    assert (status, said["skipped"], metrics["run_skipped,check"]) == (0, ["land", "check"], 1)
+    assert "built, and not checked; the next check is due at 2" in capsys.readouterr().out
+    assert (len(built("model")) > 2, built("test"), built("unit_test")) == (True, [], [])
+    assert said["checked_at"] < said["started_at"]
+    assert main(["status", "--project-dir", str(runs.home / "project")]) == 0
+    assert f"; runs have built since it ended, {said['checked_at'][:19]} UTC" in capsys.readouterr().out
+    status, said, _ = runs(records, "--check-every", "6h")
+    assert (status, said["skipped"]) == (0, ["land", "build", "check"])
+
+    status, said, _ = runs(records)
+    assert (status, said["skipped"], len(built("test"))) == (0, ["land"], 1)
+    assert said["checked_at"] > said["started_at"]
+    tested.unlink()
+    assert runs(records, "--check-every", "6h")[1]["skipped"] == ["land", "check"]
+    assert runs(records)[1]["skipped"] == ["land"]
+
+
 def test_another_writer_is_no_failure_to_systemd(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = units_command(runs)
     arguments[arguments.index("--wait") + 1] = "0"

@@ -43,6 +43,7 @@ from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, _fields, findings
 from spark_jobs.reporting.signs import Sign, shown_key, signs
+from spark_jobs.run_memory import Memory
 from spark_jobs.texts import visible
 from spark_jobs.trace import Trace, _has_values
 from spark_jobs.unsigned import Unsigned
@@ -494,7 +495,7 @@ def test_times_on_the_page_have_their_zone() -> None:
 def test_a_report_is_the_last_one_where_no_latest_was_left(tmp_path: Path) -> None:
     reports = reports_of(places := Places(tmp_path, str(tmp_path), ""))
     assert last_report(reports) is None
-    assert _last_check(places) == "none yet"
+    assert _last_check(places, Memory()) == "none yet"
     for name in ("20240501T120000-a", "20240502T120000-b", ".aside"):
         (tmp_path / "reports" / name).mkdir(parents=True)
         (tmp_path / "reports" / name / "report.json").write_text(json.dumps({"run_id": name, "status": "passed"}))
@@ -502,7 +503,12 @@ def test_a_report_is_the_last_one_where_no_latest_was_left(tmp_path: Path) -> No
     for name in ("20240503T120000-c", "latest"):
         (tmp_path / "reports" / name).mkdir()
     assert (last_report(reports) or {})["run_id"] == "20240502T120000-b"
-    assert _last_check(places) == "20240502T120000-b: passed"
+    ended = Memory(checked_at="2024-05-02T12:01:00.5+00:00")
+    assert _last_check(places, ended) == "20240502T120000-b: passed"
+    ended.is_unchecked = True
+    said = "20240502T120000-b: passed; runs have built since it ended, 2024-05-02T12:01:00 UTC"
+    assert _last_check(places, ended) == said
+    assert _last_check(places, Memory(is_unchecked=True)) == "20240502T120000-b: passed"
 
 
 def test_the_trend_goes_on_and_is_bounded() -> None:

@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JError
@@ -35,8 +36,10 @@ from spark_jobs.landing import kafka
 from spark_jobs.landing.kafka import Streamed
 from spark_jobs.landing.land import Landed, Landing
 from spark_jobs.lock import leased, writing
+from spark_jobs.outcomes import say_run
 from spark_jobs.places import Places
-from spark_jobs.reporting.check import _folder_aside
+from spark_jobs.reporting.check import CheckOutcome, _folder_aside
+from spark_jobs.reporting.run import Evidence
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import _java_noise_aside, _private_folder, require_free_catalog
@@ -269,6 +272,80 @@ def test_a_run_that_fails_before_it_has_the_lock_is_counted_in_what_others_left_
     assert (left.fingerprint, left.files, left.failed_runs) == ("new", {"default": {"new.jsonl": [1, 2]}}, 1)
     said = json.loads(summary.read_text())
     assert (said["failed_runs"], said["last_success"]) == (1, "now")
+
+
+def test_runs_between_two_checks_build_alone(
+    places: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done, is_good = list[str](), True
+
+    def build(*_: Any, has_tests: bool) -> None:
+        done.append("tested" if has_tests else "built")
+
+    def check(*_: Any, **__: Any) -> CheckOutcome:
+        done.append("checked")
+        return CheckOutcome(
+            () if is_good else ("bad",), (), "", cast(Evidence, SimpleNamespace(pulses=[], lags=[], gaps=[]))
+        )
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(steps.Run, "session", lambda *_, **__: None)
+    monkeypatch.setattr(steps, "build", build)
+    monkeypatch.setattr(steps, "check_and_report", check)
+    Path(places.catalog, "metastore").mkdir(parents=True)
+    (places.project / "models").mkdir()
+    summary = places.project / "summary"
+
+    def after_run(news: str = "", check_every: float | None = 3600) -> list[str]:
+        """What a run does, and what it says of checks."""
+        done.clear()
+        if news:
+            (places.project / f"models/{news}.sql").write_text("select 1")
+        say_run(run_once(Task(places, skips=True, check_every=check_every, summary=str(summary))))
+        assert json.loads(summary.read_text())["checked_at"] == Memory.of(places).checked_at
+        return list(done)
+
+    def an_hour_ago() -> None:
+        memory = Memory.of(places)
+        memory.checked_at = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+        memory.store(places)
+
+    assert after_run() == ["tested", "checked"], "none was before"
+    capsys.readouterr()
+    assert after_run() == []
+    assert "due" not in capsys.readouterr().out, "all that was built was checked"
+    assert after_run("one") == ["built"]
+    due = f"{datetime.fromisoformat(str(Memory.of(places).checked_at)) + timedelta(hours=1):%Y-%m-%d %H:%M:%S}"
+    assert capsys.readouterr().out == f"built, and not checked; the next check is due at {due} UTC.\n"
+    assert after_run() == []
+    said = capsys.readouterr().out
+    assert (
+        said
+        == f"Nothing is new since the last good run: nothing to build or check; the next check is due at {due} UTC.\n"
+    )
+
+    an_hour_ago()
+    assert after_run() == ["tested", "checked"], "of what was built in between"
+    an_hour_ago()
+    assert after_run() == [], "nothing was built since"
+    assert after_run("two", check_every=None) == ["tested", "checked"]
+    assert after_run("three") == ["built"]
+    assert after_run(check_every=None) == ["tested", "checked"], "who checks in each run has not checked that"
+
+    an_hour_ago()
+    is_good = False
+    assert after_run("four") == ["tested", "checked"]
+    assert json.loads(summary.read_text())["status"] == 1
+    is_good = True
+    assert after_run("five") == ["tested", "checked"], "until one is good"
+    assert after_run("six") == ["built"]
+    monkeypatch.setattr(steps, "build", lambda *_, **__: _raise(Fault("a model could not be built")))
+    assert after_run("seven") == []
+    assert (json.loads(summary.read_text())["status"], Memory.of(places).failed_runs) == (3, 1)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 8, 49, 50, 99])
