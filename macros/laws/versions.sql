@@ -129,50 +129,51 @@ left anti join {{ changes }} as changes
           are not asked
 -#}
 {% macro unexplained_ends(history, changes, columns, names, table, declared, shown) -%}
-{%- set is_change = is_change_of_key({'problems': true}) -%}
-{%- set is_shown -%}
-    {%- if shown is none -%}
-    false
-    {%- else -%}
-    batch_id <= {{ shown.batch_id }}{{ ' and position < ' ~ text_literal(shown.cut) if shown.get('cut') is not none }}
-    {%- endif -%}
-{%- endset -%}
-select
-    key,
-    version_id
-from (
+with
+
+of_all_keys as (
+
+    select
+        collect_list(struct({{ place('changes') }} as place, changed_at)) as truncates,
+        max({{ place('changes') }}) filter (where {{ is_shown_in(shown) }}) as last_shown
+    from {{ changes }} as changes
+    where op = 't' and problem is null
+
+),
+
+met as (
+
+    {{ versions_and_ends(history, changes, columns, names, table, shown) }}
+
+),
+
+followed as (
+
+    select
+        *,
+        last_value(version_here, true) over so_far as version,
+        op = 'r' and place = last_value(if(is_version, place, null), true) over so_far as is_own_read,
+        lead(version_here) ignore nulls over by_place as next_version,
+        lead(place) over by_place is null as is_last,
+        {{ leaves_behind_arrival() }}{{ ' or ' ~ follows_insert_of_transaction() if table.documents }} as leaves_behind_arrival
+    from met
+    window
+        by_place as (partition by key_as_text order by place asc, is_version desc),
+        so_far as (
+            partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
+        ),
+        before_it as (
+            partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and 1 preceding
+        )
+
+),
+
+judged as (
+
     select
         version.key,
         version.version_id,
-        case
-            -- R10: what runs back in time is another law's
-            when version.valid_to < version.valid_from then true
-            when is_version then case version.closed_by
-                -- R9: that the next version begins where an update ended this one is another law's
-                when 'update' then coalesce(next_version.opened_by, '') != 'snapshot'
-                when 'snapshot' then coalesce(next_version.opened_by = 'snapshot' and next_version.valid_from = version.valid_to, false)
-                    {%- if declared.get('snapshot_deletes') == 'close' %}
-                    -- R16: any read of the table behind the version will do for the end of a complete snapshot
-                    or coalesce(place < (
-                        select max({{ place('changes') }})
-                        from {{ changes }} as changes
-                        where {{ is_snapshot_read() }} and position is not null
-                    ), false)
-                    {%- endif %}
-                when 'truncate' then exists(
-                    truncates,
-                    ending -> ending.place > place and {{ ends_at('ending.changed_at') }}
-                )
-                -- R14: a row can leave a key behind the arrival of the next one (`handed_over`)
-                when 'key_change' then coalesce(next_version.opened_by = 'key_change', false)
-                when 'delete' then false
-                else true
-            end
-            else is_end
-                and version.closed_by = if({{ leaves() }}, 'key_change', 'delete')
-                and next_key <=> version.next_key
-                and {{ ends_at('changed_at') }}
-        end as tells,
+        {{ tells_of_end(changes, declared) }} as tells,
         -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed; R11: nor may a document's move
         version.closed_by is null and is_last and coalesce(
             (is_end and not leaves_behind_arrival and is_shown) or last_shown > place, false
@@ -180,88 +181,121 @@ from (
         -- what the next boundary moved back has ended at once
         is_own_read and version.valid_from < changed_at and not version.valid_to <=> version.valid_from as is_moved_back,
         is_state and op != 'r' and changed_at <= version.valid_from as moves_read
-    from (
-        select
-            *,
-            last_value(version_here, true) over so_far as version,
-            op = 'r' and place = last_value(if(is_version, place, null), true) over so_far as is_own_read,
-            lead(version_here) ignore nulls over by_place as next_version,
-            lead(place) over by_place is null as is_last,
-            {{ leaves_behind_arrival() }}{{ ' or ' ~ follows_insert_of_transaction() if table.documents }} as leaves_behind_arrival
-        from (
-            select
-                {{ key_text('key') }} as key_as_text,
-                place,
-                cast(null as string) as op,
-                true as is_version,
-                false as is_end,
-                false as is_state,
-                cast(null as string) as previous_key,
-                cast(null as string) as next_key,
-                cast(null as string) as transaction_id,
-                cast(null as timestamp) as changed_at,
-                false as is_shown,
-                struct(key, version_id, opened_by, valid_from, valid_to, closed_by, next_key) as version_here
-            from (
-                {{ stored_versions(history, columns, names, table) }}
-            ) as stored
-            union all
-            select
-                {{ key_text('key') }},
-                {{ place('changes') }},
-                op,
-                false,
-                op = 'd',
-                {{ is_state_op() }} and problem is null,
-                {{ came_from() }},
-                next_key,
-                transaction_id,
-                changed_at,
-                {{ is_shown }},
-                null
-            from {{ changes }} as changes
-            where {{ is_change }}
-            union all
-            select
-                {{ key_text(left_key(dict(table, columns=columns))) }},
-                {{ place('changes') }},
-                op,
-                false,
-                true,
-                false,
-                null,
-                if(problem is null, {{ key_text('key') }}, null),
-                transaction_id,
-                changed_at,
-                {{ is_shown }},
-                null
-            from {{ changes }} as changes
-            where {{ left_key(dict(table, columns=columns)) }} is not null and {{ is_change }}
-        ) as met
-        window
-            by_place as (partition by key_as_text order by place asc, is_version desc),
-            so_far as (
-                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and current row
-            ),
-            before_it as (
-                partition by key_as_text order by place asc, is_version desc rows between unbounded preceding and 1 preceding
-            )
-    ) as followed
-    cross join (
-        select
-            collect_list(struct({{ place('changes') }} as place, changed_at)) as truncates,
-            max({{ place('changes') }}) filter (where {{ is_shown }}) as last_shown
-        from {{ changes }} as changes
-        where op = 't' and problem is null
-    ) as of_all_keys
+    from followed
+    cross join of_all_keys
     where version is not null and (
         is_version or is_end or is_last
         or (version.opened_by = 'snapshot' and if(is_own_read, version.valid_from < changed_at, changed_at <= version.valid_from))
     )
-) as judged
+
+)
+
+select
+    key,
+    version_id
+from judged
 group by key, version_id
 -- R11: any change that ends a version so will do, though the last of its transaction, or the first of several, is the one
 having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_back) and not bool_or(moves_read))
+{%- endmacro %}
+
+
+{#- Condition: whether a history shows a change: nothing is asked of open versions where it isn't known what it shows. -#}
+{% macro is_shown_in(shown) -%}
+    {%- if shown is none -%}
+    false
+    {%- else -%}
+    batch_id <= {{ shown.batch_id }}{{ ' and position < ' ~ text_literal(shown.cut) if shown.get('cut') is not none }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Query: what each key has met: its versions, where they open, its changes, and the end that one `u` is of the key it left. -#}
+{% macro versions_and_ends(history, changes, columns, names, table, shown) -%}
+    {%- set is_change = is_change_of_key({'problems': true}) -%}
+    {%- set left = left_key(dict(table, columns=columns)) -%}
+    select
+        {{ key_text('key') }} as key_as_text,
+        place,
+        cast(null as string) as op,
+        true as is_version,
+        false as is_end,
+        false as is_state,
+        cast(null as string) as previous_key,
+        cast(null as string) as next_key,
+        cast(null as string) as transaction_id,
+        cast(null as timestamp) as changed_at,
+        false as is_shown,
+        struct(key, version_id, opened_by, valid_from, valid_to, closed_by, next_key) as version_here
+    from (
+        {{ stored_versions(history, columns, names, table) }}
+    ) as stored
+    union all
+    select
+        {{ key_text('key') }},
+        {{ place('changes') }},
+        op,
+        false,
+        op = 'd',
+        {{ is_state_op() }} and problem is null,
+        {{ came_from() }},
+        next_key,
+        transaction_id,
+        changed_at,
+        {{ is_shown_in(shown) }},
+        null
+    from {{ changes }} as changes
+    where {{ is_change }}
+    union all
+    select
+        {{ key_text(left) }},
+        {{ place('changes') }},
+        op,
+        false,
+        true,
+        false,
+        null,
+        if(problem is null, {{ key_text('key') }}, null),
+        transaction_id,
+        changed_at,
+        {{ is_shown_in(shown) }},
+        null
+    from {{ changes }} as changes
+    where {{ left }} is not null and {{ is_change }}
+{%- endmacro %}
+
+
+{#- Condition over those in order: whether a row tells of the end of `version` as that says it; true where it is another law's. -#}
+{% macro tells_of_end(changes, declared) -%}
+    case
+        -- R10: what runs back in time is another law's
+        when version.valid_to < version.valid_from then true
+        when is_version then case version.closed_by
+            -- R9: that the next version begins where an update ended this one is another law's
+            when 'update' then coalesce(next_version.opened_by, '') != 'snapshot'
+            when 'snapshot' then coalesce(next_version.opened_by = 'snapshot' and next_version.valid_from = version.valid_to, false)
+                {%- if declared.get('snapshot_deletes') == 'close' %}
+                -- R16: any read of the table behind the version will do for the end of a complete snapshot
+                or coalesce(place < (
+                    select max({{ place('changes') }})
+                    from {{ changes }} as changes
+                    where {{ is_snapshot_read() }} and position is not null
+                ), false)
+                {%- endif %}
+            when 'truncate' then exists(
+                truncates,
+                ending -> ending.place > place and {{ ends_at('ending.changed_at') }}
+            )
+            -- R14: a row can leave a key behind the arrival of the next one (`handed_over`)
+            when 'key_change' then coalesce(next_version.opened_by = 'key_change', false)
+            when 'delete' then false
+            else true
+        end
+        else is_end
+            and version.closed_by = if({{ leaves() }}, 'key_change', 'delete')
+            and next_key <=> version.next_key
+            and {{ ends_at('changed_at') }}
+    end
 {%- endmacro %}
 
 
