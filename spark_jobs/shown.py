@@ -18,11 +18,11 @@ from spark_jobs.places import Places
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Up to which landing and cut (G7) a history shows its log, and the source's columns that it was built with."""
+    """Up to which landing and cut (G7) a history shows its log, and the source's columns, by type, that it has."""
 
     batch_id: int
     cut: str | None
-    columns: tuple[str, ...]
+    columns: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         """As macros take it."""
@@ -40,7 +40,7 @@ def shown(spark: SparkSession, places: Places, tables: Iterable[CapturedTable]) 
     for row in rows:
         table, state = histories[row["name"]], json.loads(row["state"])
         if state.get("log_made_in", "") == _made_in(spark, table.changes.location):
-            columns = tuple(column[0] for column in state.get("columns", ()))
+            columns = {column[0]: column[1] for column in state.get("columns", ())}
             found[table.name] = Shown(row["batch_id"], state.get("cut"), columns)
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from expectations.rules.findings import Frames, breaking, broken_rows, lacks, lost_columns
 from expectations.rules.law import WARNING, Law
@@ -103,18 +104,19 @@ class ExpectVersionsToBeTraceable(Law):
 
 
 class ExpectVersionsToEndAsChangesSay(Law):
-    """R9, R10, R14, R15, R16: what closed a version, and when; that nothing closed an open one; where a read begins."""
+    """R9 to R16: what closed a version, and when; that no end was passed over; what began one, where a read does."""
 
     description: str = (
-        "A change ended each closed version, as closed_by, valid_to and next_key say, and none ended an open one. What"
-        " a read opened begins no earlier than the read, but for an earlier change behind it (R10)."
+        "A change ended each closed version, as closed_by, valid_to and next_key say, and none ended one that is open"
+        " or that an update or a read closed. What a read opened begins no earlier than the read, but for an earlier"
+        " change behind it (R10). An insert follows an update only where its transaction ended the row (R11)."
     )
 
 
 class ExpectColumnsToBeThere(Law):
-    """R8: a dropped column stays."""
+    """R8: a dropped column stays. One that is stored with another type no law compares with what changes say."""
 
-    description: str = "A history has the source's columns that it was built with (R8)."
+    description: str = "A history has the source's columns that it was built with, and their types (R8)."
 
 
 class ExpectValuesToBeResolved(Law):
@@ -174,12 +176,19 @@ def findings(frames: Frames) -> list[DataFrame]:
         shown = frames.shown and frames.shown.as_dict()
         for law, text in (
             (ExpectVersionsToBeTraceable, query("unexplained_versions", *arguments)),
+            (ExpectVersionsToBeTraceable, query("unexplained_found", *arguments, shown)),
             (ExpectVersionsToEndAsChangesSay, query("unexplained_ends", *arguments, shown)),
         ):
             broken.append(breaking(law, spark.sql(text), frames.key_text(F.col("key"))))
-    there = {folded(name) for name in frames.history.columns}
-    lacking = [name for name in (frames.shown.columns if frames.shown else ()) if folded(name) not in there]
+    there = {folded(name): kind for name, kind in frames.history.dtypes}
+    built_with = frames.shown.columns if frames.shown else {}
+    lacking = [name for name, kind in built_with.items() if not _is_of_type(there.get(folded(name)), kind)]
     return [*broken, *lost_columns(ExpectColumnsToBeThere, spark, lacking)]
+
+
+def _is_of_type(stored: str | None, kind: str) -> bool:
+    """Whether a column is stored with a type, however that is spelled."""
+    return stored == kind or stored == DataType.fromDDL(kind).simpleString()
 
 
 def _arguments(table: CapturedTable, model: Model, history: DataFrame, changes: DataFrame) -> tuple[Any, ...]:

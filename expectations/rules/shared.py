@@ -11,7 +11,7 @@ import jinja2
 _MACROS = Path(__file__).parents[2] / "macros"
 # What these ask of other macros; what those ask of dbt is asked only where they are called.
 _FILES = (
-    "project/quoting.sql", "changes/conditions.sql", "changes/keys.sql", "history/compare.sql",
+    "project/quoting.sql", "changes/borders.sql", "changes/conditions.sql", "changes/keys.sql", "history/compare.sql",
     "history/version_rows.sql", "history/place.sql", "history/key_changes.sql", "history/stays.sql",
     "laws/versions.sql", "laws/neighbours.sql",
 )  # fmt: skip

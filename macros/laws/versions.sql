@@ -17,13 +17,9 @@
 {% macro unexplained_versions(history, changes, columns, names, table, declared) -%}
 {#- What were built apart can have keys of other types. -#}
 {%- set is_of_its_key = key_text('versions.key') ~ ' = ' ~ key_text('changes.key') -%}
-{%- set tracked = declared.get('track') -%}
-{%- set ignored = [] -%}
 {%- set compared = [] -%}
-{%- for column in columns if column.name not in names.values() and column.name not in table.key -%}
-    {%- set is_ignored = column.name in (declared.get('ignore') or []) or (tracked is not none and column.name not in tracked) -%}
-    {%- do (ignored if is_ignored else compared).append(column) -%}
-{%- endfor -%}
+{%- set ignored = [] -%}
+{%- do sort_columns(columns, names, table, declared, compared, ignored) -%}
 select
     versions.key,
     versions.version_id
@@ -105,6 +101,16 @@ left anti join {{ changes }} as changes
 {%- endmacro %}
 
 
+{#- Put the source's columns, but for the key's, into two lists: those whose change makes a version (R12), and the others. -#}
+{% macro sort_columns(columns, names, table, declared, compared, ignored) -%}
+    {%- set tracked = declared.get('track') -%}
+    {%- for column in columns if column.name not in names.values() and column.name not in table.key -%}
+        {%- set is_ignored = column.name in (declared.get('ignore') or []) or (tracked is not none and column.name not in tracked) -%}
+        {%- do (ignored if is_ignored else compared).append(column) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
 {#- Condition: whether what opened a version is what closed the one before it (R9, R16). -#}
 {% macro is_closed_by_next() -%}
     (versions.former.closed_by = 'update' or (versions.former.closed_by = 'snapshot' and changes.op = 'r'))
@@ -112,7 +118,79 @@ left anti join {{ changes }} as changes
 
 
 {#-
-  Query: the versions that no change ended as they say, the open ones that a change ended, and those of a read that begin
+  Query: the versions that a first change found (R19) and that have other values than its `before`, as {key, version_id}. They
+  name the last change of its transaction: the first that their key met in that is asked for, of those that the history
+  shows. Of documents nothing is asked. It asks nothing of dbt either.
+
+  Args:
+      columns, names, table, declared, shown: as `unexplained_ends` takes them
+-#}
+{% macro unexplained_found(history, changes, columns, names, table, declared, shown) -%}
+{%- set compared = [] -%}
+{%- do sort_columns(columns, names, table, declared, compared, []) -%}
+with
+
+versions as (
+
+    select *
+    from (
+        {{ stored_versions(history, columns, names, table) }}
+    ) as stored
+    where opened_by = 'before'
+
+),
+
+met as (
+
+    select
+        *,
+        op in ('u', 'd') and is_before_whole and before is not null
+            and (not key_met <=> {{ key_text('key') }} or {{ came_from() }} is null) as has_found
+    from (
+        select
+            *,
+            {{ place('changes') }} as place,
+            explode(array_compact(array(
+                {{ key_text('key') }}, {{ key_text(left_key(dict(table, columns=columns))) }}
+            ))) as key_met
+        from {{ changes }} as changes
+        where {{ is_shown_in(shown) }} and {{ is_change_of_key({'problems': true}) }}{{ ' and false' if table.documents }}
+            -- most histories have none
+            and (select bool_or({{ own('opened_by', names) }} = 'before') from {{ history }})
+    ) as changes_of_keys
+
+)
+
+select
+    versions.key,
+    versions.version_id
+from versions
+inner join met
+    on {{ key_text('versions.key') }} = met.key_met
+    and (
+        versions.transaction_id = met.transaction_id
+        or (
+            versions.opening.topic = met.topic and versions.opening.`partition` = met.`partition`
+            and versions.opening.`offset` = met.`offset` and versions.opening.position <=> met.position
+        )
+    )
+group by versions.key, versions.version_id
+having not min(struct(
+    met.place,
+    not met.has_found
+    {%- for column in compared %}
+    {{ 'or (' if loop.first else 'and' }} {{ comparable('versions.row.' ~ quoted(column.name), column.type) }}
+    <=> {{ comparable('met.before.' ~ quoted(column.name), column.type) }}{{ ')' if loop.last }}
+    {%- else %}
+    or true
+    {%- endfor %} as is_told
+)).is_told
+{%- endmacro %}
+
+
+{#-
+  Query: the versions that no change ended as they say, those that a change ended and that say nothing of an end, those that
+  begin otherwise than their transaction tells before its last change (R11), and those of a read that begin
   before it without a change behind it that is as early (R10), as {key, version_id}. It asks nothing of dbt either.
 
   What ends a version stands behind its opening, and no later than that of the key's next version: a change of the key, the
@@ -120,13 +198,14 @@ left anti join {{ changes }} as changes
   later (R10). A read ends a version by opening the next. Where the query can't be sure, it leaves a version out: a comment marks each
   such place and its rule.
 
-  A version is open in vain where the last of all that the log has of its key is such an end, and the history shows that: what
+  What is the last that its transaction tells of a key ends the version that is there, whatever follows (R9, R13): such an end
+  has passed over a version that is open, or that the next state closed. It must be one that the history shows: what
   landed behind the history's last build, and what its cut hides (G7), is no part of it.
 
   Args:
       columns, names, table, declared: as `unexplained_versions` takes them
-      shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then open versions
-          are not asked
+      shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then nothing is
+          asked of ends that a version doesn't tell
 -#}
 {% macro unexplained_ends(history, changes, columns, names, table, declared, shown) -%}
 with
@@ -134,8 +213,9 @@ with
 of_all_keys as (
 
     select
-        collect_list(struct({{ place('changes') }} as place, changed_at)) as truncates,
-        max({{ place('changes') }}) filter (where {{ is_shown_in(shown) }}) as last_shown
+        sort_array(collect_list(
+            struct({{ place('changes') }} as place, transaction_id, changed_at, {{ is_shown_in(shown) }} as is_shown)
+        )) as truncates
     from {{ changes }} as changes
     where op = 't' and problem is null
 
@@ -152,9 +232,16 @@ followed as (
     select
         *,
         last_value(version_here, true) over so_far as version,
-        op = 'r' and place = last_value(if(is_version, place, null), true) over so_far as is_own_read,
+        place = last_value(if(is_version, place, null), true) over so_far as is_opening,
+        lag(version_here) ignore nulls over by_place as former_version,
         lead(version_here) ignore nulls over by_place as next_version,
-        lead(place) over by_place is null as is_last,
+        -- as a fold has it, to which what leaves behind an arrival stands before that
+        if(
+            {{ is_left() }},
+            lead({{ change_shown() }}, 2) ignore nulls over by_place, lead({{ change_shown() }}) ignore nulls over by_place
+        ) as next_change,
+        last_value(if(is_end, struct(transaction_id), null), true) over before_it as last_end,
+        last_value(if(is_state, previous_key, null), true) over so_far as last_previous_key,
         {{ leaves_behind_arrival() }}{{ ' or ' ~ follows_insert_of_transaction() if table.documents }} as leaves_behind_arrival
     from met
     window
@@ -174,18 +261,20 @@ judged as (
         version.key,
         version.version_id,
         {{ tells_of_end(changes, declared) }} as tells,
-        -- R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed; R11: nor may a document's move
-        version.closed_by is null and is_last and coalesce(
-            (is_end and not leaves_behind_arrival and is_shown) or last_shown > place, false
-        ) as ends_what_is_open,
+        {{ passes_over_end(declared) }} as passes_over_end,
+        {{ begins_otherwise(table) }} as begins_otherwise,
         -- what the next boundary moved back has ended at once
-        is_own_read and version.valid_from < changed_at and not version.valid_to <=> version.valid_from as is_moved_back,
+        is_opening and op = 'r' and version.valid_from < changed_at
+            and not version.valid_to <=> version.valid_from as is_moved_back,
         is_state and op != 'r' and changed_at <= version.valid_from as moves_read
     from followed
     cross join of_all_keys
     where version is not null and (
-        is_version or is_end or is_last
-        or (version.opened_by = 'snapshot' and if(is_own_read, version.valid_from < changed_at, changed_at <= version.valid_from))
+        is_version or is_end or (is_state and size(truncates) > 0) or (is_opening and version.opened_by = 'key_change')
+        or (
+            version.opened_by = 'snapshot'
+            and if(is_opening and op = 'r', version.valid_from < changed_at, changed_at <= version.valid_from)
+        )
     )
 
 )
@@ -196,17 +285,26 @@ select
 from judged
 group by key, version_id
 -- R11: any change that ends a version so will do, though the last of its transaction, or the first of several, is the one
-having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_back) and not bool_or(moves_read))
+having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwise)
+    or (bool_or(is_moved_back) and not bool_or(moves_read))
 {%- endmacro %}
 
 
-{#- Condition: whether a history shows a change: nothing is asked of open versions where it isn't known what it shows. -#}
+{#- Condition: whether a history shows a change, as far as that is known. -#}
 {% macro is_shown_in(shown) -%}
     {%- if shown is none -%}
     false
+    {%- elif shown.get('cut') is none -%}
+    batch_id <= {{ shown.batch_id }}
     {%- else -%}
-    batch_id <= {{ shown.batch_id }}{{ ' and position < ' ~ text_literal(shown.cut) if shown.get('cut') is not none }}
+    (batch_id <= {{ shown.batch_id }} and coalesce(position < {{ text_literal(shown.cut) }}, false))
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression over what a key has met: where a change that the history shows stands, and of which transaction it is. -#}
+{% macro change_shown() -%}
+    if(is_shown, struct(place, transaction_id), null)
 {%- endmacro %}
 
 
@@ -223,10 +321,10 @@ having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_bac
         false as is_state,
         cast(null as string) as previous_key,
         cast(null as string) as next_key,
-        cast(null as string) as transaction_id,
+        transaction_id,
         cast(null as timestamp) as changed_at,
         false as is_shown,
-        struct(key, version_id, opened_by, valid_from, valid_to, closed_by, next_key) as version_here
+        struct(key, version_id, opened_by, previous_key, valid_from, valid_to, closed_by, next_key) as version_here
     from (
         {{ stored_versions(history, columns, names, table) }}
     ) as stored
@@ -295,6 +393,65 @@ having not bool_or(tells) or bool_or(ends_what_is_open) or (bool_or(is_moved_bac
             and version.closed_by = if({{ leaves() }}, 'key_change', 'delete')
             and next_key <=> version.next_key
             and {{ ends_at('changed_at') }}
+    end
+{%- endmacro %}
+
+{#-
+  Condition over those in order: whether a change, or a truncate behind it, ends the version that is there, and that says of no
+  end. R14: what leaves directly behind an arrival, in its transaction, leaves nothing closed; R11: nor may a document's move.
+-#}
+{% macro passes_over_end(declared) -%}
+    coalesce(version.closed_by, 'update') in (
+        {#- R16: a complete snapshot that lacks the row can have closed it before. -#}
+        'update'{{ ", 'snapshot'" if declared.get('snapshot_deletes') != 'close' }}
+    )
+    and is_shown and if(
+        is_end,
+        not leaves_behind_arrival and {{ is_last_of_transaction('transaction_id', 'place', declared) }},
+        is_state and exists(
+            slice(filter(
+                truncates,
+                ending -> ending.is_shown and ending.place > place
+                    and (next_change is null or ending.place < next_change.place)
+            ), 1, 1),
+            ending -> {{ is_last_of_transaction('ending.transaction_id', 'ending.place', declared) }}
+        )
+    )
+{%- endmacro %}
+
+
+{#- Condition over them: whether a change is the last of its transaction that its key has met (R11). -#}
+{% macro is_last_of_transaction(transaction_id, place, declared) -%}
+    {%- if declared.get('granularity') == 'event' -%}
+    true
+    {%- else -%}
+    not coalesce(
+        {{ transaction_id }} = next_change.transaction_id
+            and {{ log_of_position(place ~ '.position') }} = {{ log_of_position('next_change.place.position') }},
+        false
+    )
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Condition over them: whether a version says otherwise than its transaction what began it: an insert where a state was and
+  nothing ended that, or a row from another key than the one that came.
+-#}
+{% macro begins_otherwise(table) -%}
+    case
+        {%- if table.documents %}
+        -- R11: the delete that a new value of its shard key is can stand behind the insert
+        when is_version then false
+        {%- else %}
+        when is_version then version.opened_by = 'insert' and former_version.closed_by <=> 'update'
+            and not coalesce(last_end.transaction_id = transaction_id, false)
+            and not exists(truncates, ending -> coalesce(ending.transaction_id = transaction_id, false))
+        {%- endif %}
+        -- what the change itself tells of it, `unexplained_versions` asks
+        when is_opening then version.opened_by = 'key_change' and previous_key is null
+            and not last_previous_key <=> version.previous_key
+        else false
     end
 {%- endmacro %}
 

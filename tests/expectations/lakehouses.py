@@ -49,8 +49,8 @@ class Story:
     """What one captured table holds, layer by layer: columns `key` and `value`, both text, under the names given.
 
     The key of a `wide_key` has both of them; the log of `documents` says so by its column `document`. A history whose
-    `outcomes` are known was built up to the first landing, with the columns `built_with`. Its current state lacks the
-    columns of `history_alone`.
+    `outcomes` are known was built up to the first landing, with the columns `built_with`, by type. Its current state
+    lacks the columns of `history_alone`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Story:
     versions: list[dict[str, Any]] = field(default_factory=list)
     current: list[dict[str, Any]] = field(default_factory=list)
     outcomes: Mapping[str, int] | None = None
-    built_with: Sequence[str] = ()
+    built_with: Mapping[str, str] = field(default_factory=dict)
     history_alone: Sequence[str] = ()
     signs: list[dict[str, Any]] = field(default_factory=list)
 
@@ -259,7 +259,7 @@ def write_account(
     places: Places,
     table: CapturedTable,
     account: Sequence[Mapping[str, Any]],
-    columns: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
 ) -> None:
     """Write down what builds have counted of a table's changes; nothing where the story has no accounting."""
     if table.accounting is None or table.history is None:
@@ -267,7 +267,7 @@ def write_account(
     location = places.table("ops", "progress")
     model = f"model.tidemark.{table.history.name}"
     rows = [tuple(one.get(name) for name in ("kind", "name", "records", "sample_keys")) for one in account]
-    state = json.dumps({"columns": [[name, "string", name] for name in columns]})
+    state = json.dumps({"columns": [[name, kind, name] for name, kind in (columns or {}).items()]})
     frame = spark.createDataFrame([(model, 1, state, at(0), rows)], PROGRESS)
     with _PROGRESS:
         if is_table(spark, location):

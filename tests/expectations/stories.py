@@ -17,7 +17,7 @@ def good_story() -> Story:
     """
     story = Story(
         "good", key="Odd `Name`", value="a.b", names={"valid_from": "began", "position": "log position"},
-        wide_key=True, documents=True, outcomes={}, built_with=("odd `name`", "a.b"),
+        wide_key=True, documents=True, outcomes={}, built_with={"odd `name`": "string", "a.b": "STRING"},
     )  # fmt: skip
     story.version("truncated", 6, 9, closed_by="truncate")
     story.change(None, op="t", after=None, changed_at=at(9))
@@ -26,7 +26,11 @@ def good_story() -> Story:
     story.version("one", 7)
     story.version("two", 0, 3, closed_by="key_change", next_key='{"id":"three"}')
     story.version("three", 3, opened_by="key_change", previous_key='{"id":"two"}')
-    story.version("four", 4, 4, opened_by="before", closed_by="update")
+    row = {"Odd `Name`": "four", "a.b": "value of four"}
+    story.version(
+        "four", 4, 4, opened_by="before", closed_by="update",
+        change={"op": "u", "before": row, "is_before_whole": True},
+    )  # fmt: skip
     found = len(story.changes) - 1
     story.version("four", 4, opened_by="update", position=f"{found:020}", offset=found, traced=False)
     story.version("of an old key", 6, **{"a.b": None})
@@ -46,6 +50,14 @@ def good_story() -> Story:
     story.version("deleted and inserted", 6)
     story.change("deleted and inserted", op="d", transaction_id="x")
     story.change("deleted and inserted", transaction_id="x")
+    story.version("replaced", 6, 7, closed_by="update")
+    story.change("replaced", op="d", transaction_id="z", changed_at=at(7))
+    story.version("replaced", 7, transaction_id="z")
+    story.change("arrived and updated", transaction_id="w", previous_key='{"id":"b"}')
+    story.version(
+        "arrived and updated", 7, opened_by="key_change", previous_key='{"id":"b"}', transaction_id="w",
+        change={"op": "u", "previous_key": None},
+    )  # fmt: skip
     moved = '{"Odd `Name`":"moved","a.b":"value of moved"}'
     moved_on = '{"Odd `Name`":"moved on","a.b":"value of moved on"}'
     story.version("moved", 6, 7, closed_by="key_change", next_key=moved_on, ended=None)
@@ -70,9 +82,12 @@ def good_story() -> Story:
 
 def bad_story() -> Story:
     """One fault per key."""
-    story = Story("bad", outcomes={}, built_with=("id", "v", "lost"), history_alone=("note",))
+    built_with = {"id": "string", "v": "binary", "lost": "string"}
+    story = Story("bad", outcomes={}, built_with=built_with, history_alone=("note",))
     story.version("truncated and open", 0)
+    story.version("truncated and shown alive", 0, 9, closed_by="update")
     story.change(None, op="t", after=None)
+    story.version("truncated and shown alive", 9, opened_by="update")
     story.version("no start", None)
     story.version("ends early", 10, 5)
     story.version("overlaps", 0, 10)
@@ -81,14 +96,21 @@ def bad_story() -> Story:
     story.version("open and not last", 5, 7)
     story.version("closed and current", 0, 5, is_current=True)
     story.version("gap", 0, 5, closed_by="update")
-    story.version("gap", 8)
+    story.version("gap", 8, opened_by="update")
     story.version("time runs back", 10, 20)
     story.version("time runs back", 2, 4)
     story.version("closed by what", 0, 5, closed_by="magic")
     story.version("no previous key", 0, opened_by="key_change")
-    story.version("same id twice", 0, 5, closed_by="update", position="same")
-    story.version("same id twice", 5, position="same")
+    story.version("same id twice", 0, 5, opened_by="update", closed_by="update", position="same")
+    story.version("same id twice", 5, opened_by="update", position="same")
     story.version("from nowhere", 0, traced=False)
+    row = {"id": "found otherwise", "v": "another value"}
+    story.version(
+        "found otherwise", 0, 0, opened_by="before", closed_by="update",
+        change={"op": "u", "before": row, "is_before_whole": True},
+    )  # fmt: skip
+    found = len(story.changes) - 1
+    story.version("found otherwise", 0, opened_by="update", position=f"{found:020}", offset=found, traced=False)
     story.version("key of another", 0, change={"key": {"id": "another"}})
     story.version("position of another", 0, change={"position": "another"})
     story.version("transaction of another", 0, change={"transaction_id": "another"})
@@ -119,6 +141,22 @@ def bad_story() -> Story:
     story.version("gone to another key", 0, 5, closed_by="key_change", next_key="1", ended={"next_key": "2"})
     story.version("ended and open", 0)
     story.change("ended and open", op="d", after=None)
+    story.version("deleted and shown alive", 0, 9, closed_by="update")
+    story.change("deleted and shown alive", op="d", after=None, changed_at=at(5))
+    story.version("deleted and shown alive", 9, opened_by="update")
+    story.version("deleted, then read", 0, 9, closed_by="snapshot")
+    story.change("deleted, then read", op="d", after=None, changed_at=at(5))
+    story.version("deleted, then read", 9, opened_by="snapshot", transaction_id=None, change={"op": "r"})
+    story.version("empty gap called update", 0, 5, closed_by="update")
+    story.change("empty gap called update", op="d", after=None, changed_at=at(5))
+    story.version("empty gap called update", 5, opened_by="update")
+    story.version("insert of a living row", 0, 5, closed_by="update")
+    story.version("insert of a living row", 5)
+    story.change("from another row than came", transaction_id="x", previous_key="2")
+    story.version(
+        "from another row than came", 0, opened_by="key_change", previous_key="1", transaction_id="x",
+        change={"op": "u", "previous_key": None},
+    )  # fmt: skip
     story.version("gone and open", 0)
     story.change("gone and open", op="d", after=None, next_key="1")
     story.version("other value", 0)

@@ -48,7 +48,11 @@ def test_exact_values_are_compared_and_of_documents_what_is_told_whole() -> None
 @pytest.mark.parametrize(("declared", "closes"), [({}, False), (DECLARED, True)])
 @pytest.mark.parametrize(
     ("shown", "is_shown"),
-    [(None, "filter (where false)"), ({"batch_id": 1, "cut": "1"}, "filter (where batch_id <= 1 and position < '1')")],
+    [
+        (None, "changed_at, false as is_shown"),
+        ({"batch_id": 1, "cut": None}, "changed_at, batch_id <= 1 as is_shown"),
+        ({"batch_id": 1, "cut": "1"}, "changed_at, (batch_id <= 1 and coalesce(position < '1', false)) as is_shown"),
+    ],
 )
 def test_ends_are_asked_of_what_a_history_shows(
     declared: dict[str, Any], closes: bool, shown: dict[str, Any] | None, is_shown: str
@@ -58,3 +62,19 @@ def test_ends_are_asked_of_what_a_history_shows(
     assert "from gold.history" in text
     assert is_shown in text
     assert ("snapshot != 'incremental' and position is not null" in text) == closes
+    assert ("'update', 'snapshot'" in text) != closes
+
+
+@pytest.mark.parametrize(("declared", "is_compared"), [({}, True), (DECLARED, False)])
+def test_what_a_first_change_found_is_compared_with_its_image_before(
+    declared: dict[str, Any], *, is_compared: bool
+) -> None:
+    shown = {"batch_id": 1, "cut": None}
+    texts = [
+        query("unexplained_found", "gold.history", "silver.changes", COLUMNS, NAMES, one, declared, shown)
+        for one in (TABLE, TABLE | {"documents": True})
+    ]
+
+    assert [("versions.row.`name`\n    <=> met.before.`name`" in text) == is_compared for text in texts] == [True] * 2
+    # Of a document's image before a change no column is asked.
+    assert ["and false" in text for text in texts] == [False, True]

@@ -1,7 +1,7 @@
 {#-
-  Law: every version leads back to the change that opened it, and says what that says. A change ended it as it says, and none
-  ended an open one. What a read opened begins before it only where a change behind it is as early. A history has the columns
-  that it was built with. A log can move a change to an earlier delivery of it (R3); its history follows when it is built.
+  Law: every version leads back to the change that opened it, and says what that says, or what that has found. A change ended
+  it as it says, and none ended one that is open or that the next state closed. What a read opened begins before it only where a change behind it is as early. A history has the columns
+  that it was built with, and their types. A log can move a change to an earlier delivery of it (R3); its history follows when it is built.
 
   Columns: broken, the id of a version or the name of a column
 -#}
@@ -18,20 +18,26 @@
     {%- set declared = declared_by(node_of(model)) -%}
     {#- A model of one's own may have columns that no change has. -#}
     {%- set columns = [] -%}
-    {%- for column in columns_in(model) if declared or column.name in types or column.name in names.values() -%}
+    {%- set stored = columns_in(model) -%}
+    {%- for column in stored if declared or column.name in types or column.name in names.values() -%}
         {%- do columns.append(dict(column, type=types.get(column.name, column.type))) -%}
     {%- endfor -%}
     {%- set shown = shown_in(model, changes) -%}
-    {%- set there = [] -%}
-    {%- for column in columns -%}{%- do there.append(folded(column.name)) -%}{%- endfor -%}
+    {%- set there = {} -%}
+    {%- for column in stored -%}{%- do there.update({folded(column.name): canonical_type(column.type)}) -%}{%- endfor -%}
     {%- set lacking = [] -%}
-    {%- for column in (shown.get('columns') or [] if shown else []) if folded(column[0]) not in there -%}
+    {%- for column in (shown.get('columns') or [] if shown else []) if there.get(folded(column[0])) != column[1] -%}
         {%- do lacking.append(column[0]) -%}
     {%- endfor -%}
     select version_id as broken
     from (
         {{ unexplained_versions(model, changes, columns, names, table, declared) }}
     ) as unexplained
+    union all
+    select version_id
+    from (
+        {{ unexplained_found(model, changes, columns, names, table, declared, shown) }}
+    ) as found
     union all
     select version_id
     from (
