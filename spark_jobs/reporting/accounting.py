@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.declarations import CapturedTable
-from spark_jobs.delta import clear, is_table, progress
+from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.delta import clear, is_table, progress, table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
-from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, owners
+from spark_jobs.reporting.bronze_contents import EVENT_KINDS, ROW_KINDS, Content, Held, owners
 from spark_jobs.reporting.measures import Measures
 
 _STORED = pa.schema([
@@ -30,10 +30,11 @@ class Account:
     """What became of the records of one subject, all records so far.
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
-    table). `changed` is what differs from the run before, by disposition, `landed` how many changes and truncates
-    bronze has of it, `lost` how many fewer, at least, than in the run before. `versions` says of how many changes its
-    history has any, where its changes were counted, `found_versions` how many it has that a first change found (R19),
-    and `found_states` how many such states its changes have told. `has_rows` is whether any record shows a row of it.
+    table); `model` is the table beside changes in which a topic's events are. `changed` is what differs from the run
+    before, by disposition, `landed` how many changes and truncates bronze has of it, `lost` how many fewer, at least,
+    than in the run before: of a topic, that table's rows. `versions` says of how many changes its history has any,
+    where its changes were counted, `found_versions` how many it has that a first change found (R19), and
+    `found_states` how many such states its changes have told. `has_rows` is whether any record shows a row of it.
     """
 
     subject: str
@@ -47,6 +48,7 @@ class Account:
     found_versions: int = 0
     found_states: int = 0
     has_rows: bool = True
+    model: str = ""
 
     @property
     def difference(self) -> int:
@@ -60,6 +62,11 @@ class Account:
 
     def fault(self, target: str) -> str | None:
         """What is wrong with the account, in words; None where it is right. `target` is that of `Evidence`."""
+        if self.lost and self.subject == "topic":
+            return (
+                f"{self.name}: {self.model} had {self.lost} more of its events at the check before. Was it written by"
+                f" others? `tidemark rebuild{target} {self.model}` makes it anew from bronze."
+            )
         if self.lost:
             return (
                 f"{self.name}: bronze had {self.lost} more records of it at the check before (R1). Was it restored, or"
@@ -68,9 +75,9 @@ class Account:
             )
         if self.dispositions.get("duplicates", 0) < 0:
             return (
-                f"{self.name}: its changes log holds {-self.dispositions['duplicates']} more changes than bronze has"
-                f" records of it. Was bronze replaced? `tidemark build{target} --full-refresh` makes the tables anew"
-                " from it."
+                f"{self.name}: {self.model or 'its changes log'} holds {-self.dispositions['duplicates']} more"
+                f" {'events' if self.model else 'changes'} than bronze has records of it. Was bronze replaced?"
+                f" `tidemark build{target} --full-refresh` makes the tables anew from it."
             )
         if self.difference < 0:
             return (
@@ -103,19 +110,55 @@ class Account:
         """Records that no build has read yet."""
         return self.dispositions.get("pending", 0)
 
+    @property
+    def lacks_model(self) -> bool:
+        """Whether its records are in no table, and scaffolding would write the models of one."""
+        return self.has_rows and bool(self.subject == "feed" or self.dispositions.get("no_model"))
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """A table beside changes as it stands: topic → rows, and the last landing that it has read."""
+
+    model: str
+    rows: Mapping[str, int]
+    through: int
+
 
 def built_through(
     spark: SparkSession, places: Places, tables: Sequence[CapturedTable], measured: Mapping[str, Measures]
 ) -> dict[str, int]:
     """Feed → the last landing that its changes table has read: as recorded, or as the table itself shows."""
-    recorded: dict[str, int] = {}
-    if (read := progress(spark, places)) is not None:
-        recorded = {row[0]: row[1] for row in read.groupBy("name").agg(F.max("batch_id")).collect()}
+    recorded = _read_through(spark, places)
     return {
         table.feed: max(recorded.get(table.changes.name, -1), measured[table.name].last_batch)
         for table in tables
         if measured[table.name].changes is not None
     }
+
+
+def _read_through(spark: SparkSession, places: Places) -> dict[str, int]:
+    """Model → the last landing that it has read, as recorded."""
+    read = progress(spark, places)
+    return {} if read is None else {row[0]: row[1] for row in read.groupBy("name").agg(F.max("batch_id")).collect()}
+
+
+def event_tables(spark: SparkSession, places: Places, beside: Sequence[Beside]) -> dict[tuple[str, str], EventTable]:
+    """What says in which table an event is (`Content.events`) → that table; of two of one topic the first."""
+    recorded = _read_through(spark, places) if beside else {}
+    found: dict[tuple[str, str], EventTable] = {}
+    for one in beside:
+        kind = {"messages": "message"}.get(one.kind, one.kind)
+        if kind not in EVENT_KINDS:
+            continue
+        rows, through = {}, -1
+        if (events := table_if_made(spark, one.model.location)) is not None:
+            counted = events.groupBy("topic").agg(F.count("*").alias("rows"), F.max("batch_id").alias("last")).collect()
+            rows = {row["topic"]: row["rows"] for row in counted}
+            through = max([recorded.get(one.model.name, -1), *(row["last"] for row in counted)])
+        for name in (one.prefix,) if kind == "message" else one.topics:
+            found.setdefault((kind, name), EventTable(one.model.name, rows, through))
+    return found
 
 
 def account(
@@ -124,18 +167,30 @@ def account(
     quarantined: Sequence[Held],
     measured: Mapping[str, Measures],
     counted: Mapping[str, Sequence[Row]],
+    kept: Mapping[tuple[str, str], EventTable] | None = None,
 ) -> list[Account]:
-    """The accounts of all tables, then of feeds without models, then of topics of no table."""
+    """The accounts of all tables, then of feeds without models, then of topics of no table.
+
+    `kept` are the tables beside changes, as `event_tables` gives them.
+    """
     feeds: dict[str, Counter[str]] = defaultdict(Counter, {table.feed: Counter() for table in tables})
     topics: dict[str, Counter[str]] = defaultdict(Counter)
+    kept_in: dict[str, EventTable] = {}
     owner = owners(contents)
     for one in contents:
         if one.kind in ROW_KINDS:
             feeds[one.feed].update(row_records=one.records, pending=one.pending)
         elif one.topic in owner:
             feeds[owner[one.topic]]["tombstones" if one.kind == "tombstone" else "other_kinds"] += one.records
-        else:
+        elif one.events is None:
             topics[one.topic][one.kind or "unknown_kind"] += one.records
+        elif table := (kept or {}).get(one.events):
+            kept_in[one.topic] = table
+            topics[one.topic].update(pending=one.pending, duplicates=one.records - one.pending)
+        else:
+            topics[one.topic]["no_model"] += one.records
+    for topic, table in kept_in.items():
+        topics[topic].update(in_table=table.rows.get(topic, 0), duplicates=-table.rows.get(topic, 0))
     for entry in quarantined:
         if entry.code in PROBLEMS:
             continue  # a change in its table's log, which the fold has counted
@@ -155,7 +210,9 @@ def account(
                 Account("feed", feed, sum(counts.values()), counts, landed=landed, has_rows=feed in with_rows)
             )
     for topic, records_of in sorted(topics.items()):
-        accounts.append(Account("topic", topic or "(no topic)", records_of.total(), dict(sorted(records_of.items()))))
+        model = kept_in[topic].model if topic in kept_in else ""
+        counts = dict(sorted(records_of.items()))
+        accounts.append(Account("topic", topic or "(no topic)", records_of.total(), counts, model=model))
     return accounts
 
 
@@ -257,7 +314,12 @@ def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) 
     was = {key[2]: records for key, records in before.items() if key[:2] == (account.subject, account.name)}
     # What the quarantine held goes in other ways, too; `quarantined` doesn't tell it from changes with a problem.
     landed = sum(records for name, records in was.items() if name not in ("tombstones", "other_kinds", "quarantined"))
-    lost = max(0, landed - account.landed) if account.subject != "topic" else 0
+    is_lost = landed - account.landed
+    if account.subject == "topic":
+        # A table that is to be built anew has lost none.
+        is_read = account.dispositions.get("in_table") or account.dispositions.get("duplicates")
+        is_lost = was.get("in_table", 0) - account.dispositions.get("in_table", 0) if is_read else 0
+    lost = max(0, is_lost)
     names = {name: 0 for name in (*was, *account.dispositions) if name != "difference"}
     moved = {name: account.dispositions.get(name, 0) - was.get(name, 0) for name in names}
     changed = {name: by for name, by in moved.items() if by}

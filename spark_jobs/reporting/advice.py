@@ -37,10 +37,12 @@ def next_steps(evidence: Evidence) -> list[Step]:
     pending = sum(one.pending for one in evidence.accounts)
     if pending:
         steps.append(Step(f"{pending} landed records are in no table yet.", f"tidemark build{evidence.target}"))
-    unknown = [one.name for one in evidence.accounts if one.subject == "feed" and one.has_rows]
+    unknown = [one for one in evidence.accounts if one.lacks_model]
     unchecked = [one.table for one in evidence.expectations if one.expectation == "suite_to_be_there"]
     if unknown:
-        steps.append(Step(f"{len(unknown)} captured tables have no models: {_listed(unknown)}.", "tidemark scaffold"))
+        are = "captured tables" if all(one.subject == "feed" for one in unknown) else "tables and topics of events"
+        names = [one.name for one in unknown]
+        steps.append(Step(f"{len(unknown)} {are} have no models: {_listed(names)}.", "tidemark scaffold"))
     elif unchecked:
         steps.append(Step(f"{len(unchecked)} tables have no suite: {_listed(unchecked)}.", "tidemark scaffold"))
     held = sum(one.records for one in evidence.quarantine)

@@ -14,12 +14,14 @@ from spark_jobs.names import literal_map
 from spark_jobs.places import Places
 
 ROW_KINDS = ("change", "truncate")
+# What has a table of its own, with a row for each, by kind: the column of bronze that says in which.
+EVENT_KINDS = {"message": "source_name", "outbox": "topic"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Records of one feed, topic and kind; `pending` of them came in landings that the feed's table hasn't read.
+    """Records of one feed, topic and kind; `pending` of them came in landings that their table hasn't read.
 
     `landed_at` is when the last of them was landed, `last_pending_at` when the last of the pending ones was sent: by
     Kafka's timestamp, and no later than it was landed. `has_rows` is whether any of them shows a table's row.
@@ -36,6 +38,12 @@ class Content:
     last_pending_at: datetime | None = None
     has_rows: bool = True
 
+    @property
+    def events(self) -> tuple[str, str] | None:
+        """What says in which table they are, where each record is a row of one beside changes: its kind, and a name."""
+        column = EVENT_KINDS.get(self.kind)
+        return (self.kind, getattr(self, column)) if column else None
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -48,19 +56,30 @@ class Held:
     samples: tuple[str, ...] = ()
 
 
-def contents(spark: SparkSession, places: Places, built_through: Mapping[str, int]) -> list[Content]:
+def contents(
+    spark: SparkSession,
+    places: Places,
+    built_through: Mapping[str, int],
+    events_through: Mapping[tuple[str, str], int] | None = None,
+) -> list[Content]:
     """Bronze's records, counted.
 
     Args:
         spark: The session.
         places: Where bronze is.
         built_through: Feed → number of the last landing that its changes table has read.
+        events_through: The same of tables beside changes, by `Content.events`.
     """
     records = table_if_made(spark, places.table("bronze", "records"))
     if records is None:
         return []
-    through = literal_map({"": -1, **built_through})
-    is_pending = F.col("batch_id") > F.coalesce(F.try_element_at(through, F.col("feed")), F.lit(-1))
+    # No feed has a colon in its name.
+    events = {f"{kind}:{name}": batch for (kind, name), batch in (events_through or {}).items()}
+    through = literal_map({"": -1, **built_through, **events})
+    named = [F.when(F.col("kind") == kind, F.concat(F.lit(f"{kind}:"), column)) for kind, column in EVENT_KINDS.items()]
+    is_pending = F.col("batch_id") > F.coalesce(
+        *[F.try_element_at(through, name) for name in (F.coalesce(*named), F.col("feed"))], F.lit(-1)
+    )
     names = ["feed", "topic", "kind", "connector", "source_name"]
     counted = records.groupBy(*[F.coalesce(F.col(name), F.lit("")).alias(name) for name in names]).agg(
         F.count("*").alias("records"),

@@ -78,7 +78,8 @@ def check(
         described = settings.fields(spark, places, tables)
         measured = measures.measure(spark, places, tables, {name: one.asked for name, one in described.items()})
         through = accounting.built_through(spark, places, tables, measured)
-        contents = bronze_contents.contents(spark, places, through)
+        kept = accounting.event_tables(spark, places, beside)
+        contents = bronze_contents.contents(spark, places, through, {name: one.through for name, one in kept.items()})
         hides = hidden(spark, places, tables, beside)
         quarantined = quarantine.held_by_reason(
             spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
@@ -87,7 +88,7 @@ def check(
         for more in (signs_of_key_shapes(spark, places, tables), signs_of_drops(spark, places, tables, beside)):
             for name, rows in more.items():
                 counted.setdefault(name, []).extend(rows)
-        accounts = accounting.account(tables, contents, quarantined, measured, counted)
+        accounts = accounting.account(tables, contents, quarantined, measured, counted, kept)
         accounts = accounting.compared(spark, places, accounts, run.run_id)
     with _folder_aside() as folder:
         with _timed(stages, "expectations"):

@@ -129,24 +129,25 @@ def _of_dbt(run: DbtRun) -> list[str]:
 
 
 def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
-    """What was landed of tables that no model has, in one sentence; another of those that can't have any yet."""
+    """What was landed of tables and of topics of events that no model has; what of tables that can't have any yet."""
     lines = [
         f"{one.name}: {one.landed} landed deletes or truncates are in no table. `tidemark scaffold` writes its models"
         " once a row of it has landed."
         for one in accounts
         if one.subject == "feed" and not one.has_rows
     ]
-    feeds = [one for one in accounts if one.subject == "feed" and one.has_rows]
-    if not feeds:
-        return lines
-    records = sum(one.dispositions.get("no_model", 0) for one in feeds)
-    others = f" and {len(feeds) - 1} more captured table{'s' if feeds[2:] else ''}" if feeds[1:] else ""
-    landed = "record is" if records == 1 else "records are"
-    return [
-        *lines,
-        f"{feeds[0].name}{others}: {records} landed {landed} in no table, since no model is there, or none that is"
-        f" enabled. `tidemark scaffold` writes the models, and `tidemark build{target}` fills them.",
-    ]
+    for subject, noun in (("feed", "captured table"), ("topic", "topic")):
+        alike = [one for one in accounts if one.subject == subject and one.lacks_model]
+        if not alike:
+            continue
+        records = sum(one.dispositions.get("no_model", 0) for one in alike)
+        others = f" and {len(alike) - 1} more {noun}{'s' if alike[2:] else ''}" if alike[1:] else ""
+        landed = "record is" if records == 1 else "records are"
+        lines.append(
+            f"{alike[0].name}{others}: {records} landed {landed} in no table, since no model is there, or none that is"
+            f" enabled. `tidemark scaffold` writes the models, and `tidemark build{target}` fills them."
+        )
+    return lines
 
 
 def _unaccounted(tables: Sequence[CapturedTable]) -> list[str]:

@@ -40,6 +40,7 @@ class Lakehouse:
     orders: Story = field(default_factory=lambda: Story("orders", outcomes={"opened": 2, "no_op": 1}))
     notes: Story = field(default_factory=lambda: Story("notes", is_keyed=False, sensitive=("v",)))
     beside: Story = field(default_factory=lambda: Story("beside"))
+    events: list[Beside] = field(default_factory=list)
     tables: list[CapturedTable] = field(default_factory=list)
 
     def build(self) -> None:
@@ -63,12 +64,32 @@ class Lakehouse:
         for offset in (0, 1):
             self.beside.record(offset, feed="src__new", topic="src.new", table="new")
         self.beside.record(0, feed="topic__src_transaction", topic="src.transaction", kind="transaction", op=None)
+        for offset, batch in enumerate((1, 1, 1, 2)):
+            self.beside.record(
+                offset, feed="topic__order", topic="outbox.event.order", kind="outbox", op=None, batch_id=batch
+            )
+        self.beside.record(0, feed="topic__refund", topic="outbox.event.refund", kind="outbox", op=None)
+        self.beside.record(0, feed="topic__message", topic="src.message", kind="message", op=None)
         write_bronze(self.spark, self.places, [self.orders, self.notes, self.beside])
+        orders, messages = (
+            Model(name, f"silver.{name}", self.places.table("silver", name))
+            for name in ("order_events", "src_messages")
+        )
+        self.events = [
+            Beside("outbox", "", orders, topics=frozenset(["outbox.event.order"])),
+            Beside("messages", "src", messages),
+        ]
+        rows = [{"topic": "outbox.event.order", "batch_id": 1}] * 2
+        write_table(self.spark, self.events[0].model, "topic string, batch_id bigint", rows)
+        write_table(self.spark, self.events[1].model, "topic string, batch_id bigint", [
+            {"topic": "src.message", "batch_id": 1}
+        ])  # fmt: skip
         self.tables = [story.write(self.spark, self.places) for story in (self.orders, self.notes)]
 
     def check(self, run_id: str) -> CheckOutcome:
         """Run the check."""
-        return check(self.spark, self.places, self.tables, RunSummary(run_id, "tidemark check", datetime.now(UTC)))
+        run = RunSummary(run_id, "tidemark check", datetime.now(UTC))
+        return check(self.spark, self.places, self.tables, run, beside=self.events)
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,9 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     write_account(spark, lakehouse.places, lakehouse.tables[0], outcomes)
     bronze_records = table_at(lakehouse.places.table("bronze", "records"))
     spark.sql(f"delete from {bronze_records} where feed = 'src__new' and `offset` = 1")
+    write_table(spark, lakehouse.events[0].model, "topic string, batch_id bigint", [
+        {"topic": "outbox.event.order", "batch_id": 1}
+    ])  # fmt: skip
     # A clock that was ahead meanwhile: what it says of later was before all others.
     accounts = table_at(lakehouse.places.table("ops", "accounting"))
     spark.sql(
@@ -121,8 +145,22 @@ def test_every_record_is_accounted_for(checked: Checked) -> None:
     assert _some(_account(checked.good, "notes")) == {"unkeyed": 1, "quarantined": 2}
     assert _some(_account(checked.good, "src__new")) == {"no_model": 2}
     assert _some(_account(checked.good, "src.transaction")) == {"transaction": 1}
-    assert [one.difference for one in checked.good.evidence.accounts] == [0, 0, 0, 0]
+    assert _some(_account(checked.good, "outbox.event.order")) == {"in_table": 2, "duplicates": 1, "pending": 1}
+    assert _some(_account(checked.good, "src.message")) == {"in_table": 1}
+    assert _some(_account(checked.good, "outbox.event.refund")) == {"no_model": 1}
+    assert [one.difference for one in checked.good.evidence.accounts] == [0] * 7
     assert checked.good.passed
+
+
+def test_events_that_no_model_has_are_a_warning(checked: Checked) -> None:
+    [warning] = [one for one in checked.good.warnings if "outbox.event" in one]
+    assert warning.startswith("outbox.event.refund: 1 landed record is in no table")
+
+
+def test_events_that_their_table_has_no_more_fail_the_run(checked: Checked) -> None:
+    [failure] = [one for one in checked.lost.failures if "outbox.event.order" in one]
+    assert "order_events had 1 more of its events" in failure
+    assert failure.endswith("`tidemark rebuild order_events` makes it anew from bronze.")
 
 
 def test_signs_of_what_no_event_told_are_warnings_with_their_keys(checked: Checked) -> None:
@@ -158,7 +196,7 @@ def test_records_that_bronze_has_no_more_fail_the_run(checked: Checked) -> None:
     assert [_account(checked.good, name).lost for name in ("orders", "notes", "src__new")] == [0, 0, 0]
     assert [_account(checked.lost, name).lost for name in ("orders", "notes", "src__new")] == [0, 0, 1]
     assert "src__new: bronze had 1 more records" in checked.lost.failures[1]
-    assert len(checked.lost.failures) == 2
+    assert len(checked.lost.failures) == 3
 
 
 def test_the_report_stands_in_its_run_and_in_latest(checked: Checked) -> None:

@@ -423,6 +423,7 @@ def broken(table: str, layer: str) -> ExpectationResult:
             "tidemark build --target local_dev",
         ),
         (evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3})]), "tidemark scaffold"),
+        (evidence(accounts=[Account("topic", "outbox.event.new", 3, {"no_model": 3})]), "tidemark scaffold"),
         (evidence(accounts=[], tables=[], bronze_target=" --target local"), "tidemark land --target local FILES"),
         (
             evidence(
