@@ -242,14 +242,18 @@ def test_nothing_is_said_to_be_whole_that_was_lost_or_not_looked_at() -> None:
         TopicGap("eu", "src.t", 0, 5, 9, 4, "retention", "2026-11-21 08:00:00"),
     )
     whole, beside = "Nothing was lost, late or not whole.", "None beside the records that were lost before"
+    accounted = captured(accounting=Model("src__t_accounting", "ops.src__t_accounting", "nowhere"))
 
-    def said(measures: dict[str, Measures], *gaps: TopicGap) -> str:
-        return page(report(evidence(signs={}, settings=[], measures=measures, gaps=list(gaps))))
+    def said(measures: dict[str, Measures], *gaps: TopicGap, table: CapturedTable = accounted) -> str:
+        return page(report(evidence(tables=[table], signs={}, measures=measures, gaps=list(gaps))))
 
     assert whole in said(built)
     assert whole in said(built, replace(lost, reason="skipped"))
     assert beside in (text := said(built, lost))
     assert whole not in text
+    text, counted = said(built, table=captured()), "every record is accounted for"
+    assert "None was counted of <bdi>src__t</bdi>" in text
+    assert (whole in text, counted in text, counted in said(built)) == (False, False, True)
     for changes, is_looked_for in ((None, False), (10, True)):
         text = said({"src__t": Measures(changes)})
         assert "None was counted: no history is built." in text
