@@ -31,6 +31,11 @@ def on_one_line(value: object) -> str:
     return visible(value, kept="")
 
 
+def quantity(number: int, noun: str, nouns: str | None = None) -> str:
+    """How many of something, in words: `1 key`, `12,345 keys`. `nouns` is the plural, by default `noun` and an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
 def _folded_letter(letter: str) -> str:
     """A letter in lower case behind upper case, as far as either is one letter."""
     capital = next(one for one in (letter.upper(), letter.title(), letter) if len(one) == 1)

@@ -17,9 +17,12 @@ from spark_jobs.record import JSON_LIMITS, LAST_MILLIS
 from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, moment
 from spark_jobs.reporting.kafka import ASKED_NO_MORE, TopicLag
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.texts import quantity
 
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
 _LOST = " (CloudEventsConverter makes tombstones of them)."
+# Connectors beat every few seconds or minutes: where nobody has declared a limit, no silence as long is usual.
+_LONG = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Pulse:
 
     @property
     def state(self) -> str:
-        """`changing`, `nothing_new` (heartbeats go on behind the last change) or `dead` (neither, for too long)."""
+        """`changing`, `nothing_new` (heartbeats came behind the last change) or `dead` (neither, for too long)."""
         if self.is_silent and not self.waiting:
             return DEAD
         return NOTHING_NEW if self.last_sign != self.last_change else CHANGING
@@ -58,20 +61,26 @@ class Pulse:
     @property
     def line(self) -> str:
         """The same in words."""
-        silence = _spelled(self.seen_at - self.last_sign)
+        silence = self.seen_at - self.last_sign
+        looked = f"{_spelled(silence)} before records were last looked for"
         if self.state == DEAD:
             advice = f" No heartbeats came: with heartbeat.interval.ms it would tell{_LOST}"
             return (
                 f"{self.source}: the connector seems dead: neither a heartbeat nor a change since"
-                f" {_at(self.last_sign)}, {silence} before records were last looked for; `silent_after_minutes`"
-                f" allows {_spelled(self.limit)}.{'' if self.last_heartbeat else advice}"
+                f" {_at(self.last_sign)}, {looked}; `silent_after_minutes` allows {_spelled(self.limit)}."
+                f"{'' if self.last_heartbeat else advice}"
             )
-        waiting = f" {self.waiting:,} of its records are not landed yet, and tell more." if self.is_silent else ""
+        is_long = silence > (self.limit or _LONG)
+        more = "; `silent_after_minutes` would warn." if is_long and self.last_heartbeat and not self.limit else "."
+        if self.is_silent:
+            more += f" {quantity(self.waiting, 'of its records is', 'of its records are')} not landed yet, and"
+            more += " tells more." if self.waiting == 1 else " tell more."
         if self.state == NOTHING_NEW:
             since = f" since {_at(self.last_change)}" if self.last_change else ""
-            return f"{self.source}: nothing new{since}: heartbeats go on, the last at {_at(self.last_sign)}.{waiting}"
+            beats = "heartbeats came until" if is_long else "heartbeats go on, the last at"
+            return f"{self.source}: nothing new{since}: {beats} {_at(self.last_sign)}, {looked}{more}"
         unknown = "" if self.last_heartbeat else f" No heartbeats came, so that silence tells nothing{_LOST}"
-        return f"{self.source}: the last change is of {_at(self.last_sign)}.{unknown}{waiting}"
+        return f"{self.source}: the last change is of {_at(self.last_sign)}, {looked}{more}{unknown}"
 
 
 def pulses(

@@ -184,15 +184,30 @@ MINUTE = timedelta(minutes=1)
 @pytest.mark.parametrize(
     ("heartbeat", "change", "limit", "state", "words"),
     [
-        (1, 40, 30, "nothing_new", "src: nothing new since 2024-05-01 11:20:00 UTC: heartbeats go on"),
+        (
+            1, 40, 30, "nothing_new",
+            "src: nothing new since 2024-05-01 11:20:00 UTC: heartbeats go on, the last at 2024-05-01 11:59:00 UTC,"
+            " 1 min before records were last looked for.",
+        ),
         (None, 1, 30, "changing", "No heartbeats came, so that silence tells nothing (CloudEventsConverter"),
         (40, 50, 30, "dead", "neither a heartbeat nor a change since 2024-05-01 11:20:00 UTC, 40 min before"),
         (None, 40, 30, "dead", "No heartbeats came: with heartbeat.interval.ms it would tell (CloudEventsConverter"),
-        (400, 500, None, "nothing_new", "heartbeats go on"),
+        (
+            4320, 4325, None, "nothing_new",
+            "src: nothing new since 2024-04-28 11:55:00 UTC: heartbeats came until 2024-04-28 12:00:00 UTC,"
+            " 72.0 h before records were last looked for; `silent_after_minutes` would warn.",
+        ),
+        (60, 70, None, "nothing_new", "heartbeats go on, the last at 2024-05-01 11:00:00 UTC, 60 min before"),
+        (95, 500, 100, "nothing_new", "heartbeats go on, the last at 2024-05-01 10:25:00 UTC, 95 min before"),
+        (500, 400, None, "changing", "6.7 h before records were last looked for; `silent_after_minutes` would warn."),
+        (
+            None, 400, None, "changing",
+            "the last change is of 2024-05-01 05:20:00 UTC, 6.7 h before records were last looked for. No heartbeats",
+        ),
         (30, None, 30, "nothing_new", "src: nothing new: heartbeats go on"),
-        (50, 2, 30, "changing", "src: the last change is of 2024-05-01 11:58:00 UTC."),
+        (50, 2, 30, "changing", "src: the last change is of 2024-05-01 11:58:00 UTC, 2 min before records"),
     ],
-)
+)  # fmt: skip
 def test_a_quiet_source_is_not_a_dead_connector(
     heartbeat: int | None, change: int | None, limit: int | None, state: str, words: str
 ) -> None:
@@ -210,7 +225,10 @@ def test_a_quiet_source_is_not_a_dead_connector(
 
     waits = replace(one, waiting=1200)
     assert waits.state == (state if state != "dead" else "nothing_new" if heartbeat else "changing")
-    assert waits.line.endswith(" 1,200 of its records are not landed yet, and tell more.") == (state == "dead")
+    told = " 1,200 of its records are not landed yet, and tell more."
+    assert (told in waits.line) == (state == "dead")
+    assert "1 of its records is not landed yet, and tells more." in replace(waits, waiting=1, limit=MINUTE / 9).line
+    assert ("heartbeats came until" in waits.line) == (heartbeat in (40, 4320))
 
 
 def test_records_of_topics_that_nobody_asks_for_any_more_speak_for_no_connector() -> None:
