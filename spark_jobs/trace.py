@@ -22,7 +22,7 @@ from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.query import rows_of
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.signs import MEANINGS, shown_key
-from spark_jobs.texts import literal, on_one_line
+from spark_jobs.texts import literal, on_one_line, quantity
 
 _OPS = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
 # What became of a change that opened no version, in words; `quarantined` says why by its problem.
@@ -52,7 +52,7 @@ class Trace:
         for key, of_key in groupby(self.rows, key=lambda row: row["key"]):
             changes = [list(rows) for _, rows in groupby(of_key, key=lambda row: row["change_id"])]
             versions = sum(row["version_id"] is not None for rows in changes for row in rows)
-            counts = f"{_count(len(changes), 'change')}, {_count(versions, 'version')}"
+            counts = f"{quantity(len(changes), 'change')}, {quantity(versions, 'version')}"
             yield f"{self.table.name} {self._key(key)}: {counts}"
             for rows in changes:
                 yield from self._change(rows)
@@ -218,7 +218,3 @@ def _query(places: Places, history: Model, log: Model, keys: str) -> str:
             f"trace {history.name}: dbt can't write the query: {beginning_of(result.exception or said.getvalue())}"
         )
     return str(result.result.results[0].node.compiled_code).strip()
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"

@@ -23,6 +23,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Place
 from spark_jobs.names import table_at, text_literal
 from spark_jobs.places import Places
+from spark_jobs.texts import quantity
 
 # How the topics of heartbeats begin, unless a connector names them otherwise. Of them the newest record tells all.
 HEARTBEATS = "__debezium-heartbeat"
@@ -65,10 +66,10 @@ GAPS = (
 )
 TABLES = {"kafka_offsets": OFFSETS, "kafka_gaps": GAPS}
 REASONS = {
-    "retention": "were removed by retention before they were landed",
-    "topic_gone": "were not landed when the topic was deleted, or no longer shown to this user",
-    "topic_made_anew": "were not landed when the topic was deleted and made anew",
-    "skipped": "were skipped, as --starting asked",
+    "retention": "removed by retention before landing",
+    "topic_gone": "not landed when the topic was deleted, or no longer shown to this user",
+    "topic_made_anew": "not landed when the topic was deleted and made anew",
+    "skipped": "skipped, as --starting asked",
 }
 _TYPES = {"partition": pa.int32(), "lag_seconds": pa.float64(), "is_gone": pa.bool_()}
 _TYPES |= dict.fromkeys(("next_offset", "end_offset", "lag_records", "from_offset", "to_offset", "records"), pa.int64())
@@ -178,10 +179,12 @@ def _met(place: Place, ends: Ends, lives: Mapping[str, set[str]], first: int) ->
 
 def gap_in_words(topic: str, partition: int, begin: int, end: int, records: int | None, reason: str) -> str:
     """What a gap is, in words: offsets from `begin` up to and without `end`; `records` None where there may be more."""
-    which = f"{records} records (offsets {begin} to {end - 1})"
     if records is None:
-        which = f"records from offset {begin} on, of which {end - begin} were seen,"
-    return f"{topic}, partition {partition}: {which} {REASONS[reason]}"
+        which = f"records from offset {begin} on, of which {quantity(end - begin, 'was', 'were')} seen,"
+    else:
+        offsets = f"offset {begin}" if end - begin == 1 else f"offsets {begin} to {end - 1}"
+        which = f"{quantity(records, 'record')} ({offsets})"
+    return f"{topic}, partition {partition}: {which} {'was' if records == 1 else 'were'} {REASONS[reason]}"
 
 
 def starting(option: str) -> str | datetime | dict[Place, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.reporting.run import Evidence
+from spark_jobs.texts import quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ def next_steps(evidence: Evidence) -> list[Step]:
     stopped = [one for one in evidence.expectations if one.stops]
     if stopped:
         names = sorted({one.table for one in stopped})
-        why = f"{len(stopped)} critical expectations failed, in {_listed(names)}: see their keys below."
+        why = f"{quantity(len(stopped), 'critical expectation')} failed, in {_listed(names)}: see the keys below."
         built = sorted({one.table for one in stopped if one.layer != "bronze"})
         steps.append(
             Step(
@@ -32,25 +33,32 @@ def next_steps(evidence: Evidence) -> list[Step]:
             else Step(why, "")
         )
     if evidence.dbt and evidence.dbt.failed:
-        why = f"{evidence.dbt.failed} nodes of dbt failed; once their cause is gone:"
+        why = f"{quantity(evidence.dbt.failed, 'node')} of dbt failed; once the cause is gone:"
         steps.append(Step(why, f"tidemark build{evidence.target}"))
     pending = sum(one.pending for one in evidence.accounts)
     if pending:
-        steps.append(Step(f"{pending} landed records are in no table yet.", f"tidemark build{evidence.target}"))
+        landed = quantity(pending, "landed record is", "landed records are")
+        steps.append(Step(f"{landed} in no table yet.", f"tidemark build{evidence.target}"))
     unknown = [one for one in evidence.accounts if one.lacks_model]
     unchecked = [one.table for one in evidence.expectations if one.expectation == "suite_to_be_there"]
     if unknown:
-        are = "captured tables" if all(one.subject == "feed" for one in unknown) else "tables and topics of events"
+        if all(one.subject == "feed" for one in unknown):
+            have = quantity(len(unknown), "captured table has", "captured tables have")
+        else:
+            have = quantity(len(unknown), "topic of events has", "tables and topics of events have")
         names = [one.name for one in unknown]
-        steps.append(Step(f"{len(unknown)} {are} have no models: {_listed(names)}.", "tidemark scaffold"))
+        steps.append(Step(f"{have} no models: {_listed(names)}.", "tidemark scaffold"))
     elif unchecked:
-        steps.append(Step(f"{len(unchecked)} tables have no suite: {_listed(unchecked)}.", "tidemark scaffold"))
+        of_tables = quantity(len(unchecked), "table has", "tables have")
+        steps.append(Step(f"{of_tables} no suite: {_listed(unchecked)}.", "tidemark scaffold"))
     held = sum(one.records for one in evidence.quarantine)
     if held:
-        steps.append(Step(f"{held} records are held in quarantine.", f"tidemark quarantine list{evidence.target}"))
+        records = quantity(held, "record is", "records are")
+        steps.append(Step(f"{records} held in quarantine.", f"tidemark quarantine list{evidence.target}"))
     harmful = [one for one in evidence.settings if one.severity == "warning"]
     if harmful:
-        steps.append(Step(f"{len(harmful)} settings of the source do harm: see what to set instead below.", ""))
+        of_source = quantity(len(harmful), "setting of the source does", "settings of the source do")
+        steps.append(Step(f"{of_source} harm: see what to set instead below.", ""))
     if not any(one.records for one in evidence.accounts):
         steps.append(Step("Nothing has landed yet.", f"tidemark land{evidence.bronze_target} FILES"))
     there = {name for name, measured in evidence.measures.items() if measured.history is not None}

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
+from spark_jobs.texts import quantity
 
 _SHOWN = 3
 # What lacks more has a count in its END that is no number (`unknown_count` in macros/transactions).
@@ -37,11 +38,12 @@ class Cut:
         """What is held back, why, and what would set it free."""
         waits = "; ".join(f"{name} {_waits_for(lacking)}" for name, lacking in self.blocking.items())
         if more := self.all_blocking - len(self.blocking):
-            waits += f"; {more} more wait{'s' if more == 1 else ''}"
+            waits += f"; {quantity(more, 'more waits', 'more wait')}"
         return (
-            f"{self.source}: {self.changes} changes of {self.transactions} transactions are held back, so that no"
-            f" table shows half of one (G7). Transaction {waits}. They come with a later run; where they never will,"
-            f" name the transaction in `vars: tidemark: sources: {self.source}: given_up`, as a text in quotes."
+            f"{self.source}: {quantity(self.changes, 'change')} of {quantity(self.transactions, 'transaction')}"
+            f" {'is' if self.changes == 1 else 'are'} held back, so that no table shows half of one (G7). Transaction"
+            f" {waits}. They come with a later run; where they never will, name the transaction in"
+            f" `vars: tidemark: sources: {self.source}: given_up`, as a text in quotes."
         )
 
 
@@ -72,6 +74,6 @@ def _waits_for(lacking: Mapping[str, int] | None) -> str:
     if not lacking:
         return "waits for its END, or for the landing after"
     return "waits for " + ", ".join(
-        f"{count} of {model}" if count < _UNREADABLE else f"a count of {model} that can be read"
+        f"{count:,} of {model}" if count < _UNREADABLE else f"a count of {model} that can be read"
         for model, count in sorted(lacking.items())
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from spark_jobs.texts import visible
+from spark_jobs.texts import quantity, visible
 
 _TEMPLATE = "report.html.j2"
 
@@ -22,8 +22,19 @@ def page(document: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(visible=visible, duration=duration)
+    environment.filters.update(visible=visible, duration=duration, compact=compact, quantity=quantity)
     return environment.get_template(_TEMPLATE).render(r=document)
+
+
+def compact(number: int) -> str:
+    """A number in three digits, with a letter for its thousands, where it has more than four."""
+    if abs(number) < 10_000:
+        return f"{number:,}"
+    for size, letter in ((1_000, "k"), (1_000_000, "M"), (1_000_000_000, "G")):
+        said = f"{number / size:.3g}"
+        if abs(float(said)) < 1_000:
+            return f"{said} {letter}"
+    return f"{number / 1_000_000_000:,.0f} G"
 
 
 def duration(milliseconds: float) -> str:

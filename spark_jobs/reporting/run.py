@@ -19,6 +19,7 @@ from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import SettingFinding
 from spark_jobs.reporting.signs import LOST, Sign
+from spark_jobs.texts import quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Evidence:
         lines += [_broken(one) for one in self.expectations if one.stops]
         if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
             failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]
-            lines.append(f"dbt {self.dbt.command}: {self.dbt.failed} failed: {', '.join(failed)}.")
+            lines.append(f"dbt {self.dbt.command}: {self.dbt.failed:,} failed: {', '.join(failed)}.")
         return lines
 
     @property
@@ -106,7 +107,7 @@ class Evidence:
         lines += _held(self.quarantine, self.target, self.bronze_target)
         lines += [one.line for one in self.pulses if one.state == DEAD]
         lines += [
-            f"{table}: {one.count} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
+            f"{table}: {one.count:,} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
             for table, met in self.signs.items()
             for one in met.values()
             if one.sign in LOST
@@ -120,19 +121,19 @@ def _of_dbt(run: DbtRun) -> list[str]:
     lines = []
     if not run.is_of_this_run:
         said += f" at {run.at:%Y-%m-%d %H:%M} UTC, before this run"
-        lines += [f"{said}: {run.failed} failed."] if run.failed else []
+        lines += [f"{said}: {run.failed:,} failed."] if run.failed else []
     warned = [one for one in run.results if one.status == "warn"]
     if warned:
-        names = [one.name if one.failures is None else f"{one.name} ({one.failures})" for one in warned]
-        lines.append(f"{said}: {run.warned} warned: {', '.join(names)}.")
+        names = [one.name if one.failures is None else f"{one.name} ({one.failures:,})" for one in warned]
+        lines.append(f"{said}: {run.warned:,} warned: {', '.join(names)}.")
     return lines
 
 
 def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
     """What was landed of tables and of topics of events that no model has; what of tables that can't have any yet."""
     lines = [
-        f"{one.name}: {one.landed} landed deletes or truncates are in no table. `tidemark scaffold` writes its models"
-        " once a row of it has landed."
+        f"{one.name}: {quantity(one.landed, 'landed delete or truncate is', 'landed deletes or truncates are')} in no"
+        " table. `tidemark scaffold` writes its models once a row of it has landed."
         for one in accounts
         if one.subject == "feed" and not one.has_rows
     ]
@@ -141,11 +142,11 @@ def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
         if not alike:
             continue
         records = sum(one.dispositions.get("no_model", 0) for one in alike)
-        others = f" and {len(alike) - 1} more {noun}{'s' if alike[2:] else ''}" if alike[1:] else ""
-        landed = "record is" if records == 1 else "records are"
+        others = f" and {quantity(len(alike) - 1, f'more {noun}')}" if alike[1:] else ""
+        landed = quantity(records, "landed record is", "landed records are")
         lines.append(
-            f"{alike[0].name}{others}: {records} landed {landed} in no table, since no model is there, or none that is"
-            f" enabled. `tidemark scaffold` writes the models, and `tidemark build{target}` fills them."
+            f"{alike[0].name}{others}: {landed} in no table, since no model is there, or none that is enabled."
+            f" `tidemark scaffold` writes the models, and `tidemark build{target}` fills them."
         )
     return lines
 
@@ -169,22 +170,22 @@ def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]
     for (code, is_line), alike in by_code.items():
         topics = list(dict.fromkeys(one.topic for one in alike if one.topic))
         of = f" of {topics[0]}" if topics else ""
-        others = f" and {len(topics) - 1} more topics" if topics[1:] else ""
+        others = f" and {quantity(len(topics) - 1, 'more topic')}" if topics[1:] else ""
         release = "" if code in PROBLEMS else (
             "; mend them or take them out, and land their files again" if is_line
             else f"; once the cause is gone, `tidemark quarantine release{bronze_target}` tries them again"
         )  # fmt: skip
         records, noun = sum(one.records for one in alike), "line" if is_line else "record"
-        subject, verb = (f"1 {noun}", "is") if records == 1 else (f"{records} {noun}s", "are")
         lines.append(
-            f"{subject}{of}{others} {verb} held in the quarantine ({code}): {alike[0].reason}."
+            f"{quantity(records, noun)}{of}{others} {'is' if records == 1 else 'are'} held in the quarantine ({code}):"
+            f" {alike[0].reason}."
             f" `tidemark quarantine list{target}` names them{release}."
         )
     return lines
 
 
 def _broken(result: ExpectationResult) -> str:
-    rows = "" if result.unexpected_count is None else f" Rows that break it: {result.unexpected_count}"
+    rows = "" if result.unexpected_count is None else f" Rows that break it: {result.unexpected_count:,}"
     examples = f"{_examples(result.sample_keys)}{'.' if rows else ''}"
     return f"{result.table}, {result.layer}: {result.description}{rows}{examples}"
 

@@ -172,7 +172,7 @@ def test_signs_of_what_no_event_told_are_warnings_with_their_keys(checked: Check
 def test_what_is_held_is_a_warning_of_every_check(checked: Checked) -> None:
     for outcome in (checked.good, checked.lost):
         [warning] = [one for one in outcome.warnings if "held" in one]
-        assert warning.startswith("2 records of notes.topic and 1 more topics are held in the quarantine (no-envelope)")
+        assert warning.startswith("2 records of notes.topic and 1 more topic are held in the quarantine (no-envelope)")
 
 
 def test_what_a_run_changed_is_told(checked: Checked) -> None:

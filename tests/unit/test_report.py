@@ -37,7 +37,7 @@ from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse, pulses
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Asked, Lag, Measures
-from spark_jobs.reporting.page import duration, page
+from spark_jobs.reporting.page import compact, duration, page
 from spark_jobs.reporting.report import _publish, last_report, reports_of
 from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
@@ -542,6 +542,54 @@ def test_the_trend_goes_on_and_is_bounded() -> None:
     assert [one["run_id"] for one in said["trend"]] == [f"r{number}" for number in range(5, 25)]
     again = report(evidence(), said, run_id="r24")
     assert [one["run_id"] for one in again["trend"]].count("r24") == 1
+
+
+def test_the_trend_is_told_in_numbers_that_have_room_and_by_what_runs_came_to() -> None:
+    said = report(evidence(accounts=[Account("table", "src__t", 12_345_678, {"opened": 7}, {"opened": 12_345_678})]))
+    text = page(said)
+
+    assert said["status"] == "failed"
+    assert "<title>r1: 12,345,678</title>" in text
+    assert ">12.3 M</text>" in text
+    assert '<td><span class="bad">failed</span></td>' in text
+    numbers = (0, -17, 9_999, 10_000, 999_499, 999_900, 12_345_678, 10**12, 10**13)
+    assert [compact(one) for one in numbers] == [
+        "0", "-17", "9,999", "10 k", "999 k", "1 M", "12.3 M", "1,000 G", "10,000 G",
+    ]  # fmt: skip
+
+
+def test_one_is_not_told_as_many_and_thousands_are_told_apart() -> None:
+    broken = ExpectationResult("src__t", "gold_history", "expect_it", "It is so.", "critical", False, 12_345, ())
+    setting = SettingFinding("s", "src", "it", "else", "warning")
+    dbt = DbtRun("build", AT, True, 1, 0, 1, 0, 2, (DbtResult("test", "t", "fail", 1, ""),))
+    one = evidence(
+        accounts=[
+            Account("table", "src__t", 1, {"pending": 1}),
+            Account("feed", "src__u", 1, {"no_model": 1}, landed=1),
+            Account("feed", "src__v", 1, {"no_model": 1}, landed=1, has_rows=False),
+        ],
+        expectations=[broken], settings=[setting], dbt=dbt,
+        quarantine=[Held("no-after", "no state", topic, 1) for topic in ("t", "u")],
+        cuts=[Cut("src", {"571": {}}, 2, 1, 1)],
+        gaps=[
+            TopicGap("default", "src.t", 0, 5, 6, 1, "retention", "2026-11-21 08:00:00"),
+            TopicGap("default", "src.t", 1, 5, 6, None, "topic_gone", "2026-11-21 08:00:00"),
+        ],
+        signs={},
+    )  # fmt: skip
+    said = report(one)
+    told = " ".join([*said["failures"], *said["warnings"], *(step["why"] for step in said["next"])])
+    for words in (
+        "1 critical expectation failed", "1 node of dbt failed", "1 landed record is in", "1 captured table has no",
+        "and 1 more topic are held", "1 setting of the source does harm", "2 records are held",
+        "1 landed delete or truncate is in no table", "Rows that break it: 12,345",
+        "1 change of 1 transaction is held back", "; 1 more waits.", "1 record (offset 5) was removed by retention",
+        "records from offset 5 on, of which 1 was seen, were not landed",
+    ):  # fmt: skip
+        assert words in told
+    quiet = page(report(evidence(gaps=[], cuts=[])))
+    assert "<details open><summary>1 warning</summary>" in quiet, "as it is printed"
+    assert ", 1 warning</h1>" in quiet
 
 
 def test_each_harmful_setting_is_named_with_what_to_set() -> None:
