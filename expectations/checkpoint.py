@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from great_expectations.data_context.types.base import (
 )
 from great_expectations.expectations.expectation import Expectation
 
+from expectations import docs_view
 from expectations.results import OF_RECORDS, PLACE, read
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import Mask
@@ -29,12 +31,16 @@ def new_context(run_folder: Path) -> Any:
         if name.partition(".")[0] == "great_expectations":
             logging.getLogger(name).setLevel(logging.WARNING)
     pages = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(run_folder / DATA_DOCS)}
+    results, index, contents = (
+        {"module_name": docs_view.__name__, "class_name": one.__name__}
+        for one in (docs_view.ResultsPage, docs_view.IndexPage, docs_view.IndexContents)
+    )
     site = {
         "class_name": "SiteBuilder",
         "show_how_to_buttons": False,
         "store_backend": pages,
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-        "site_section_builders": {"expectations": "None"},
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", "renderer": contents, "view": index},
+        "site_section_builders": {"expectations": "None", "validations": {"view": results}},
     }
     config = DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(),
@@ -48,8 +54,9 @@ def new_context(run_folder: Path) -> Any:
 def write_docs(context: Any, run_folder: Path) -> None:
     """Write Data Docs of every result so far into `run_folder`/data_docs."""
     context.build_data_docs()
-    for picture in run_folder.glob(f"{DATA_DOCS}/static/images/*.gif"):
-        picture.unlink()  # Great Expectations' own tutorial, 3.4 MB a run
+    shutil.rmtree(
+        run_folder / DATA_DOCS / "static", ignore_errors=True
+    )  # pictures, fonts and styles of no page of ours
 
 
 def run_checkpoint(
@@ -80,7 +87,7 @@ def run_checkpoint(
     by_id = {one.id: one for one in suite.expectations}
     results = []
     for identifier, outcome in ran.run_results.items():
-        results += [read(table, layer, by_id[one.expectation_config.id], one, mask) for one in outcome.results]
+        results += [read(table, layer, by_id[one.expectation_config.id], one, samples, mask) for one in outcome.results]
         context.validation_results_store.set(identifier, outcome)
     return results
 

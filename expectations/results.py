@@ -26,9 +26,23 @@ _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
 
 def read(
-    table: CapturedTable, layer: str, expectation: Expectation, result: ExpectationValidationResult, mask: Mask
+    table: CapturedTable,
+    layer: str,
+    expectation: Expectation,
+    result: ExpectationValidationResult,
+    samples: int,
+    mask: Mask,
 ) -> ExpectationResult:
-    """A result as people see it, with `result` itself made fit for Data Docs: nothing hidden in it, all escaped."""
+    """A result as people see it, with `result` itself made fit for Data Docs: nothing hidden in it, all escaped.
+
+    Args:
+        table: The captured table.
+        layer: The layer that was judged.
+        expectation: What was expected.
+        result: What was found.
+        samples: How many rows may be named; where none may, values aren't shown either.
+        mask: What hides sensitive values of keys.
+    """
     values: dict[str, Any] = dict(result.result or {})
     error = _error(result.exception_info or {})
     if isinstance(expectation, Law):
@@ -36,9 +50,9 @@ def read(
         description = expectation.description or ""
     else:
         counted = "observed_value" if isinstance(expectation, UnexpectedRowsExpectation) else "unexpected_count"
-        broken, keys = values.get(counted), _keys(table, values, mask)
+        broken, keys = values.get(counted), _keys(table, values, mask) if samples else ()
         description = expectation.description or _said(expectation)
-        if not _is_shown(table, layer, expectation):
+        if not (samples and _is_shown(table, layer, expectation)):
             values = {name: values[name] for name in _COUNTS if name in values}
         values.pop("unexpected_index_query", None)
         values["partial_unexpected_index_list"] = []

@@ -9,14 +9,17 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import great_expectations.expectations as gxe
 import jsonschema
+import pandas as pd
 import pytest
-from great_expectations.expectations import ExpectColumnValuesToBeNull
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 import spark_jobs.reporting
+from expectations.checkpoint import new_context, run_checkpoint, write_docs
 from expectations.results import OF_RECORDS, _is_shown
 from expectations.template import suite_source
 from spark_jobs import listing
@@ -963,9 +966,42 @@ def test_a_column_of_records_is_not_the_source_s_that_has_its_name(layer: str, i
     columns = ({"name": "value", "type": "string", "field": "value", "sensitive": False},)
 
     assert (
-        _is_shown(captured(columns=columns, key=("value",)), layer, ExpectColumnValuesToBeNull(column="value"))
+        _is_shown(captured(columns=columns, key=("value",)), layer, gxe.ExpectColumnValuesToBeNull(column="value"))
         == is_shown
     )
+
+
+@pytest.mark.parametrize("samples", [3, 0])
+def test_data_docs_are_plain_pages_and_show_no_values_where_no_rows_are_shown(tmp_path: Path, samples: int) -> None:
+    table, rows = captured(), pd.DataFrame({"id": ["17", "secret", None], "v": ["a", "secret", "secret"]})
+    expected = [
+        gxe.ExpectColumnMostCommonValueToBeInSet(column="v", value_set=["z"]),
+        gxe.ExpectColumnValuesToBeInSet(column="id", value_set=["z"]),
+        gxe.ExpectColumnValuesToNotBeNull(column="v"),
+    ]
+    context = new_context(tmp_path)
+    found = run_checkpoint(context, table, "gold_history", expected, rows, samples, Mask("salt"))
+    others = [gxe.ExpectColumnValuesToNotBeNull(column="v")]
+    run_checkpoint(context, table, "silver_current", others, rows, samples, Mask("salt"))
+    write_docs(context, tmp_path)
+
+    index = Tags((tmp_path / "data_docs/index.html").read_text())
+    pages = [tmp_path / "data_docs" / unquote(link) for link in index.fetched]
+    assert [page.parts[-5:-3] for page in pages] == [("src__t", "gold_history"), ("src__t", "silver_current")]
+    assert {page for page in tmp_path.rglob("*") if page.is_file()} == {tmp_path / "data_docs/index.html", *pages}
+    for page_at in pages:
+        tags = Tags(text := page_at.read_text())
+        assert "Content-Security-Policy" in text
+        assert not tags.seen & {"script", "link", "img"}
+        there = [link for link in tags.fetched if not link.startswith("#")]
+        assert [(page_at.parent / link).resolve() for link in there] == [tmp_path / "data_docs/index.html"]
+    assert {one.expectation.partition("values_to_")[2]: one.unexpected_count for one in found if not one.passed} == {
+        "": None, "be_in_set": 2,
+    }  # fmt: skip
+    text = pages[0].read_text()
+    assert ("secret" in text) == bool(samples)
+    assert not any(one.sample_keys for one in found if not samples)
+    assert "2 unexpected values found" in text
 
 
 @pytest.mark.parametrize(("is_sensitive", "hidden"), [(True, {"v", "document"}), (False, set())])
