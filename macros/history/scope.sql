@@ -98,9 +98,12 @@
         {%- endif -%}
     {%- endif -%}
     {%- set scans = scans_of(declared.changes) -%}
-    {%- set in_doubt = snapshots_in_doubt(changes_log, built)
-        if declared.snapshot_deletes == 'close' or known_doubts(last) else [] -%}
-    {%- do state.update({'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans, 'in_doubt': in_doubt}) -%}
+    {%- set asks_doubts = declared.snapshot_deletes == 'close' or known_doubts(last) -%}
+    {%- set in_doubt = snapshots_in_doubt(changes_log, table.unique_id, built, last) if asks_doubts else [] -%}
+    {%- do state.update({
+        'log_made_in': log_made_in(changes_log), 'cut': cut, 'scans': scans, 'in_doubt': in_doubt,
+        'unread': unread_of(built) if asks_doubts else none
+    }) -%}
     {%- set can_go_back = declared.snapshot_deletes == 'close' or transactions_of(declared.changes) -%}
     {{ return(dict(
         scope, log=log_shown(changes_log, built, cut), cut=cut, news=news(scope.after, cut, last.get('cut')), scans=scans, in_doubt=in_doubt, state=state,
@@ -216,9 +219,9 @@
 {#- Where missed deletes are reported, not closed, an account of the whole log is all that asks which snapshots are in doubt. -#}
 {% macro doubt_reported(scope, changes_log, declared, built) -%}
     {%- if scope.hazards.reads and declared.snapshot_deletes == 'report' -%}
-        {%- set in_doubt = snapshots_in_doubt(changes_log, built) -%}
+        {%- set in_doubt = snapshots_in_doubt(changes_log, table.unique_id, built, own_progress()) -%}
         {%- do scope.update({'in_doubt': in_doubt}) -%}
-        {%- do scope.state.update({'in_doubt': in_doubt}) -%}
+        {%- do scope.state.update({'in_doubt': in_doubt, 'unread': unread_of(built)}) -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -287,7 +290,7 @@
         scope, batch_id=[scope.batch_id, reached.batch_id] | min,
         state=dict(
             scope.state, log_made_in=reached.get('log_made_in'), cut=reached.get('cut'), scans=known_scans(reached),
-            in_doubt=known_doubts(reached)
+            in_doubt=known_doubts(reached), unread=reached.get('unread')
         )
     )) }}
 {%- endmacro %}

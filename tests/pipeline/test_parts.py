@@ -189,6 +189,11 @@ class Orders:
         rows = sorted(rows_of(self.at("history")), key=lambda row: row["offset"])
         return [tuple(row[name] for name in columns) for row in rows]
 
+    def asked_of_doubts(self) -> int:
+        """How often builds have asked the log which of its snapshots are in doubt, as dbt's own log says."""
+        question = rf"from \S*{self.source}__public__orders_changes\S*\s+\),\s+unread as \("
+        return sum(len(re.findall(question, log.read_text())) for log in self.places.project.glob("logs/dbt.log*"))
+
     def positions(self) -> dict[int, str]:
         """Order → where its change stands in the log."""
         rows = rows_of(self.at("changes"), "key", "position")
@@ -1172,6 +1177,17 @@ def test_a_snapshot_closes_nothing_while_one_of_its_reads_can_have_been_lost_on_
     assert orders.versions("id", "closed_by")[2:6] == [(3, "snapshot"), (4, "update"), (4, "snapshot"), (5, None)]
     assert orders.living() == {5: "new", 6: "new", 7: "paid"}
     assert orders.untold() == []
+
+    # The log is looked through for that only where something of it, or of what isn't read, is new.
+    asked = orders.asked_of_doubts()
+    assert asked > 0
+    yield
+    assert orders.asked_of_doubts() == asked
+    put_parts(orders.spark, orders.places, "default", {lose(): []})
+    lose()
+    yield
+    assert orders.asked_of_doubts() > asked
+    assert orders.living() == {5: "new", 6: "new", 7: "paid"}
 
 
 @beside_others()
