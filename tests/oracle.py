@@ -554,7 +554,7 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
 class Log:
     """R4: gives the changes of one log of one partition, by offset, their positions.
 
-    `places` are those of the log's snapshot reads, in all partitions.
+    `places` are those of the log's snapshot reads that tell S, in all partitions.
     """
 
     places: set[int]
@@ -570,21 +570,31 @@ class Log:
 
     def _behind_snapshot(self, change: Change) -> Position:
         lsn, place = change.source.get("lsn"), _told(change)
+        if not place:
+            return place
+        self.snapshot_lsn = max(_tells_s(change) or 0, self.snapshot_lsn)
         if change.op == "r" and lsn is not None:
-            self.snapshot_lsn = max(lsn, self.snapshot_lsn) if change.is_snapshot else self.snapshot_lsn
-            return (lsn, 0)
-        if not place or _sequence(change.source)[0] is None:
-            return place and (max(place[0], self.snapshot_lsn), place[1])
-        # What was written behind a snapshot's place was committed behind it, whatever commit the event knows of.
-        return max([place, *((one, place[1]) for one in self.places if one < place[1])])
+            first = max(lsn, place[0])
+        elif _sequence(change.source)[0] is None:
+            first = max(place[0], self.snapshot_lsn)
+        else:
+            # What was written behind a snapshot's place was committed behind it, whatever commit the event knows of.
+            first = max([place[0], *(one for one in self.places if one <= place[1])])
+        return (first, 0 if change.op == "r" and first == place[1] else place[1])
+
+
+def _tells_s(change: Change) -> int | None:
+    """R4: the place of a snapshot read where that is the log's end; that of one which names a commit was streamed."""
+    is_told = change.connector is _POSTGRESQL and change.is_snapshot and _sequence(change.source)[0] is None
+    return change.source.get("lsn") if is_told else None
 
 
 def in_order(changes: list[Change]) -> list[Change]:
     """R4: by position, then by place; `changes` come by place."""
     places: defaultdict[int, set[int]] = defaultdict(set)
     for change in changes:
-        if change.connector is _POSTGRESQL and change.is_snapshot and change.source.get("lsn") is not None:
-            places[change.log].add(change.source["lsn"])
+        if (told := _tells_s(change)) is not None:
+            places[change.log].add(told)
     for of_log in _by_log(changes):
         log = Log(places[of_log[0].log])
         for change in of_log:

@@ -252,12 +252,20 @@ class Source:
             self._write(table, key, None, event.headers)
 
     def _postgresql(self, event: Event, snapshot: str) -> Row:
-        """An incremental read has no place and no transaction of its own, only those before it."""
+        """An incremental read has no place and no transaction of its own, only those before it.
+
+        A snapshot's read has the end of the log and names no commit, or as from Debezium 3.3 on the place up to which
+        the connector has streamed: the last commit's.
+        """
         is_placed = snapshot != "incremental"
+        place, last = event.lsn, self.last_commit
+        if event.op == "r" and is_placed:
+            last = None if self.transaction % 2 else last
+            place = last or place
         return {
             "ts_ms": self.now // 1000, "ts_us": self.now, "ts_ns": self.now * 1000, "schema": "public",
-            "sequence": json.dumps([self.last_commit and str(self.last_commit), str(event.lsn)]),
-            "txId": self.transaction if is_placed else None, "lsn": event.lsn if is_placed else None, "xmin": None,
+            "sequence": json.dumps([last and str(last), str(place)]),
+            "txId": self.transaction if is_placed else None, "lsn": place if is_placed else None, "xmin": None,
         }  # fmt: skip
 
     def _oracle(self, event: Event, _: str) -> Row:

@@ -15,6 +15,7 @@ Columns of `changes` that can be left out:
     row      the row of its event in the binary log (MariaDB); 0
     last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first, `-` where
              the event has no `sequence`
+    own      the second part of `sequence`; the position in the log
     commit   the commit's position (Oracle, SQL Server, Db2); the change's own; `none` where the event tells none
     rs       Oracle's `rs_id`
     lcr, seq Oracle's `lcr_position` (XStream) and `txSeq` (LogMiner)
@@ -47,8 +48,8 @@ _HEADERS = {"oldkey": "__debezium.oldkey", "newkey": "__debezium.newkey"}
 COLUMNS = ("id", "name", "note")
 UNAVAILABLE = "__debezium_unavailable_value"
 _OF_CHANGES = {
-    "op", "at", "written", "lsn", "txn", "batch", "before", "snapshot", "server", "file", "row", "last", "commit", "rs",
-    "lcr", "seq", "serial", "oldkey", "newkey", "partition", "offset", *COLUMNS,
+    "op", "at", "written", "lsn", "txn", "batch", "before", "snapshot", "server", "file", "row", "last", "own",
+    "commit", "rs", "lcr", "seq", "serial", "oldkey", "newkey", "partition", "offset", *COLUMNS,
 }  # fmt: skip
 # What tells Oracle's changes of one number apart, by connection.
 _ORACLE_ORDER = {"rs_id": "rs", "lcr_position": "lcr", "txSeq": "seq"}
@@ -144,15 +145,14 @@ class Tape:
             "snapshot": line.get("snapshot") or ("true" if line["op"] == "r" else "false"),
         }
         if self.connector == "postgresql":
-            if place is None:
+            own = line.get("own") or (None if place is None else str(place))
+            if own is None:
                 return common | {"schema": "public", "lsn": None, "txId": None, "sequence": None}
-            last = line.get("last") or str(place)
-            sequence = [
-                None if last == "null" else last,
-                str(place),
-            ]
+            last = line.get("last") or own
+            sequence = [None if last == "null" else last, own]
             sequence_field = {} if last == "-" else {"sequence": json.dumps(sequence)}
-            return common | {"schema": "public", "lsn": place, "txId": transaction} | sequence_field
+            told = {"lsn": place, "txId": None if place is None else transaction}
+            return common | {"schema": "public"} | told | sequence_field
         if self.connector in _OF_COMMITS:
             return common | {"schema": "db"} | self._committed(line, place, transaction)
         is_read = line["op"] == "r"

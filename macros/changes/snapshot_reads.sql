@@ -6,10 +6,11 @@
 
 {#-
   Query: changes with S of R4 as `snapshot_lsn`. What was written behind a snapshot was committed behind it, whatever its
-  event knows: of a change that knows a commit, S is the greatest lsn of all reads in its log that is lower than its own, in
-  whichever partition they are. Of one that knows none, it is the greatest lsn of the reads before it by offset in its
-  partition: the last one's, but where a restart has repeated an older snapshot behind it. Reads of the same landing count,
-  and those before it, of which the steps `read_places` and `watermarks` know.
+  event knows: of a change that knows a commit, S is the greatest lsn of all reads in its log that is not above its own, in
+  whichever partition they are: it was the end of the log, where the next record begins. Of one that knows none, it is the
+  greatest lsn of the reads before it by offset in its partition: the last one's, but where a restart has repeated an older
+  snapshot behind it. Reads of the same landing count, and those before it, of which the steps `read_places` and `watermarks`
+  know.
 
   Args:
       reads: the reads of the landing, as `snapshot_reads` has found them; none, and the changes are looked through
@@ -38,9 +39,9 @@
         {%- if has_read_places(scope, reads) %}
         {#- Most changes are behind all reads. #}
         if(
-            {{ own_place }} > places.highest,
+            {{ own_place }} >= places.highest,
             places.highest,
-            array_max(filter(places.lsns, lsn -> lsn < {{ own_place }}))
+            array_max(filter(places.lsns, lsn -> lsn <= {{ own_place }}))
         )
         {%- else %}
         null
@@ -122,7 +123,7 @@
     {%- set part = 'split_part(' ~ position_in_log() ~ ", ' ', %d)" -%}
     {{ return(has_rows(
         'select 1 from ' ~ changes_log ~ ' as log join (' ~ read_places_as_rows(new) ~ ') as read using (log_number) where '
-        ~ part % 1 ~ ' < ' ~ sortable_number('cast(read.lsn as string)') ~ ' and ' ~ part % 2 ~ ' > '
+        ~ part % 1 ~ ' < ' ~ sortable_number('cast(read.lsn as string)') ~ ' and ' ~ part % 2 ~ ' >= '
         ~ sortable_number('cast(read.lsn as string)')
     )) }}
 {%- endmacro %}
@@ -145,7 +146,7 @@
 {%- endmacro %}
 
 
-{#- Expression: the place of a read of a snapshot that is no incremental one, as its event tells it. -#}
+{#- Expression: the place of a read of a snapshot that is no incremental one, where its event tells S. -#}
 {% macro lsn_of_read(among) -%}
     if({{ is_snapshot_read(snapshot_marker()) }}, {{ by_connector('place_of_read', among) }}, null)
 {%- endmacro %}
@@ -220,11 +221,11 @@
 
 {#-
   Expression: the place of a read of a snapshot that is no incremental one, from its position in a log; NULL where its
-  event told none: then its position is that of a change before it, whose second part is not 0.
+  event told none, or not S: then the second part of its position is another than a 0 of all digits.
 -#}
 {% macro snapshot_place() -%}
-    {%- set part = "try_cast(split_part(" ~ position_in_log() ~ ", ' ', %d) as bigint)" -%}
-    if({{ is_snapshot_read() }} and {{ part % 2 }} = 0, {{ part % 1 }}, null)
+    {%- set part = 'split_part(' ~ position_in_log() ~ ", ' ', %d)" -%}
+    if({{ is_snapshot_read() }} and {{ part % 2 }} = {{ sortable_number("'0'") }}, try_cast({{ part % 1 }} as bigint), null)
 {%- endmacro %}
 
 

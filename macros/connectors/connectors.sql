@@ -31,7 +31,8 @@
       has_documents    whether its rows are documents; false where not said
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
       place_of_read    where the places of streamed changes can rest on the snapshot reads before them (S in R4): the place of
-                       such a read, a number. Its position is that number, as it sorts, and 0
+                       such a read, a number; NULL where a read's doesn't tell S. Its position is that number, as it sorts,
+                       and 0 of as many digits
       last_commit      with it, the last commit that a change's event knows of; NULL where it knows none
       own_place        with it, where a change itself was written, as a number
       waits_for_read   with it, the condition on a record of bronze whether a streamed change's event knows no commit

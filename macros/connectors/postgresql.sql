@@ -5,8 +5,12 @@
   and of transactions side by side the one that commits last can have written first: the position then says so at its end.
   A change that came without it can come again with it, by a connector that tells it: its own place is the lower of both.
 
-  All reads of a snapshot have its place. `before` is what REPLICA IDENTITY lets the server write: the whole row with
-  FULL alone. `transaction.id` is `txId:lsn`, with another lsn on each event.
+  All reads of a snapshot have one place. It is that of the log's end, and they name no commit (S); from Debezium 3.3 on a
+  blocking snapshot's is the one up to which the connector had streamed, and they name the commit before that. Incremental
+  reads name it, too.
+
+  `before` is what REPLICA IDENTITY lets the server write: the whole row with FULL alone. `transaction.id` is `txId:lsn`, with
+  another lsn on each event.
 -#}
 {% macro postgresql() -%}
     {%- set commit, own = place_in_sequence(1), place_in_sequence(2) -%}
@@ -14,8 +18,7 @@
     {{ return({
         'names': ['postgresql'],
         'fields': ['txId', 'lsn', 'sequence'],
-        'position': "if(op = 'r' and source.lsn is not null, "
-            ~ position_of([sortable_number('source.lsn'), sortable_number("'0'")]) ~ ', '
+        'position': "if(op = 'r', " ~ position_of_read(commit, place) ~ ', '
             ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ unordered_end() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
@@ -23,7 +26,7 @@
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
-        'place_of_read': 'try_cast(source.lsn as bigint)',
+        'place_of_read': 'if(' ~ commit ~ ' is null, try_cast(source.lsn as bigint), null)',
         'last_commit': commit,
         'own_place': 'try_cast(' ~ place ~ ' as bigint)',
         'waits_for_read': knows_no_commit()
@@ -39,6 +42,22 @@
     {%- set part = '\\s*(?:null|"?([0-9]+)"?)\\s*' -%}
     {%- set list = '^\\s*\\[' ~ part ~ ',' ~ part ~ '\\]\\s*$' -%}
     nullif(regexp_extract(source.sequence, {{ text_literal(list) }}, {{ number }}), '')
+{%- endmacro %}
+
+
+{#-
+  Expression: where a read stands. One that names a commit shows what was committed up to then: it is right behind that, or
+  where its own place is higher there, and in either case before what was written later. One digit 0 is all that it has in
+  place of its own place then; reads that tell S have a whole number of them.
+-#}
+{% macro position_of_read(commit, place) -%}
+    {%- set first = 'if(source.lsn is null, ' ~ committed_behind(commit, place) ~ ', cast(greatest('
+        ~ 'try_cast(source.lsn as bigint), try_cast(' ~ commit ~ ' as bigint)) as string))' -%}
+    {{ bound('first', first, position_of([
+        sortable_number('first'),
+        'case when source.lsn is not null and ' ~ commit ~ ' is null then ' ~ sortable_number("'0'")
+            ~ ' when first = ' ~ place ~ " then '0' else " ~ sortable_number(place) ~ ' end'
+    ])) }}
 {%- endmacro %}
 
 

@@ -106,10 +106,11 @@ class Orders:
         """A change as the connector sends it, at the next offset; `place` is its own in the log."""
         self.sent += 1
         place = place or (10 if op == "r" else self.sent * 10)
+        last = "null" if op == "r" else f'"{place}"'
         source = {
             "connector": "postgresql", "name": self.source, "db": "shop", "schema": "public", "table": "orders",
             "ts_ms": 1_704_067_200_000 + place, "lsn": place, "txId": place,
-            "snapshot": "true" if op == "r" else "false", "sequence": sequence or f'["{place}","{place}"]',
+            "snapshot": "true" if op == "r" else "false", "sequence": sequence or f'[{last},"{place}"]',
         }  # fmt: skip
         image = {"before": {"id": row["id"]}, "after": None} if op == "d" else {"before": None, "after": row}
         return {

@@ -242,7 +242,8 @@ def test_r4_commits_order_interleaved_transactions() -> None:
 
 
 def test_r4_a_first_transaction_older_than_the_snapshot_comes_after_it() -> None:
-    stream = Stream().add("r", 50, row(v="a"), snapshot="last").add("u", 40, row(v="b"), commit=None, second=60)
+    stream = Stream().add("r", 50, row(v="a"), snapshot="last", commit=None)
+    stream.add("u", 40, row(v="b"), commit=None, second=60)
     assert spans(stream.versions()) == [("a", 50, 60, "snapshot", "update"), ("b", 60, None, "update", None)]
     assert [version.position for version in stream.versions()] == [(0, 50, 0), (0, 50, 40)]
 
