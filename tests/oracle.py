@@ -653,9 +653,12 @@ def _new_log(changes: list[Change]) -> Change | None:
 
     Somewhere behind it the position falls back, and time or server say that the change isn't late. The new log begins
     with the first change behind the old one's highest position. Of time streamed changes tell: a snapshot's reads
-    stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else.
+    stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else. A read at a
+    place that its partition has reached tells nothing: a blocking snapshot that is taken again has that of the first
+    time.
     """
     streamed, all_changes, servers = Reach(), Reach(), Reach()
+    reached: set[Position] = set()
     # Records of one offset tell nothing of each other.
     for _, of_offset in groupby(changes, lambda change: change.record.offset):
         beside = list(of_offset)
@@ -663,10 +666,13 @@ def _new_log(changes: list[Change]) -> Change | None:
             known = all_changes if streamed.highest is None else streamed
             others = {_server(change), servers.highest and _server(servers.highest)} - {None}
             is_later = change.time > known.latest and _tells_commit(change)
-            if (known.is_beyond(change) and is_later) or (all_changes.is_beyond(change) and len(others) > 1):
+            is_again = change.op == "r" and change.position in reached
+            is_border = (known.is_beyond(change) and is_later) or (all_changes.is_beyond(change) and len(others) > 1)
+            if is_border and not is_again:
                 end = max(reach.highest.record.offset for reach in (streamed, all_changes) if reach.highest)
                 return next(one for one in changes if one.record.offset > end)
         for change in beside:
+            reached.add(change.position)
             all_changes.take(change)
             if change.op != "r":
                 streamed.take(change)

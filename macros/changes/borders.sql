@@ -10,7 +10,8 @@
       count. A late record, older in both, is no border, and neither is one that PostgreSQL tells without `sequence`, or
       Oracle without its commit, nor another server whose positions go on rising. Where it is the time that tells, streamed
       changes are compared with, where there are any: a read can have a place ahead of what is streamed behind it (a
-      blocking snapshot's), and its clock is its own;
+      blocking snapshot's), and its clock is its own. A read at a place that its partition has reached before tells
+      nothing: a blocking snapshot that is taken again after a kill has the place of the first time, and a later clock;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -312,6 +313,9 @@
         select
             *,
             {{ is_streamed() }} as is_streamed,
+            op = 'r' and min(`offset`) over (
+                partition by source_label, topic, `partition`, log_number, position
+            ) < `offset` as is_read_again,
             lead(`offset`) over (
                 partition by source_label, topic, `partition`, log_number order by `offset`
             ) as following
@@ -345,7 +349,7 @@
         min_by(topic_life, struct(log_number, `offset`)) as life,
         min_by(greatest(highest.next_offset, streamed.next_offset), struct(log_number, `offset`)) as start
     from followed
-    where {{ begins_new_log('highest.position', 'streamed.position') }}
+    where not is_read_again and ({{ begins_new_log('highest.position', 'streamed.position') }})
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
 {%- endmacro %}
