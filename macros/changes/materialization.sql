@@ -92,7 +92,7 @@
 
 {#-
   Make a log anew where it shows that its positions rest on a wrong belief: on one log of the source where there are
-  more (R5), on positions in reads that have none, or on reads that stand behind them (R4).
+  more (R5), on positions in reads that have none, or on reads or changes that came later and move them (R4).
 
   Args:
       summary: what `log_summary` found in the new part of the log
@@ -111,6 +111,7 @@
     {%- set follows_later_reads = is_part and (
         stand_before_reads(target_relation, summary.late, decision)
         or stand_before_new_reads(target_relation, read_places | reject('in', decision.read_places) | list, decision)
+        or stand_behind_what_follows(target_relation, summary.bounds.lowest, decision)
     ) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}

@@ -243,3 +243,22 @@
     {%- endfor -%}
     op != 'r' and ({{ cases | join(' or ') }})
 {%- endmacro %}
+
+
+{#-
+  Whether reads that told no position stand behind changes of their key that have come behind them, by offset: these are of a
+  server whose clock lags (`followed_position`).
+
+  Args:
+      lowest: the lowest position of the landing
+-#}
+{% macro stand_behind_what_follows(changes_log, lowest, scope) -%}
+    {%- set have_logs = connectors(scope.connectors) | selectattr('log', 'defined') | list -%}
+    {%- if not scope.has_placeless or not have_logs or lowest is none -%}{{ return(false) }}{%- endif -%}
+    {{ return(has_rows(
+        'select 1 from (select * from ' ~ changes_log ~ " where op != 'r' and " ~ landed_since(scope.after) ~ ') as change'
+        ~ ' join (select * from ' ~ changes_log ~ " where op = 'r' and position > " ~ text_literal(lowest) ~ ') as read on '
+        ~ is_same_partition('change', 'read', in_one_log=true) ~ ' and change.key = read.key'
+        ~ ' and change.`offset` > read.`offset` and change.position < read.position'
+    )) }}
+{%- endmacro %}

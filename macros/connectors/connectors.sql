@@ -177,8 +177,9 @@
 
 {#-
   Expression: a read without a position follows the greatest before it by offset in its partition (R4). Beside other logs that
-  is the greatest of its own log, or of its key, whose row may have come from another. With none before it, it is a first
-  read, and stands before all changes.
+  is the greatest of its own log, or of its key, whose row may have come from another. Where one log has the changes of
+  several servers, whose clocks differ, it goes before none of its key's that come behind it. With none before it, it is a
+  first read, and stands before all changes.
 -#}
 {% macro followed_position(scope) -%}
     {%- if not scope.has_placeless -%}
@@ -187,7 +188,8 @@
     {%- set greatest = greatest_before() -%}
     {%- if connectors(scope.connectors) | selectattr('log', 'defined') | list -%}
         {%- set log = by_connector('log', scope.connectors) -%}
-        {%- set greatest = 'if(' ~ log ~ ' is null, ' ~ greatest ~ ', greatest(' ~ greatest_before([log])
+        {%- set in_one_log = "nullif(least(coalesce(" ~ greatest ~ ", ''), " ~ lowest_behind(['key']) ~ "), '')" -%}
+        {%- set greatest = 'if(' ~ log ~ ' is null, ' ~ in_one_log ~ ', greatest(' ~ greatest_before([log])
             ~ ', ' ~ greatest_before(['key']) ~ '))' -%}
     {%- endif -%}
     coalesce(
@@ -208,6 +210,21 @@
     max(log_position) over (
         partition by {{ (['source_label', 'topic', '`partition`', 'log_number'] + within) | join(', ') }}
         order by `offset`
+        rows between unbounded preceding and 1 preceding
+    )
+{%- endmacro %}
+
+
+{#-
+  Expression: the lowest position behind a change, by offset in its partition.
+
+  Args:
+      within: expressions that have to be equal
+-#}
+{% macro lowest_behind(within) -%}
+    min(log_position) over (
+        partition by {{ (['source_label', 'topic', '`partition`', 'log_number'] + within) | join(', ') }}
+        order by `offset` desc
         rows between unbounded preceding and 1 preceding
     )
 {%- endmacro %}

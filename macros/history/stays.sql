@@ -140,29 +140,33 @@ stays as (
 {#-
   Query: changes of documents in the order in which shards had them. A new value of its shard key takes a document to another
   shard: in one transaction that deletes it and inserts it there, each in a log of its own. Behind a `c` of its transaction
-  that met the document alive a `d` is the half that came first: it is placed before that.
+  that met the document alive a `d` is the half that came first: it is placed before that. A `c` right behind such a half
+  goes on from the `c` before that: what that met, it meets.
 -#}
 {% macro gone_to_shards(changes) -%}
     select
-        * except (place, was_alive, inserted),
+        * except (place, is_half, met_alive, inserted_at, was_alive),
         if(
-            inserted.was_alive and {{ log_of_position('inserted.place.position') }} = {{ log_of_position() }},
-            {{ place('inserted.place', rank=0) }},
+            is_half and was_alive and {{ log_of_position('inserted_at.position') }} = {{ log_of_position() }},
+            {{ place('inserted_at', rank=0) }},
             place
         ) as place
     from (
         select
             *,
-            if(
-                {{ follows_insert_of_transaction() }},
-                last_value(if(op = 'c', struct(was_alive, place), null), true) over before_it,
-                null
-            ) as inserted
+            last_value(if(op = 'c', place, null), true) over before_it as inserted_at,
+            last_value(met_alive, true) over before_it as was_alive
         from (
             select
                 *,
-                {{ follows_state() }} as was_alive
-            from {{ changes }}
+                if(op = 'c' and not lag(is_half, 1, false) over by_place, {{ follows_state() }}, null) as met_alive
+            from (
+                select
+                    *,
+                    {{ follows_insert_of_transaction() }} as is_half
+                from {{ changes }}
+                window before_it as (partition by key order by place rows between unbounded preceding and 1 preceding)
+            ) as halved
             window by_place as (partition by key order by place)
         ) as followed
         window before_it as (partition by key order by place rows between unbounded preceding and 1 preceding)

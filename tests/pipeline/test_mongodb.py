@@ -527,15 +527,26 @@ WHOLE: list[tuple[str, int, str, Row]] = [
     ("j", 31, "c", {"after": {"_id": "j", "n": 2}, "source": in_transaction(9, 5)}),
     ("j", 31, "u", {"updateDescription": described({"n": 3}), "source": {"ord": 6}}),
     ("j", 31, "d", {"before": {"_id": "j", "n": 1}, "source": in_transaction(9, 8)}),
-    # One that is deleted, inserted and deleted again is gone.
+    # One that is deleted, inserted and deleted again is gone: one ordinal has all of it, and pre-images differ.
     ("k", 32, "c", {"after": {"_id": "k", "n": 1}}),
     ("k", 33, "d", {"before": {"_id": "k", "n": 1}, "source": in_transaction(10, 1)}),
-    ("k", 33, "c", {"after": {"_id": "k", "n": 2}, "source": in_transaction(10, 2)}),
-    ("k", 33, "d", {"before": {"_id": "k", "n": 2}, "source": in_transaction(10, 3)}),
+    ("k", 33, "c", {"after": {"_id": "k", "n": 2}, "source": in_transaction(10, 1)}),
+    ("k", 33, "d", {"before": {"_id": "k", "n": 2}, "source": in_transaction(10, 1)}),
     # Keys of streamed changes that begin with the fields of a shard key, cut off at their eighth letter.
     ("l", 34, "r", {"after": {"_id": "l", "n": 1}, **read_at(34, "rs0")}),
     (Spelled('": "EU", "_id": "l"'), 35, "u", {"updateDescription": described({"n": 2})}),
     (Spelled('"l", "region": "EU"'), 36, "u", {"updateDescription": described({"n": 3})}),
+    # A document can go to another shard twice in a row, and one that was new there and went again at once was alive.
+    ("m", 37, "c", {"after": {"_id": "m", "n": 1}}),
+    ("m", 38, "c", {"after": {"_id": "m", "n": 2}, "source": in_transaction(11, 1)}),
+    ("m", 38, "d", {"before": {"_id": "m", "n": 1}, "source": in_transaction(11, 2)}),
+    ("m", 39, "c", {"after": {"_id": "m", "n": 3}, "source": in_transaction(12, 1)}),
+    ("m", 39, "d", {"before": {"_id": "m", "n": 2}, "source": in_transaction(12, 2)}),
+    # What is inserted and deleted in one transaction is not, nor what comes behind it.
+    ("n", 40, "c", {"after": {"_id": "n", "n": 1}, "source": in_transaction(13, 1)}),
+    ("n", 40, "d", {"before": {"_id": "n", "n": 1}, "source": in_transaction(13, 2)}),
+    ("n", 41, "c", {"after": {"_id": "n", "n": 2}, "source": in_transaction(14, 1)}),
+    ("n", 41, "d", {"before": {"_id": "n", "n": 2}, "source": in_transaction(14, 2)}),
 ]
 
 
@@ -547,6 +558,25 @@ def whole() -> list[str]:
         )
         for offset, (key, second, op, fields) in enumerate(WHOLE)
     ]  # fmt: skip
+
+
+def of_two_clocks() -> list[str]:
+    """Shards whose clocks differ, as changes tell from Debezium 3.4 on: one's is ahead while another's is read."""
+    lives = [
+        ("o", 10, "c", {"after": {"_id": "o", "n": 1}}),
+        ("p", 20, "c", {"after": {"_id": "p", "n": 1}}),
+        ("o", 11, "r", {"after": {"_id": "o", "n": 2}}),
+        ("q", 12, "r", {"after": {"_id": "q", "n": 1}}),
+        ("o", 13, "u", {"updateDescription": described({"n": 3})}),
+        ("q", 14, "u", {"updateDescription": described({"n": 2})}),
+    ]
+    lines = []
+    for offset, (key, second, op, fields) in enumerate(lives):
+        source = {"version": "3.4.0.Final", "rs": None, "snapshot": "incremental" if op == "r" else "false"}
+        lines.append(
+            record("mg_clocks.shop.t", offset, json.dumps(key), event("mg_clocks", second, op, source=source, **fields))
+        )
+    return lines
 
 
 def cut_short() -> list[str]:
@@ -583,7 +613,7 @@ def without_transactions() -> list[str]:
 
 # Whole from the first landing on: a cut goes forward with what has come.
 AT_ONCE = ("mg_cut.shop.t", "mg_cut.transaction", "mg_lone.shop.t")
-SOURCES = {"mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut", "mg_lone"}
+SOURCES = {"mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_types", "mg_cut", "mg_lone", "mg_clocks"}
 MODELS = (
     "--select", "config.materialized:changes", "config.materialized:history", "mg_whole__shop__t_accounting",
     "mg_cut_transactions", "mg_lone_transactions",
@@ -614,6 +644,9 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
         # Every table is there from the first landing on; the rest comes in any order.
         batches[draw.randrange(2) if topic in seen and topic not in AT_ONCE else 0].append(line)
         seen.add(topic)
+    # A read is landed before what follows it.
+    batches[0] += of_two_clocks()[:4]
+    batches[1] += of_two_clocks()[4:]
     # What comes twice is there before what it repeats, or behind it.
     batches[0] += told_twice(collection)[::2]
     batches[1] += told_twice(collection)
@@ -632,7 +665,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     grown = histories(places)
     # The first build of a table all of whose records had come was one of all of it.
     grew = {json.loads(line)["topic"].partition(".")[0] for line in batches[1]}
-    assert grew == {"mg_cap", "mg_lives", "mg_hand", "mg_whole"}
+    assert grew == {"mg_cap", "mg_lives", "mg_hand", "mg_whole", "mg_clocks"}
     others = [f"{name}_*" for name in SOURCES - grew]
     run_models(places, "--full-refresh", *MODELS, "--exclude", *others, accounting=True)
     tables = {table.source_name: table for table in captured_tables(places)}
@@ -736,10 +769,10 @@ def test_a_pre_image_is_a_state_where_the_source_says_so(built: Built) -> None:
     ]  # fmt: skip
 
 
-def whole_lives(built: Built, keys: str) -> list[tuple[str, Document, str, str | None]]:
+def whole_lives(built: Built, keys: str, source: str = "mg_whole") -> list[tuple[str, Document, str, str | None]]:
     return [
         (json.loads(row["id"]), json.loads(row["document"]), row["opened_by"], row["closed_by"])
-        for row in built.versions("mg_whole")
+        for row in built.versions(source)
         if json.loads(row["id"]) in keys
     ]
 
@@ -762,9 +795,17 @@ def test_a_read_without_a_place_follows_what_its_cluster_or_its_document_had(bui
 
 
 def test_a_document_that_went_to_another_shard_lives(built: Built) -> None:
-    assert [(key, document["n"], *ends) for key, document, *ends in whole_lives(built, "ijk")] == [
+    assert [(key, document["n"], *ends) for key, document, *ends in whole_lives(built, "ijkmn")] == [
         ("i", 1, "insert", "update"), ("i", 2, "insert", None), ("j", 1, "insert", "update"),
         ("j", 2, "insert", "update"), ("j", 3, "update", None), ("k", 1, "insert", "delete"),
+        ("m", 1, "insert", "update"), ("m", 2, "insert", "update"), ("m", 3, "insert", None),
+    ]  # fmt: skip
+
+
+def test_a_read_without_a_place_is_before_what_follows_it_though_another_shards_clock_is_ahead(built: Built) -> None:
+    assert [(key, document["n"], *ends) for key, document, *ends in whole_lives(built, "opq", "mg_clocks")] == [
+        ("o", 1, "insert", "snapshot"), ("o", 2, "snapshot", "update"), ("o", 3, "update", None),
+        ("p", 1, "insert", None), ("q", 1, "snapshot", "update"), ("q", 2, "update", None),
     ]  # fmt: skip
 
 
