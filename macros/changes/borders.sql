@@ -89,6 +89,12 @@
 {%- endmacro %}
 
 
+{#- Expression: a part of a position as its own log has it, by its number; '' where it has fewer. -#}
+{% macro part_of_position(number) -%}
+    split_part({{ position_in_log() }}, ' ', {{ number }})
+{%- endmacro %}
+
+
 {#- The borders that a source's option `new_logs` declares. -#}
 {% macro declared_borders(new_logs) -%}
     {%- set walk = namespace(borders=[]) -%}

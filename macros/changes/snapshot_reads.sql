@@ -120,11 +120,10 @@
 -#}
 {% macro stand_before_new_reads(changes_log, new, scope) -%}
     {%- if not new or not can_rest_on_reads(scope.connectors) -%}{{ return(false) }}{%- endif -%}
-    {%- set part = 'split_part(' ~ position_in_log() ~ ", ' ', %d)" -%}
+    {%- set lsn = sortable_number('cast(read.lsn as string)') -%}
     {{ return(has_rows(
         'select 1 from ' ~ changes_log ~ ' as log join (' ~ read_places_as_rows(new) ~ ') as read using (log_number) where '
-        ~ part % 1 ~ ' < ' ~ sortable_number('cast(read.lsn as string)') ~ ' and ' ~ part % 2 ~ ' >= '
-        ~ sortable_number('cast(read.lsn as string)')
+        ~ part_of_position(1) ~ ' < ' ~ lsn ~ ' and ' ~ part_of_position(2) ~ ' >= ' ~ lsn
     )) }}
 {%- endmacro %}
 
@@ -224,8 +223,11 @@
   event told none, or not S: then the second part of its position is another than a 0 of all digits.
 -#}
 {% macro snapshot_place() -%}
-    {%- set part = 'split_part(' ~ position_in_log() ~ ", ' ', %d)" -%}
-    if({{ is_snapshot_read() }} and {{ part % 2 }} = {{ sortable_number("'0'") }}, try_cast({{ part % 1 }} as bigint), null)
+    if(
+        {{ is_snapshot_read() }} and {{ part_of_position(2) }} = {{ sortable_number("'0'") }},
+        try_cast({{ part_of_position(1) }} as bigint),
+        null
+    )
 {%- endmacro %}
 
 

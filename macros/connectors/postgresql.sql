@@ -22,7 +22,7 @@
             ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ unordered_end() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
-        'lowest': "if(op = 'r', null, split_part(" ~ position_in_log() ~ ", ' ', 2))",
+        'lowest': "if(op = 'r', null, " ~ part_of_position(2) ~ ')',
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
