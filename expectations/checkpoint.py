@@ -17,7 +17,8 @@ from great_expectations.data_context.types.base import (
 from great_expectations.expectations.expectation import Expectation
 
 from expectations import docs_view
-from expectations.results import OF_RECORDS, PLACE, read
+from expectations.results import OF_RECORDS, read
+from spark_jobs.bronze import LINEAGE
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
@@ -93,7 +94,7 @@ def run_checkpoint(
 
 
 def _result_format(table: CapturedTable, layer: str, samples: int) -> dict[str, Any]:
-    keys = list(PLACE if layer in OF_RECORDS else table.key)
+    keys = list(LINEAGE if layer in OF_RECORDS else table.key)
     return {
         "result_format": "SUMMARY",
         "partial_unexpected_count": samples,

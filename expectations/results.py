@@ -16,7 +16,6 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 
-PLACE = ("topic", "partition", "offset")
 # The layers whose rows are named by places, and have whole rows of the source in columns of Tidemark's own.
 OF_RECORDS = ("bronze", "silver_changes")
 # What a result may hold of a column whose values people may not see.

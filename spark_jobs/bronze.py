@@ -18,7 +18,9 @@ from spark_jobs.names import table_at
 from spark_jobs.places import LANDED, Places
 from spark_jobs.record import HEADERS, object_of_key, text_of
 
-PLACE = ("source_label", "topic", "partition", "offset")
+# Where a record is in Kafka, and beside those of other sources.
+LINEAGE = ("topic", "partition", "offset")
+PLACE = ("source_label", *LINEAGE)
 DELIVERY = (*PLACE, "content_hash")
 # What a record is (R17).
 KINDS = (
@@ -198,7 +200,7 @@ def deliveries_within(spark: SparkSession, places: Places, survey: Sequence[Row]
             stored = stored.where(any_of(within) if within else F.lit(False))
             break
     stored = stored.select(*DELIVERY)
-    if len(exact := _ranges(PLACE[1:3], survey)) <= _MOST_RANGES:
+    if len(exact := _ranges(LINEAGE[:2], survey)) <= _MOST_RANGES:
         return stored
     # The range of a topic is that of all its partitions, and holds much of one that others are ahead of or behind.
     columns = [("topic", pa.string()), ("partition", pa.int32()), ("low", pa.int64()), ("high", pa.int64())]

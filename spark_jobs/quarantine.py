@@ -79,7 +79,7 @@ def _troubled(spark: SparkSession, places: Places, tables: Sequence[CapturedTabl
 def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
     """The changes of a log that no history has, as entries of the quarantine."""
     log = spark.table(table_at(table.changes.location)).where("problem is not null")
-    place = ["source_label", "topic", "partition", "offset", "batch_id"]
+    place = [*bronze.PLACE, "batch_id"]
     records = bronze.read(spark, places, "records").where(F.col("feed") == table.feed)
     found = records.join(log.select(*place, F.col("problem").alias("code")), on=place)
     return found.select(

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import as_json, breaking, broken_rows
 from expectations.rules.law import WARNING, Law
-from spark_jobs.bronze import KINDS, PLACE
+from spark_jobs.bronze import KINDS, LINEAGE, PLACE
 
 
 class ExpectRecordsToHaveAPlace(Law):
@@ -60,11 +60,11 @@ def findings(records: DataFrame, quarantined: DataFrame) -> list[DataFrame]:
         records: Bronze's records, all that are on the topics in question; the tables are judged together.
         quarantined: The quarantined records of the same topics: no gap is where one of them is.
     """
-    place = as_json({name: F.col(name) for name in PLACE[1:]})
+    place = as_json({name: F.col(name) for name in LINEAGE})
     records = records.withColumn("subject", F.coalesce("topic", "feed"))
     repeated = records.groupBy("subject", *PLACE, "content_hash").count().where("count > 1")
     places = records.select("subject", *PLACE).unionByName(quarantined.select(F.col("topic").alias("subject"), *PLACE))
-    by_offset = Window.partitionBy("source_label", "topic", "partition").orderBy("offset")
+    by_offset = Window.partitionBy(*PLACE[:3]).orderBy("offset")
     gaps = places.withColumn("next", F.lead("offset").over(by_offset)).where("next > `offset` + 1")
     subject = F.col("subject").alias("topic")
     return [

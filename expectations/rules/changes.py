@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import Frames, as_json, breaking, broken_rows, lacks
 from expectations.rules.law import WARNING, Law
+from spark_jobs.bronze import LINEAGE
 
 
 class ExpectChangesToHaveTheirKey(Law):
@@ -95,11 +96,11 @@ def findings(frames: Frames) -> list[DataFrame]:
             "has_documents": F.lit("document" in frames.changes.columns),
         }
     )
-    place = as_json({name: F.col(name) for name in ("topic", "partition", "offset")})
+    place = as_json({name: F.col(name) for name in LINEAGE})
     key = F.when(F.col("lacks_key"), place).otherwise(frames.key_text(F.col("key"))) if is_keyed else place
     counted = judged.groupBy("change_id").agg(
         F.count("*").alias("count"),
-        *[F.min(name).alias(name) for name in ("topic", "partition", "offset", "lacks_key", "key")],
+        *[F.min(name).alias(name) for name in (*LINEAGE, "lacks_key", "key")],
     )
     repeated = counted.where("count > 1 or change_id is null")
     return [broken_rows(judged, LAWS, key), breaking(ExpectChangesToBeThereOnce, repeated, key)]

@@ -109,7 +109,7 @@ def _rejects(rows: DataFrame) -> DataFrame:
         .otherwise(bronze.entry_id(F.struct("source_label", "origin", "line", no_text.alias("value"))))
     )
     entries = rows.withColumn("quarantine_id", entry_id)
-    copied = ["source_label", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "content_hash"]
+    copied = [*bronze.PLACE, "timestamp", "key", "value", "headers", "content_hash"]
     copied += ["line", "origin", "batch_id", "run_id", "landed_at"]
     return (
         entries.groupBy("quarantine_id")

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_jobs.bronze import LINEAGE
 from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.delta import table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
-from spark_jobs.reporting.key_shapes import PLACE, counted, open_versions
+from spark_jobs.reporting.key_shapes import counted, open_versions
 from spark_jobs.reporting.schema_changes import with_feeds
 
 # MariaDB's statement that drops a table and makes it anew is told as the latter alone.
@@ -48,6 +49,6 @@ def signs_of_drops(
 def _still_open(spark: SparkSession, table: CapturedTable, history: DataFrame, dropped_at: str) -> list[Row]:
     """The sign of the open versions of keys of which nothing came after a position."""
     newest = F.max("position").over(Window.partitionBy("key"))
-    changes = spark.table(table_at(table.changes.location)).select(*PLACE, "position", "key", newest.alias("newest"))
-    left = open_versions(table, history).join(changes, on=[*PLACE, "position"]).where(F.col("newest") < dropped_at)
+    changes = spark.table(table_at(table.changes.location)).select(*LINEAGE, "position", "key", newest.alias("newest"))
+    left = open_versions(table, history).join(changes, on=[*LINEAGE, "position"]).where(F.col("newest") < dropped_at)
     return counted("dropped_rows", left).where("records > 0").collect()

@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.bronze import LINEAGE
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
 from spark_jobs.names import exact_json, quoted, table_at, text_array
 from spark_jobs.places import Places
 
 _SAMPLES = 10
-PLACE = ("topic", "partition", "offset")
 
 
 def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
@@ -52,13 +52,13 @@ def _fields(names: Iterable[str]) -> list[str]:
 
 def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: DataFrame) -> list[Row]:
     changes = _with_shapes(spark, places, table)
-    newest = F.max_by("shape", F.struct("log_number", "position", *PLACE))
+    newest = F.max_by("shape", F.struct("log_number", "position", *LINEAGE))
     declared = text_array(_declared(table))
     signs = {
         "other_key_shapes": changes.where(F.array_sort(declared) != F.col("shape")),
         "old_key_shapes": (
             open_versions(table, history)
-            .join(changes, on=[*PLACE, "position"])
+            .join(changes, on=[*LINEAGE, "position"])
             .crossJoin(changes.agg(newest.alias("newest")))
             .where("shape != newest")
         ),
@@ -71,7 +71,7 @@ def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> D
     records = bronze.read(spark, places, "records").where((F.col("feed") == table.feed) & (F.col("kind") == "change"))
     fields = F.array_except(bronze.key_names(), text_array(bronze.ROUTER_FIELDS))
     # A topic that was made anew has other records at the places of its first life.
-    delivery = ["source_label", *PLACE, "batch_id"]
+    delivery = [*bronze.PLACE, "batch_id"]
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
     changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")
     return changes.join(shapes, on=delivery).where("shape is not null")
@@ -79,7 +79,7 @@ def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> D
 
 def open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
     """The places and positions of the changes that opened the open versions."""
-    opening = [_own(table, name).alias(name) for name in (*PLACE, "position")]
+    opening = [_own(table, name).alias(name) for name in (*LINEAGE, "position")]
     return history.where(_own(table, "is_current")).select(*opening)
 
 
