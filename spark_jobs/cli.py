@@ -71,6 +71,8 @@ def _take_target(context: Any, parameter: Any, value: str | None) -> None:
 
 def _name_damage(project_dir: str, error: Exception) -> None:
     """Raise the Fault that an error of the engine comes from, where that is a damaged table."""
+    if isinstance(error, Fault):  # whoever raised it has looked
+        return
     engines = {type(one).__module__.partition(".")[0] for one in (error, error.__cause__) if one is not None}
     if engines & {"pyspark", "py4j"}:
         from pyspark.sql import SparkSession
