@@ -604,8 +604,8 @@ def in_order(changes: list[Change]) -> list[Change]:
 
 def _server(change: Change) -> tuple[Any, ...] | None:
     """R5: the server and the name of its log, where a streamed event tells."""
-    is_told = change.connector is _MYSQL and change.op != "r"
-    return (change.source.get("server_id"), _binlog_file(change.source)[0]) if is_told else None
+    server = change.source.get("server_id") if change.connector is _MYSQL and change.op != "r" else None
+    return None if server is None else (server, _binlog_file(change.source)[0])
 
 
 def _tells_commit(change: Change) -> bool:

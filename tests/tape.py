@@ -10,7 +10,7 @@ Columns of `changes` that can be left out:
     batch    the landing that brings it; 1
     before   the row's name before, where the tape's connector writes whole rows (MariaDB)
     snapshot the source's marker of a read
-    server   the server (MariaDB); 1
+    server   the server (MariaDB); 1; `-` where the event tells neither server nor transaction, as flattened rows may
     file     the file of its binary log (MariaDB); binlog.000001
     row      the row of its event in the binary log (MariaDB); 0
     last     the last commit before the change, as PostgreSQL's `sequence` has it; `null` before the first, `-` where
@@ -156,13 +156,11 @@ class Tape:
         if self.connector in _OF_COMMITS:
             return common | {"schema": "db"} | self._committed(line, place, transaction)
         is_read = line["op"] == "r"
-        return common | {
-            "server_id": 0 if is_read else int(line.get("server") or 1),
-            "file": line.get("file") or "binlog.000001",
-            "pos": place,
-            "row": int(line.get("row") or 0),
-            "gtid": None if is_read and not line.get("txn") else f"0-1-{transaction}",
-        }
+        told = {"file": line.get("file") or "binlog.000001", "pos": place, "row": int(line.get("row") or 0)}
+        if line.get("server") != "-":
+            told["server_id"] = 0 if is_read else int(line.get("server") or 1)
+            told["gtid"] = None if is_read and not line.get("txn") else f"0-1-{transaction}"
+        return common | told
 
     def _committed(self, line: dict[str, str], place: int | None, transaction: int) -> dict[str, Any]:
         number = line.get("commit")
