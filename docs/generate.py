@@ -84,7 +84,9 @@ PLACES = {
     ),
     "TIDEMARK_REGISTRY_FILE": (
         "none",
-        "A YAML file with `url`, `user`, `password`, `token` and `ca`, or with a list of such.",
+        "A YAML file with `url`, `user`, `password`, `token` and `ca`, or with a list of such. Each id is asked of all"
+        " that give such ids: one that two of them give to different schemas is told by neither, and its records wait"
+        " (`schema-ambiguous`) until a landing knows the one of their topics alone.",
     ),
     "TIDEMARK_KAFKA_USER": ("none", "Kafka's user, with `TIDEMARK_KAFKA_PASSWORD`: PLAIN or SCRAM."),
     "TIDEMARK_KAFKA_PASSWORD": ("none", "The password; in no log and no message."),

@@ -69,6 +69,8 @@ REASONS = {
     "registry-unknown": "it holds the id of a schema, and no registry that gives such ids is set: set"
     " TIDEMARK_REGISTRY_URL, then release it",
     "schema-unknown": "the schema registry knows no schema of its id",
+    "schema-ambiguous": "two schema registries give different schemas for its id, and nothing tells of which it is: set"
+    " the one of its topic alone, then release it",
     "schema-not-read": "its schema is none of Avro or Connect that can be read",
     "schema-by-guid": "a header names its schema by a GUID, which isn't looked up: have the converter write ids in"
     " front of keys and values (PrefixSchemaIdSerializer)",

@@ -218,17 +218,22 @@ class Registries:
     def schema(self, kind: str, schema_id: int) -> Found:
         """The schema of an id; see `Registry.schema`.
 
-        Ids of other kinds are Apicurio's alone. One of four bytes is Confluent's where both are known.
+        Ids of other kinds are Apicurio's alone. One of four bytes is Confluent's where both are known. Registries count
+        ids from 1, each for itself: one that two of them give to different schemas is told by neither.
         """
         apicurio = [one for one in self.members if one.is_apicurio]
         others = [one for one in self.members if not one.is_apicurio]
         asked = (others or apicurio) if kind == SHORT else apicurio
-        found = Found(code="registry-unknown")
-        for one in asked:
-            found = one.schema(kind, schema_id)
-            if found.code is None:
-                break
-        return found
+        found = [one.schema(kind, schema_id) for one in asked] or [Found(code="registry-unknown")]
+        known = [one for one in found if one.code is None]
+        if any(_differ(one.text, known[0].text) for one in known[1:]):
+            return Found(code="schema-ambiguous")
+        return (known or found)[0]
+
+
+def _differ(one: str, other: str) -> bool:
+    """Whether two texts are of different schemas: a registry may lay JSON out anew."""
+    return one != other and (parsed(one) is None or parsed(one) != parsed(other))
 
 
 def _can_be_sent(value: str) -> bool:

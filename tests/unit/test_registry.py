@@ -77,6 +77,23 @@ def test_each_of_two_registries_is_asked_for_its_own_ids(registry: StandIn, tmp_
     assert registry.requests == [f"{APICURIO}/ids/globalIds/1", f"{APICURIO}/ids/contentIds/1", "/schemas/ids/1"]
 
 
+def test_an_id_that_two_registries_give_to_different_schemas_is_told_by_neither(
+    registry: StandIn, tmp_path: Path
+) -> None:
+    file = tmp_path / "registries.yml"
+    with serving() as other:
+        file.write_text(f"[{{url: '{registry.url}'}}, {{url: '{other.url}'}}]")
+        both = Registries.of({"TIDEMARK_REGISTRY_FILE": str(file)})
+        assert both.schema(SHORT, 1) == Found(TEXT), "one knows it"
+        assert both.schema(SHORT, 7) == Found(code="schema-unknown")
+        other.register(dict(reversed(SCHEMA.items())))
+        assert both.schema(SHORT, 1) == Found(TEXT), "both have the same"
+        for number, name in enumerate(("Key", "Value"), 2):
+            registry.register(SCHEMA | {"name": f"A{name}"})
+            other.register(SCHEMA | {"name": f"B{name}"})
+            assert both.schema(SHORT, number) == Found(code="schema-ambiguous")
+
+
 def test_an_id_that_no_known_registry_gives_has_a_code(registry: StandIn) -> None:
     assert Registries.of({}).schema(SHORT, 1) == Found(code="registry-unknown")
     assert registries(registry.url).schema(GLOBAL, 1) == Found(code="registry-unknown")
