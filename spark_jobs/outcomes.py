@@ -26,7 +26,8 @@ def say_landed(landed: Landed) -> None:
     for table in landed.rekeyed:
         click.echo(
             on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")
-            + " The key that its model declares stays; to follow the source, declare the new one and rebuild (R8)."
+            + " The key that its model declares stays (R8). Under one with more columns older deletes end nothing where"
+            " `before` isn't the whole row: declare it with snapshot_deletes='close', and take a complete snapshot."
         )
     if in_bronze and not landed.landed and not landed.quarantined:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")

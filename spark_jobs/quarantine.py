@@ -31,11 +31,11 @@ PROBLEMS = {
     "row_not_read": "its row after the change is no JSON object",
     "document_not_read": "its document, or what an update did to it, is no JSON object",
     "document_without_id": "its record's key has no field `id`",
-    "key_not_told": "neither its record's key nor its row has a value of the declared key, or a `before` alone has, of"
-    " which it isn't known that it is the row: declare the key that the source has now, or `before_is_whole` where that"
-    " is so, and build again",
-    "key_not_decoded": "the declared type of a key column can't hold its value: declare another and build again; or it"
-    " is the id of a document and no one value of JSON",
+    "key_not_told": "no value of the declared key is in the record's key or its row, or one is only in a `before` that"
+    " may not be the whole row: declare the key that the source has now, or `before_is_whole` where that is so, and"
+    " build again",
+    "key_not_decoded": "the declared type of a key column can't hold its value: declare another or, where records have"
+    " no schema, its `encoding`, and build again; or it is the id of a document and no one value of JSON",
 }
 VALUES = ("key", "value", "headers", "line")
 
