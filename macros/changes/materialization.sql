@@ -223,10 +223,26 @@
 
 {#-
   Query: what of a staged batch the log lacks (`insert`), or holds from a later delivery (`update`); for a whole log
-  also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read.
+  also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read; and but
+  for a whole log, only rows with an id of the batch are joined: these few ids are sent to the log, which is not moved.
 -#}
 {% macro revisions(staged, target_relation, case, from_position, id) -%}
     {%- set place = place_of_delivery(id) -%}
+    with ids as (select {{ id }} from {{ staged }}),
+
+    stored as (
+
+        select log.{{ id }}, log.position, log.{{ place | join(', log.') }}
+        from {{ target_relation }} as log
+        {%- if case != 'rederive' %}
+        left semi join ids on log.{{ id }} = ids.{{ id }}
+        {%- endif %}
+        {%- if from_position is not none %}
+        where log.position >= {{ text_literal(from_position) }}
+        {%- endif %}
+
+    )
+
     select
         staged.*,
         case
@@ -235,13 +251,7 @@
             else 'update'
         end as action
     from {{ staged }} as staged
-    {{ 'full' if case == 'rederive' else 'left' }} join (
-        select {{ id }}, position, {{ place | join(', ') }}
-        from {{ target_relation }}
-        {%- if from_position is not none %}
-        where position >= {{ text_literal(from_position) }}
-        {%- endif %}
-    ) as stored on staged.{{ id }} = stored.{{ id }}
+    {{ 'full' if case == 'rederive' else 'left' }} join stored on staged.{{ id }} = stored.{{ id }}
     where stored.{{ id }} is null
         or staged.{{ id }} is null
         or struct(staged.{{ place | join(', staged.') }}) < struct(stored.{{ place | join(', stored.') }})
