@@ -17,12 +17,11 @@
 -#}
 {% macro behind_snapshots(changes, scope, reads) -%}
     {%- set counts_reads = rests_on_reads(scope) -%}
-    {%- set own_place = by_connector('own_place', scope.connectors) -%}
     {%- if not can_rest_on_reads(scope.connectors) -%}
     select * from {{ changes }}
     {%- else -%}
     select {{ '/*+ broadcast(places) */ ' if has_read_places(scope, reads) }}
-        changes.* except (snapshot_lsn),
+        changes.* except (snapshot_lsn{{ ', own_place' if has_read_places(scope, reads) }}),
         if({{ by_connector('last_commit', scope.connectors) }} is null, greatest(
             {% if not counts_reads -%}
             cast(null as bigint)
@@ -39,16 +38,19 @@
         {%- if has_read_places(scope, reads) %}
         {#- Most changes are behind all reads. #}
         if(
-            {{ own_place }} >= places.highest,
+            own_place >= places.highest,
             places.highest,
-            array_max(filter(places.lsns, lsn -> lsn <= {{ own_place }}))
+            array_max(filter(places.lsns, lsn -> lsn <= own_place))
         )
         {%- else %}
         null
         {%- endif %}) as snapshot_lsn
-    from {{ changes }} as changes
     {%- if has_read_places(scope, reads) %}
+    {#- A column: within a lambda it would be read from its text for each element. #}
+    from (select *, {{ by_connector('own_place', scope.connectors) }} as own_place from {{ changes }}) as changes
     left join read_places as places on changes.log_number = places.log_number
+    {%- else %}
+    from {{ changes }} as changes
     {%- endif %}
     {%- if counts_reads and reads is not none %}
     left join ({{ reads_as_rows(reads) }}) as earlier
