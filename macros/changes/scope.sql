@@ -104,7 +104,8 @@
     {%- if silent -%}{%- do declared.update({'null_beside_none_is_unchanged': silent}) -%}{%- endif -%}
     {%- set mixed = {} -%}
     {%- for spec in captured.columns if rests_on_encodings(spec) -%}
-        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)]}) -%}
+        {%- set told = told_time(spec) -%}
+        {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)] + ([told] if told else [])}) -%}
     {%- endfor -%}
     {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
     {#- Rows are read otherwise then, and spell texts of JSON otherwise. -#}

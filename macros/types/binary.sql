@@ -10,12 +10,6 @@
 {%- endmacro %}
 
 
-{#- What a schema calls something else: told as text would be. -#}
-{% macro no_bytes(text, encoding, type=none) -%}
-    {{ marked(reading('text', encoding)(text, encoding, 'string')) }}
-{%- endmacro %}
-
-
 {#- Base64 of either alphabet, where nothing names it. Text of hexadecimal digits alone could be both, and is left. -#}
 {% macro base64_of_any(text, encoding=none, type=none) -%}
     if({{ text }} rlike '^([0-9a-f]{2})+$', {{ marked(text) }}, {{ base64_of_url_safe(text) }})

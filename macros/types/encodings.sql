@@ -73,8 +73,8 @@
 
 {#-
   The macro that brings a value of a kind out of an encoding: the encoding's own, else that of records without a schema
-  where the encoding says no more than JSON, else `itself`; what counts something else is no day and no moment, and what a
-  schema calls no bytes is none.
+  where the encoding says no more than JSON, else `itself`; what counts something else is no day and no moment, what counts
+  time is no number, whose unit a change of mode would change, and what a schema calls no bytes is none.
 -#}
 {% macro reading(kind, encoding) -%}
     {%- set readings_by_encoding = readings(kind) -%}
@@ -86,7 +86,10 @@
         {{ return(readings_by_encoding['']) }}
     {%- endif -%}
     {%- if kind == 'binary' and not encoding.endswith(':bytes') -%}
-        {{ return(no_bytes) }}
+        {{ return(told_as_text) }}
+    {%- endif -%}
+    {%- if kind == 'number' and counts_time(name) -%}
+        {{ return(told_as_text) }}
     {%- endif -%}
     {{ return(no_time if kind in ('moment', 'date') else itself) }}
 {%- endmacro %}
@@ -94,6 +97,12 @@
 
 {% macro itself(text, encoding=none, type=none) -%}
     {{ text }}
+{%- endmacro %}
+
+
+{#- What a schema calls something else than the type: told as text would be. -#}
+{% macro told_as_text(text, encoding, type=none) -%}
+    {{ marked(reading('text', encoding)(text, encoding, 'string')) }}
 {%- endmacro %}
 
 
@@ -169,6 +178,10 @@
     {%- if encoding == 'int32' and spec.encoding == 'bigint unsigned' -%}
         {{ return('int unsigned') }}
     {%- endif -%}
+    {#- Digits without a schema count what the schemas of others tell, as those of deletes do. -#}
+    {%- if not encoding and told_time(spec) -%}
+        {{ return(told_time(spec)) }}
+    {%- endif -%}
     {#- A decimal in its own form would be bytes. -#}
     {%- set is_text = encoding == 'string' and is_decimal(spec.encoding or '') -%}
     {%- if not spec.encoding or is_text or not is_undescribed(encoding, kind_of(spec.type)) -%}
@@ -192,6 +205,13 @@
         {%- do of_schemas.append(one) -%}
     {%- endfor -%}
     {{ return(of_schemas[0] if of_schemas | length == 1 and not spec.encoding else '') }}
+{%- endmacro %}
+
+
+{#- What counts time in a text column, where the schemas of its records tell that alone, and none is declared; else ''. -#}
+{% macro told_time(spec) -%}
+    {%- set told = shapeless_encoding(spec, spec.encodings or []) if kind_of(spec.type) == 'text' else '' -%}
+    {{ return(told if counts_time(told) else '') }}
 {%- endmacro %}
 
 
@@ -235,7 +255,7 @@
 -#}
 {% macro rests_on_encodings(spec) -%}
     {%- set is_mixed = (spec.encodings or []) | length > 1 -%}
-    {{ return(is_mixed and kind_of(spec.type) == 'text' and (has_maps(spec) or has_decimals(spec))) }}
+    {{ return(is_mixed and kind_of(spec.type) == 'text' and (has_maps(spec) or has_decimals(spec) or told_time(spec) != '')) }}
 {%- endmacro %}
 
 

@@ -112,7 +112,7 @@
 
 {#- What is neither a day nor a moment, such as a time of day: its number is told as text would be. -#}
 {% macro no_time(text, encoding, type=none) -%}
-    if({{ is_whole(text) }}, {{ marked(reading('text', encoding)(text, encoding, 'string')) }}, {{ text }})
+    if({{ is_whole(text) }}, {{ told_as_text(text, encoding) }}, {{ text }})
 {%- endmacro %}
 
 

@@ -650,6 +650,7 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
 
 _DATE = {"type": "int32", "name": "io.debezium.time.Date"}
 _MICROSECONDS = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+_MICROTIME = {"type": "int64", "name": "io.debezium.time.MicroTime"}
 # Two encodings of a column in turn, a value in each; the type of the column, and what it holds of both values.
 UNDECLARED: dict[str, tuple[Encoded, Encoded, str, list[Any]]] = {
     "narrower": (({"type": "int64"}, 1 << 40), ({"type": "int32"}, 2), "bigint", [1 << 40, 2]),
@@ -1040,6 +1041,31 @@ def test_what_other_encodings_say_of_a_column_is_said_of_its_past_too(orders: Or
     assert orders.versions("id", "state", "n") == [
         (2, "0.01", "1"), (1, '{"a":"1","b":"2"}', "one"), (3, "new", "1234"),
     ]  # fmt: skip
+
+
+@beside_others("current")
+def test_digits_without_a_schema_count_the_time_that_schemas_tell_of_other_records(orders: Orders) -> Story:
+    eight, seconds = 28_800_000_000, {"id": {"type": "int32", "name": "io.debezium.time.Time"}}
+    orders.send(("c", {"id": eight, "state": "new"}, {}))
+    orders.declare("'id': 'bigint'", "'id': 'string'")
+    yield
+    assert orders.versions("id", "state") == [(str(eight), "new")]
+
+    orders.land(
+        orders.described("u", {"id": eight, "state": "paid"}, {"id": _MICROTIME, "state": {}}),
+        orders.record("u", {"id": eight, "state": "sent"}),
+    )
+    yield
+    assert orders.versions("id", "state") == [("08:00:00.000000", state) for state in ("new", "paid", "sent")]
+    assert orders.now("id", "state") == [("08:00:00.000000", "sent")]
+
+    orders.land(orders.described("c", {"id": 3_600_000, "state": "new"}, seconds | {"state": {}}))
+    yield
+    # Two units: nothing tells which of them the others have.
+    versions = [(str(eight), "new"), ("08:00:00.000000", "paid"), (str(eight), "sent"), ("01:00:00.000000", "new")]
+    assert orders.versions("id", "state") == versions
+    yield FULL_REFRESH
+    assert orders.versions("id", "state") == versions
 
 
 @beside_others()
