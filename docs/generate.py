@@ -48,7 +48,9 @@ ENCODINGS = """\
 How a value is encoded stands in its record's schema. Where there is none, or it names a literal type alone or a
 semantic type that Tidemark doesn't know, what the value itself tells decides: a number, ISO 8601, base64 that can't be
 hexadecimal, days for a date. What can be read in more than one way, such as a whole number for a timestamp or base64
-for a decimal, is NULL with its text in `exact_values`, until the column's `encoding` names one of these:"""
+for a decimal, is NULL with its text in `exact_values`, until the column's `encoding` says how. Where other records of
+the column have schemas that all tell one encoding, `scaffold` declares it, the report asks for it, and digits in a
+column of text are read by it if it counts time. These can be declared:"""
 PLACES_ARE = (
     "The environment says where things are, as whom to connect, and how much memory and how many cores a process may"
     " use. The paths of lakehouse and catalog are relative to the project, any other path to the folder where a command"

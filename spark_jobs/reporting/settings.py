@@ -21,11 +21,15 @@ from spark_jobs.reporting.connectors import Connector, connector_named
 from spark_jobs.reporting.measures import NOTHING, Asked, Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
+from spark_jobs.scaffolding.types import encoding_to_declare, type_of_all
+from spark_jobs.texts import literal
 from spark_jobs.unsigned import Unsigned, unsigned_columns
 
 # What the schema of a flattened row begins with, as landing writes it.
 _FLATTENED = '{"flattened":true'
 _BASE64 = ("base64", "base64-url-safe")
+# Names stand in models between these.
+_MARK = "'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +49,22 @@ class Fields:
 
     What is to be asked of its columns: nullable ones with a default, and those whose large values are left out as NULL,
     where no declaration says so. Columns of times that may have been cut; semantic types that aren't known; columns
-    declared binary that come as text, where no declaration says of which encoding; columns that the newest statement
-    makes unsigned or signed, and the declarations don't; the records' own key, where the model
-    declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What counts is
-    the newest shape that has the column, since settings can have been mended, and every one where a declaration has to
-    tell what records don't. `is_flattened` is whether a transform has flattened the rows, `is_rerouted` whether keys
-    have what a router of topics adds.
+    declared binary that come as text, where no declaration says of which encoding. `untold` are columns of which some
+    records have no schema, and no declaration says how they are encoded, each with its type and encoding; `spelled` are
+    columns declared `string` whose encodings spell one value in several ways, each with a type that reads all of them.
+    Columns that the newest statement makes unsigned or signed, and the declarations don't; the records' own key, where
+    the model declares none. Without a schema (`is_described` false) any column may be nullable and have a default. What
+    counts is the newest shape that has the column, since settings can have been mended, and every one where a
+    declaration has to tell what records don't. `is_flattened` is whether a transform has flattened the rows,
+    `is_rerouted` whether keys have what a router of topics adds.
     """
 
     asked: Asked = NOTHING
     connect_times: tuple[str, ...] = ()
     unknown_types: tuple[str, ...] = ()
     binary_texts: tuple[str, ...] = ()
+    untold: tuple[tuple[str, str, str], ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
     is_described: bool = True
     is_flattened: bool = False
     unsigned: tuple[str, ...] = ()
@@ -166,6 +174,17 @@ def _fields(
         unknown_types=tuple(sorted({unknown[one] for one in encodings.values() if one in unknown})),
         binary_texts=_columns(
             table, {name for name in binary if any(one["encoding"] in (None, "string") for one in seen.get(name, ()))}
+        ),
+        untold=tuple(
+            (spec["name"], spec["type"], encoding)
+            for spec in table.columns
+            if not spec["encoding"] and (encoding := encoding_to_declare(seen.get(spec["field"], ()), spec["type"]))
+        ),
+        spelled=tuple(
+            (spec["name"], kind)
+            for spec in table.columns
+            if spec["type"] == "string"
+            and (kind := type_of_all([one for one in seen.get(spec["field"], ()) if one["encoding"]]))
         ),
         is_described=not undescribed,
         is_flattened=is_flattened or _is_flattened(shapes[-1]),
@@ -477,6 +496,34 @@ def _of_types(
             " bytes, and in a key hold their records back.",
             "binary.handling.mode=bytes, or the columns' encoding (hex, base64) in their _changes model",
             "info",
+        )
+    if described.untold:
+        yield SettingFinding(
+            "encoding (model)",
+            table.name,
+            "Some records come without a schema, and no declaration says how they encode what schemas of others tell:"
+            f" {_named([name for name, _, _ in described.untold])}. Such values are NULL with their text in"
+            " exact_values, or that text in a column of text, and in a key hold their records back.",
+            ", ".join(
+                f"{literal(name, _MARK)}: {{'type': '{kind}', 'encoding': '{encoding}'}}"
+                for name, kind, encoding in described.untold
+            )
+            + f" in {table.changes.name}",
+            "warning",
+        )
+    if described.spelled:
+        keys = [name for name, _ in described.spelled if name in table.key]
+        yield SettingFinding(
+            "type (model)",
+            table.name,
+            f"Columns declared `string` that came in encodings which spell one value in several ways:"
+            f" {_named([name for name, _ in described.spelled])}. Where a mode of the connector changed, an update"
+            " makes versions in which the spelling alone is another."
+            + (f" Rows whose key it is go on as others, and the old ones stay open: {_named(keys)}." if keys else ""),
+            ", ".join(f"{literal(name, _MARK)}: '{kind}'" for name, kind in described.spelled)
+            + f" in {table.changes.name}, which reads all of them, where they are one type in several modes; of"
+            " hexadecimal digits with 'encoding': 'hex'",
+            "warning" if keys else "info",
         )
     if described.unsigned:
         yield SettingFinding(

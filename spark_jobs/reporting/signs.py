@@ -96,7 +96,12 @@ def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
         f"`{name}` ({types.get(name, 'not declared')}): {count} version{'s' if count > 1 else ''}"
         for name, count in versions.items()
     ]
-    return f"{'; '.join(columns)}. Declare a type that holds them in {table.changes.name}." if columns else ""
+    if not columns:
+        return ""
+    return (
+        f"{'; '.join(columns)}. Declare a type that holds them or, where records have no schema, their `encoding` in"
+        f" {table.changes.name}."
+    )
 
 
 def shown_key(table: CapturedTable, key: str, mask: Mask) -> str:

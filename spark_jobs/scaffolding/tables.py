@@ -21,7 +21,7 @@ from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.reporting.connectors import VECTOR, connector_named
-from spark_jobs.scaffolding.types import carried_type, note_on_text
+from spark_jobs.scaffolding.types import carried_type, encoding_to_declare, note_on_text
 from spark_jobs.texts import folded
 from spark_jobs.unsigned import Unsigned, unsigned_columns
 
@@ -450,7 +450,7 @@ def _column(seen: Sequence[Row], name: str, guess: tuple[str, str] | None, unsig
     described = _described(seen)
     field = _newest(seen)
     kind, note = (carried_type(described), "") if described else guess or ("string", "no value seen yet")
-    encoding = ""
+    encoding = encoding_to_declare(seen, kind)
     if unsigned and unsigned.is_now and unsigned.is_always and unsigned.is_hidden(seen):
         encoding, kind, note = unsigned.encoding, unsigned.type, ""
     is_optional = field["is_optional"] if described else None

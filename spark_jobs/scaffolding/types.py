@@ -19,8 +19,20 @@ _AS_TEXT = {
     "decimal": ("digits", "decimal.handling.mode=string"),
     "binary": ("base64", "binary.handling.mode=base64"),
 }
+# The encodings that a schema can tell and a column declare, as `declarable_encodings` in macros/types/encodings.sql has
+# them: a test holds them together.
+_DECLARABLE = re.compile(
+    r"org\.apache\.kafka\.connect\.data\.(Decimal:-?[0-9]+|Date|Time|Timestamp)|(bigint|int) unsigned"
+    r"|io\.debezium\.(data\.(VariableScaleDecimal|Bits)|time\.(Date|(Micro|Nano)?Time(stamp)?|Interval))"
+)
+# Encodings of what counts time, and the one kind of time that each of a group spells alike as text.
+_TIME = re.compile(
+    r"(?:io\.debezium\.time|org\.apache\.kafka\.connect\.data)\.(?:Iso|Micro|Nano)?(Date|Time|Timestamp)"
+)
+_WIDE = ":wide"
 _WHOLE = {"boolean": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _NUMBERS = {"decimal", "floating", "integral"}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal:"
 _ARRAY = "array<"
 _STRUCT = "struct<"
 
@@ -51,6 +63,65 @@ def note_on_text(described: Sequence[Row]) -> str:
         f"came as text, too, which {kind} takes for {form} (`{mode}`). If it was a column of text then, declare it"
         " `string`." + (" If it was hexadecimal, declare its encoding, `hex`." if kind == "binary" else "")
     )
+
+
+def encoding_to_declare(seen: Sequence[Row], kind: str) -> str:
+    """The encoding that a column has to declare for its records without a schema; empty where it needs none.
+
+    It is the one that the schemas of others tell, where the values don't tell it themselves.
+
+    Args:
+        seen: What shapes say of the column: rows with `encoding`, None without a schema.
+        kind: Its type.
+    """
+    told = {(one["encoding"] or "").removeprefix("array:").removesuffix(_WIDE) for one in seen}
+    encoding = max(told, default="")
+    is_told = told == {"", encoding} and _DECLARABLE.fullmatch(encoding)
+    return encoding if is_told and not _tells_itself(encoding, kind) else ""
+
+
+def _tells_itself(encoding: str, kind: str) -> bool:
+    """Whether a value without a schema is read as one of the encoding, which others of its column have."""
+    kind = _base(kind.removeprefix(_ARRAY).removesuffix(">"))
+    time = _TIME.fullmatch(encoding)
+    return (
+        (kind == "string" and time is not None)
+        or (kind == "date" and time is not None and time[1] == "Date")
+        or (kind != "bigint" and encoding.endswith("Interval"))
+        or (kind == "decimal" and encoding.endswith("VariableScaleDecimal"))
+    )
+
+
+def type_of_all(described: Sequence[Row]) -> str:
+    """The type that reads every encoding of a column declared `string`, where they spell one value in several ways.
+
+    Empty where they don't, or nothing but text holds them.
+
+    Args:
+        described: What schemas say of it: rows with `encoding` and `spark_type`.
+    """
+    encodings = {one["encoding"] for one in described}
+    spellings = {_spelling(one) for one in encodings}
+    # Decimals as text have the digits that they have as bytes.
+    if len(spellings - {"string"}) == 1 and all(one.startswith(_DECIMAL) for one in spellings - {"string"}):
+        return ""
+    if len(spellings) < 2:
+        return ""
+    # Decimals in the modes `string` and `double`.
+    if encodings in ({"string", "double"}, {"string", "float64"}):
+        return "decimal(38,18)"
+    carried = carried_type(described)
+    return "" if carried == "string" else carried
+
+
+def _spelling(encoding: str) -> str:
+    """What encodings have in common that spell one value alike."""
+    time = _TIME.fullmatch(encoding)
+    if time is not None:
+        return time[1]
+    if re.fullmatch("int[0-9]+|(bigint|int) unsigned", encoding):
+        return "whole"
+    return encoding.removesuffix(_WIDE)
 
 
 def common_type(types: Collection[str]) -> str:

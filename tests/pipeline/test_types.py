@@ -249,6 +249,30 @@ def guessed() -> str:
     return written(source, cases)
 
 
+# Columns, and the encoding that scaffolding declares of each where records come with schemas and without.
+TURNED = {
+    "price": ("bytes connect.Decimal(2,10)", "AeJA", "org.apache.kafka.connect.data.Decimal:2"),
+    "prices": ("array items connect.Decimal(2,10)", ["AeJA"], "org.apache.kafka.connect.data.Decimal:2"),
+    "made": ("int64 time.MicroTimestamp", 1_709_210_096_123_456, "io.debezium.time.MicroTimestamp"),
+    "day": ("int32 time.Date", 19_782, ""),
+    "opens": ("int64 time.MicroTime", 28_800_000_000, ""),
+}  # fmt: skip
+
+
+def turned() -> str:
+    """A row that comes with its schema, and then without: of a converter that was told so."""
+    source = Source("tt")
+    columns = [Column(name, schema_of(*kind.split(" ", 1))) for name, (kind, _, _) in TURNED.items()]
+    table = Table("turned", [*columns, Column("name")], ("opens",))
+    row = {name: value for name, (_, value, _) in TURNED.items()} | {"name": "one"}
+    with source.commit():
+        source.insert(table, row)
+    source.has_schemas = False
+    with source.commit():
+        source.update(table, row, {"name": "two"})
+    return source.lines()
+
+
 # Keys that no type for rows holds all of: 100 ns, a number of 30 digits.
 KEYS = {
     "at": ("int64 time.NanoTimestamp", 1_700_000_000_123_456_700, "2023-11-14T22:13:20.1234567"),
@@ -333,8 +357,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
         spark,
         places,
         "types",
-        "".join([described(), undescribed(), modes(), retyped(), guessed(), keyed(), *captured]),
-        {"ty", "tk", "tkb", "tkf", *JUDGED},
+        "".join([described(), undescribed(), modes(), retyped(), guessed(), keyed(), turned(), *captured]),
+        {"ty", "tk", "tkb", "tkf", "tt", *JUDGED},
     )
     seen = {table.name: table for table in seen_tables(spark, places)}
     for table in seen.values():
@@ -409,6 +433,20 @@ def test_scaffolding_declares_for_a_key_the_type_that_holds_it(built: Built) -> 
     assert [(one["at"], one["there"]) for one in built.history("tkf__db__keyed")] == [
         tuple(held for _, _, held in FINE_KEYS.values())
     ]
+
+
+def test_scaffolding_declares_the_encoding_that_schemas_have_told_where_they_come_no_more(built: Built) -> None:
+    seen = built.seen["tt__public__turned"]
+    versions = sorted(built.history(seen.name), key=lambda one: one["valid_from"])
+    held = [[spelled(one[name]) for name in TURNED] + [one["exact_values"]] for one in versions]
+
+    assert {column.name: column.encoding for column in seen.columns if column.name in TURNED} == {
+        name: encoding for name, (_, _, encoding) in TURNED.items()
+    }
+    assert [one["name"] for one in versions] == ["one", "two"]
+    assert held == [
+        ["1234.56", '["1234.56"]', "2024-02-29T12:34:56.123456", "2024-02-29", "08:00:00.000000", {}]
+    ] * 2  # fmt: skip
 
 
 @pytest.mark.parametrize(

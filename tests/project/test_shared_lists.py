@@ -12,6 +12,7 @@ from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.reporting.signs import MEANINGS
 from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
+from spark_jobs.scaffolding.types import _DECLARABLE
 from spark_jobs.scaffolding.write import DOCUMENT_TYPE
 
 SIGNS = PROJECT / "macros/accounting/signs.sql"
@@ -62,6 +63,14 @@ def test_scaffolding_knows_the_columns_that_models_get() -> None:
     assert [*EVENT_COLUMNS] == returned("macros/outbox/outbox.sql", "event_columns")
     assert [*CURRENT_COLUMNS] == returned("macros/current/current.sql", "current_columns")
     assert f" edits: {written('macros/changes/documents.sql', 'edits_type')}>" in DOCUMENT_TYPE
+
+
+def test_scaffolding_declares_encodings_that_a_column_can_have() -> None:
+    names = [name.replace("<scale>", "2") for name in returned("macros/types/encodings.sql", "declarable_encodings")]
+    plain = ("base64", "base64-url-safe", "hex")  # no schema tells them
+
+    assert [name for name in names if not _DECLARABLE.fullmatch(name)] == [*plain]
+    assert not any(_DECLARABLE.fullmatch(name) for name in ("int64", "string", "bytes", "io.debezium.time.IsoDate"))
 
 
 def test_what_records_hold_is_read_with_the_same_limits_everywhere() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -743,8 +744,8 @@ def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
     measured = {"src__t": Measures(10, exact_values={"v": 12, "w": 1})}
     [sign] = signs([captured()], {"src__t": rows}, changed, measured, Mask(""), sample_rows=False)["src__t"].values()
     assert sign.because == (
-        "`v` (string): 12 versions; `w` (not declared): 1 version. Declare a type that holds them in src__t_changes."
-        " Its schema was changed by: alter it."
+        "`v` (string): 12 versions; `w` (not declared): 1 version. Declare a type that holds them or, where"
+        " records have no schema, their `encoding` in src__t_changes. Its schema was changed by: alter it."
     )
 
 
@@ -826,6 +827,94 @@ def test_what_came_in_an_earlier_mode_is_asked_of_too() -> None:
     assert (described.unsigned, described.binary_texts, described.asked.left_as_null) == (("n", "m"), ("b",), ())
     described = _fields(captured(columns=columns), shapes[:1], {}, {}, of_bytes={"s"}, is_flattened=False)
     assert described.asked.left_as_null == ("b", "s"), "of hexadecimal digits there is a placeholder"
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def columns_v(kind: str) -> tuple[dict[str, str], ...]:
+    return ({"name": "v", "type": kind, "field": "v", "encoding": ""},)
+
+
+def shapes_of_v(encodings: Sequence[str | None], types: Mapping[str, str] | None = None) -> list[Row]:
+    """Shapes of a table that differ in how its column comes."""
+    return [
+        Row(
+            fields=[Row(name="v", encoding=one, spark_type=(types or {}).get(one or "", "string"), is_optional=True,
+                        default_value=None)],
+            connector="postgresql", key_fields=None, shape="{}" if one else "[]",
+        )
+        for one in encodings
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "encodings", "wanted"),
+    [
+        ("decimal(10,2)", [f"{DECIMAL}:2", None], f"{DECIMAL}:2"),
+        ("decimal(38,18)", [None, f"{DECIMAL}:30:wide"], f"{DECIMAL}:30"),
+        ("string", [f"{DECIMAL}:2", None], f"{DECIMAL}:2"),
+        ("array<decimal(10,2)>", [f"array:{DECIMAL}:2", None], f"{DECIMAL}:2"),
+        ("timestamp_ntz", ["io.debezium.time.MicroTimestamp", None], "io.debezium.time.MicroTimestamp"),
+        ("timestamp_ntz", ["io.debezium.time.Date", None], "io.debezium.time.Date"),
+        ("bigint", ["io.debezium.time.Interval", None], "io.debezium.time.Interval"),
+        # What the value itself tells, or what is read by what schemas tell of it.
+        ("date", ["io.debezium.time.Date", None], ""),
+        ("string", ["io.debezium.time.MicroTime", None], ""),
+        ("string", ["io.debezium.time.Interval", None], ""),
+        ("decimal(38,18)", ["io.debezium.data.VariableScaleDecimal", None], ""),
+        ("int", ["int32", None], ""),
+        # Nothing tells which of two it is; and where every record has a schema, or none, nothing is asked.
+        ("decimal(12,4)", [f"{DECIMAL}:2", f"{DECIMAL}:4", None], ""),
+        ("decimal(10,2)", [f"{DECIMAL}:2", "double", None], ""),
+        ("decimal(10,2)", [f"{DECIMAL}:2"], ""),
+        ("decimal(10,2)", [None], ""),
+        ("decimal(10,2)", [f"{DECIMAL}:unknown", None], ""),
+    ],
+)
+def test_what_schemas_told_is_to_be_declared_for_records_without_one(
+    kind: str, encodings: list[str | None], wanted: str
+) -> None:
+    described = _fields(captured(columns=columns_v(kind)), shapes_of_v(encodings), {}, {}, is_flattened=False)
+    assert described.untold == ((("v", kind, wanted),) if wanted else ())
+
+    found = [one for one in findings([captured()], [], {"src__t": Measures(1)}, {"src__t": described}, {}, {})
+             if one.setting == "encoding (model)"]  # fmt: skip
+    assert [(one.set_instead, one.severity) for one in found] == (
+        [(f"'v': {{'type': '{kind}', 'encoding': '{wanted}'}} in src__t_changes", "warning")] if wanted else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("encodings", "wanted"),
+    [
+        ({"bytes": "binary", "string": "string"}, "binary"),
+        ({"io.debezium.time.Interval": "string", "io.debezium.time.MicroDuration": "bigint"}, "bigint"),
+        ({"string": "string", "double": "double"}, "decimal(38,18)"),
+        ({f"{DECIMAL}:2": "decimal(10,2)", "double": "double"}, "decimal(10,2)"),
+        ({f"{DECIMAL}:2": "decimal(10,2)", f"{DECIMAL}:4": "decimal(12,4)"}, "decimal(12,4)"),
+        # Spelled alike, or nothing but text holds both.
+        ({f"{DECIMAL}:2": "decimal(10,2)", "string": "string"}, ""),
+        ({"int32": "int", "int64": "bigint"}, ""),
+        ({"io.debezium.time.NanoTimestamp": "timestamp_ntz", "io.debezium.time.MicroTimestamp": "timestamp_ntz"}, ""),
+        ({"io.debezium.time.Time": "string", "io.debezium.time.IsoTime": "string"}, ""),
+        ({"string": "string", "int32": "int"}, ""),
+        ({"string": "string", "io.debezium.data.Uuid": "string"}, ""),
+    ],
+)
+def test_a_column_of_text_that_came_in_several_spellings_names_the_type_that_reads_all(
+    encodings: dict[str, str], wanted: str
+) -> None:
+    shapes = shapes_of_v(list(encodings), encodings)
+    described = _fields(captured(columns=columns_v("string")), shapes, {}, {}, is_flattened=False)
+    assert described.spelled == ((("v", wanted),) if wanted else ())
+
+    def told(key: str) -> list[tuple[str, str]]:
+        found = findings([captured(key=(key,))], [], {"src__t": Measures(1)}, {"src__t": described}, {}, {})
+        return [(one.set_instead.partition(" in ")[0], one.severity) for one in found if one.setting == "type (model)"]
+
+    said = f"'v': '{wanted}'"
+    assert [told("v"), told("id")] == ([[(said, "warning")], [(said, "info")]] if wanted else [[], []])
 
 
 def test_a_healthy_source_is_told_nothing() -> None:
