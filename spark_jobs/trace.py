@@ -1,4 +1,4 @@
-"""`tidemark trace`: what became of each change that a key has met, and which versions it opened."""
+"""`tidemark trace`: what became of each change that a key has met, which versions it opened, and if gold has them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,15 @@ class Trace:
     def lines(self) -> Iterator[str]:
         """The rows as lines for people, without the values of sensitive columns."""
         for key, of_key in groupby(self.rows, key=lambda row: row["key"]):
-            changes = [list(rows) for _, rows in groupby(of_key, key=lambda row: row["change_id"])]
+            groups = [(change, list(rows)) for change, rows in groupby(of_key, key=lambda row: row["change_id"])]
+            changes = [rows for change, rows in groups if change is not None]
             versions = sum(row["version_id"] is not None for rows in changes for row in rows)
             counts = f"{quantity(len(changes), 'change')}, {quantity(versions, 'version')}"
             yield f"{self.table.name} {self._key(key)}: {counts}"
             for rows in changes:
                 yield from self._change(rows)
+            for row in (row for change, rows in groups if change is None for row in rows):
+                yield on_one_line(f"    gold has a {self._version(row)}, and no change opened it: {self._mend}")
 
     def _change(self, rows: Sequence[Row]) -> Iterator[str]:
         change = rows[0]
@@ -69,6 +72,10 @@ class Trace:
             yield on_one_line(f"    {', '.join(values)}")
         for row in rows:
             yield on_one_line(f"    {self._became(row)}")
+            if row["is_stored"] is False:
+                yield f"    gold has no such version: {self._mend}"
+            elif row["otherwise"]:
+                yield on_one_line(f"    gold says otherwise of {', '.join(row['otherwise'])}: {self._mend}")
         for sign in sorted({sign for row in rows for sign in row["signs"]}):
             yield f"    sign: {sign}: {MEANINGS[sign]}"
 
@@ -83,6 +90,13 @@ class Trace:
             return newest if differs else "equals the version before it (R12)"
         if row["version_id"] is None:
             return _BECAME[row["became"]].format(option=self.option)
+        return self._version(row)
+
+    @property
+    def _mend(self) -> str:
+        return f"`tidemark rebuild{self.option} {self.table.name}` makes it anew"
+
+    def _version(self, row: Row) -> str:
         what = "found a state that no event had told (R19)" if row["opened_by"] == "before" else row["opened_by"]
         until = "is current" if row["valid_to"] is None else f"until {row['valid_to']}, closed by {row['closed_by']}"
         came = f" from {self._key(row['previous_key'])}" if row["previous_key"] else ""
@@ -128,20 +142,26 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     if log is None or not all(is_table(spark, at) for at in (table.history.location, places.table("ops", "progress"))):
         raise unbuilt
     has_values = _has_values(spark, log, table, pairs)
-    asked = _keys(log).where(has_values).select(F.col("text").alias("key")).distinct().localCheckpoint()
+    keys = _keys(log).union(_keys_of_versions(spark, table, log))
+    asked = keys.where(has_values).select(F.col("text").alias("key")).distinct().localCheckpoint()
+    unknown = UsageError(
+        f"trace {name} {' '.join(pairs)}: no change of this table has such a key. Some that are there:"
+        f' tidemark sql "select key from {name}_changes limit 5".'
+    )
     if asked.isEmpty():
-        raise UsageError(
-            f"trace {name} {' '.join(pairs)}: no change of this table has such a key. Some that are there:"
-            f' tidemark sql "select key from {name}_changes limit 5".'
-        )
+        raise unknown
     asked.createOrReplaceTempView("tidemark_asked_keys")
     _with_linked(asked, log).createOrReplaceTempView("tidemark_traced_keys")
     query = _query(places, table.history, table.changes, "tidemark_traced_keys")
     if not query:
         raise unbuilt
     rows = rows_of(
-        spark, f"select * from ({query}) where key in (select key from tidemark_asked_keys) order by key, place"
+        spark,
+        f"select * from ({query}) where key in (select key from tidemark_asked_keys)"
+        " order by key, place nulls last, valid_from",
     )
+    if not rows:
+        raise unknown
     return Trace(table, rows, Mask.of(spark, places), places.option)
 
 
@@ -159,6 +179,16 @@ def _keys(log: DataFrame) -> DataFrame:
     left = log.where("op = 'u' and previous_key is not null and (problem is null or problem = 'key_not_told')")
     key = from_exact_json(F.col("previous_key"), log.schema["key"].dataType)
     return own.union(left.select(key.alias("key"), F.col("previous_key").alias("text")))
+
+
+def _keys_of_versions(spark: SparkSession, table: CapturedTable, log: DataFrame) -> DataFrame:
+    """The same of the keys that the history has: someone may have written it of which no change tells."""
+    if table.history is None:
+        return _keys(log.limit(0))
+    kind = log.schema["key"].dataType
+    key = F.struct(*[F.col(quoted(name)).alias(name) for name in kind.fieldNames()]).cast(kind)
+    versions = spark.table(table_at(table.history.location)).select(key.alias("key"))
+    return versions.select("key", exact_json(F.col("key")).alias("text"))
 
 
 def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs: Sequence[str]) -> Column:
@@ -209,7 +239,7 @@ def _shortened(links: DataFrame) -> DataFrame:
 
 def _query(places: Places, history: Model, log: Model, keys: str) -> str:
     """The query of the macro `traced`, as dbt writes it; empty where no build came to its end."""
-    given = ", ".join(map(literal, (history.name, table_at(log.location), keys)))
+    given = ", ".join(map(literal, (history.name, table_at(history.location), table_at(log.location), keys)))
     quietly = ["--quiet", "--no-populate-cache", "--no-write-json"]  # what dbt said of the last build stays
     with redirect_stdout(io.StringIO()) as said, reading(places) as options:
         result = run_dbt(places, [*quietly, "compile", *options, "--inline", f"{{{{ traced({given}) }}}}"])

@@ -1,10 +1,12 @@
 {#-
   Query: what became of each change that some keys have met, by the fold that builds their history, and which versions it
-  opened. `tidemark trace` asks it; it writes nothing, and needs no catalog. Empty where no build of the log and the history has
-  written down how far it came: it was killed, or is to come.
+  opened; and, where that can be told, in what the history that is stored differs. `tidemark trace` asks it; it writes nothing,
+  and needs no catalog. Empty where no build of the log and the history has written down how far it came: it was killed, or is
+  to come.
 
   Args:
       history: the name of the table's history model
+      stored: the relation of its versions
       changes_log: the relation of its changes
       keys: a relation that has the keys as JSON texts, in its column `key`, and all that are linked with them by changes
           of key (R7, R14)
@@ -14,10 +16,12 @@
       names; is_end, whether it can end versions of the key and open none; columns, what of the row differs from the change
       of the key before it, as [{name, value}], the value as text, nothing of the row of another key, unless it came from
       this one; place, in whose order the rows of a key are told; and of the version that it opened, NULL where there is none:
-      valid_from, valid_to, opened_by, closed_by, previous_key, next_key, unresolved_columns, version_id. A change that
-      found a state (R19) may have two rows.
+      valid_from, valid_to, opened_by, closed_by, previous_key, next_key, unresolved_columns, version_id; is_stored, whether the
+      history has that version, and otherwise, the names of the columns in which it differs there: NULL where the history isn't
+      compared. A change that found a state (R19) may have two rows. A version that the history has and no change opened is a
+      row without a change.
 -#}
-{% macro traced(history, changes_log, keys) -%}
+{% macro traced(history, stored, changes_log, keys) -%}
     {%- if execute -%}
     {%- set declared = history_declaration(history) -%}
     {%- set changes = model_node(declared.changes) -%}
@@ -47,6 +51,8 @@
         'carried': none, 'alone': none
     } -%}
     {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}
+    {%- set names = declared.column_names -%}
+    {%- set is_compared = is_built_to_end(stored, changes_log, declared, table, last) -%}
     {%- set version -%}
         if(is_boundary and is_state, struct(
             version_from as valid_from,
@@ -57,6 +63,11 @@
             closed_into as next_key,
             unresolved_columns,
             {{ version_id(table) }} as version_id
+            {%- if is_compared %},
+            struct(
+                {{ version_columns(table, names) }}
+            ) as row
+            {%- endif %}
         ), null) as version,
         is_boundary
     {%- endset -%}
@@ -145,28 +156,119 @@ told as (
     from met
     window by_place as (partition by key order by place)
 
+),
+
+shown as (
+
+    select
+        key,
+        change_id,
+        op,
+        position,
+        topic,
+        `partition`,
+        `offset`,
+        changed_at,
+        transaction_id,
+        landed_at,
+        problem,
+        became,
+        signs,
+        is_end,
+        {{ differing_columns(compared) }} as columns,
+        place,
+        version.*
+    from told
+
 )
+{%- if is_compared %},
+
+{{ comparison_steps(table, stored, keys, names) }}
+
+select * from judged
+{%- else %}
 
 select
-    key,
-    change_id,
-    op,
-    position,
-    topic,
-    `partition`,
-    `offset`,
-    changed_at,
-    transaction_id,
-    landed_at,
-    problem,
-    became,
-    signs,
-    is_end,
-    {{ differing_columns(compared) }} as columns,
-    place,
-    version.*
-from told
+    *,
+    cast(null as boolean) as is_stored,
+    cast(null as array<string>) as otherwise
+from shown
+{%- endif %}
     {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Whether a history holds what its log tells, unless something else has changed either: its last build has come to its end and
+  to that of the log, and nothing is declared otherwise since.
+-#}
+{% macro is_built_to_end(stored, changes_log, declared, table, last) -%}
+    {#- As `scope_by_declaration` has it: how many rows are rewritten says nothing of them. -#}
+    {%- set of_rows = {} -%}
+    {%- for name in declared if name != 'rewritten_rows' -%}{%- do of_rows.update({name: declared[name]}) -%}{%- endfor -%}
+    {%- set writer = written_by(stored) -%}
+    {{ return(
+        last.get('declared') == local_md5(tojson({'model': of_rows, 'key': table.key}))
+        and last.get('log_made_in', '') == log_made_in(changes_log)
+        and writer in [none, last.get('left_as')]
+        and not has_rows('select 1 from ' ~ changes_log ~ ' where batch_id > ' ~ last.batch_id)
+    ) }}
+{%- endmacro %}
+
+
+{#- Steps to `judged`: what the changes tell beside what is stored of their keys. -#}
+{% macro comparison_steps(table, stored, keys, names) -%}
+    {%- set types = {} -%}
+    {%- for column in columns_in(stored) -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
+    {%- set asked = [] -%}
+    {%- for spec in table.columns if spec.name not in table.key and types.get(spec.name) == spec.type -%}
+        {%- do asked.append(spec.name) -%}
+    {%- endfor -%}
+    {%- for name in own_columns() if name != 'version_id' -%}{%- do asked.append(names.get(name, name)) -%}{%- endfor -%}
+    {%- set told = ['valid_from', 'valid_to', 'opened_by', 'closed_by', 'previous_key', 'next_key', 'unresolved_columns', 'version_id'] -%}
+kept as (
+
+    select
+        *,
+        -- a version that is there twice is one too many
+        row_number() over (
+            partition by key, stored.row.{{ own('version_id', names) }}
+            order by stored.row.{{ own('valid_to', names) }}
+        ) as number
+    from (
+        select
+            {{ key_text(key_of(table, 'stored')) }} as key,
+            struct(*) as row
+        from {{ stored }} as stored
+    ) as stored
+    where exists (select 1 from {{ keys }} as keys where keys.key = stored.key)
+
+),
+
+judged as (
+
+    select
+        coalesce(shown.key, kept.key) as key,
+        shown.* except (key, row, {{ told | join(', ') }}),
+        {%- for name in told %}
+        if(shown.change_id is null, kept.row.{{ own(name, names) }}, shown.{{ name }}) as {{ name }},
+        {%- endfor %}
+        if(shown.change_id is not null and shown.version_id is null, null, kept.key is not null) as is_stored,
+        if(shown.version_id is null or kept.key is null, null, array_compact(array(
+            {%- for name in asked %}
+            if(
+                {{ comparable('shown.row.' ~ quoted(name), types[name]) }}
+                <=> {{ comparable('kept.row.' ~ quoted(name), types[name]) }},
+                null,
+                {{ text_literal(name) }}
+            ){{ ',' if not loop.last }}
+            {%- endfor %}
+        ))) as otherwise
+    from shown
+    full join kept
+        on shown.key = kept.key and shown.version_id = kept.row.{{ own('version_id', names) }} and kept.number = 1
+
+)
 {%- endmacro %}
 
 

@@ -203,6 +203,11 @@ def test_a_trace_tells_the_versions_of_gold_and_what_was_accounted_for(
         for row in gold
     )
 
+    # Gold says what it says: none differs, and none is one too many.
+    assert {row["is_stored"] for row in traced_rows if row["version_id"] is not None} == {True}
+    assert {tuple(row["otherwise"] or ()) for row in traced_rows} == {()}
+    assert not [line for line in traced.lines if " gold " in line]
+
     # A change that met several keys counts once, as the most that it did; a truncate that met none changed nothing.
     became = {row["change_id"]: "no_op" for row in rows_of(table.changes.location, "change_id")}
     for row in traced_rows:
@@ -227,6 +232,9 @@ def test_a_trace_shows_no_version_of_what_landed_behind_the_last_build(
     late = [row for row in rows if landed[row["change_id"]] > 1]
     assert late
     assert {(row["became"], row["version_id"]) for row in late} == {("waiting", None)}
+    assert {(row["is_stored"], row["otherwise"]) for row in rows} == {(None, None)}, (
+        "it has more than it is known to have"
+    )
 
 
 def test_a_full_refresh_equals_the_batches(gold: Rows, places: Places, built: list[CapturedTable]) -> None:
@@ -263,6 +271,27 @@ def test_dbt_tests_notice_what_no_change_said(
     spark.sql(f"update {table_at(table.current.location)} set name = null")
     spark.sql(f"delete from {table_at(table.history.location)} where id = '{lost}'")
     assert failed() == laws
+
+    history = table_at(table.history.location)
+    whole = rows_of(table.history.location, "id", "version_id", "is_current")
+    doubled = whole[0]
+    for name in (doubled["id"], "nobody"):
+        spark.sql(
+            f"insert into {history} by name select * except (id), '{name}' as id from {history}"
+            f" where version_id = '{doubled['version_id']}' limit 1"
+        )
+    rows = trace.traced(spark, places, table.name, []).rows
+    kept = {
+        row["version_id"]: "is_current" in row["otherwise"] for row in rows if row["is_stored"] and row["change_id"]
+    }
+    assert kept == {row["version_id"]: not row["is_current"] for row in whole}
+    assert {json.loads(row["key"])["id"] for row in rows if row["is_stored"] is False} == {lost}
+    assert {json.loads(row["key"])["id"] for row in rows if row["change_id"] is None} == {doubled["id"], "nobody"}
+    lines = list(trace.traced(spark, places, table.name, [f"id={lost}"]).lines)
+    assert f"    gold has no such version: `tidemark rebuild{places.option} {table.name}` makes it anew" in lines
+    lines = list(trace.traced(spark, places, table.name, ["id=nobody"]).lines)
+    assert lines[0] == f'{table.name} {{"id": "nobody"}}: 0 changes, 0 versions'
+    assert [line.partition(" from ")[0] for line in lines[1:]] == ["    gold has a version"]
 
 
 def test_dbt_tests_notice_ends_that_no_change_told_and_lost_columns(

@@ -1040,6 +1040,33 @@ def test_a_change_without_a_version_is_told_with_what_it_differs_in(
     assert Trace(captured(history_options=options), [], Mask(""), "")._became(row) == words
 
 
+def test_a_trace_says_where_gold_says_otherwise() -> None:
+    def row(**own: Any) -> Row:
+        usual = dict.fromkeys(("transaction_id", "valid_to", "closed_by", "previous_key", "next_key", "otherwise"))
+        usual |= {"key": '{"id":"a"}', "changed_at": "2024-05-01 12:00:00", "op": "c", "topic": "t", "partition": 0}
+        usual |= {"offset": 7, "columns": [], "signs": [], "is_end": False, "valid_from": "2024-05-01 12:00:00"}
+        usual |= {"opened_by": "insert", "unresolved_columns": [], "became": "opened", "version_id": "v"}
+        return Row(**usual | own)
+
+    rows = [
+        row(change_id="1", is_stored=False),
+        row(change_id="2", is_stored=True, otherwise=["v", "valid_to"]),
+        row(change_id="3", is_stored=True, otherwise=[]),
+        row(change_id="4", is_stored=None, became="waiting", version_id=None),
+        row(change_id=None, is_stored=True, became=None, opened_by="update"),
+    ]
+    lines = list(Trace(captured(), rows, Mask(""), " --target other").lines)
+    mend = "`tidemark rebuild --target other src__t` makes it anew"
+
+    assert lines[0] == 'src__t {"id": "a"}: 4 changes, 3 versions'
+    assert [line for line in lines if "gold" in line] == [
+        f"    gold has no such version: {mend}",
+        f"    gold says otherwise of v, valid_to: {mend}",
+        f"    gold has a version from 2024-05-01 12:00:00 (update), is current, and no change opened it: {mend}",
+    ]
+    assert lines.index(f"    gold has no such version: {mend}") == 3
+
+
 def test_a_table_s_own_name_counts_before_that_of_another_s_model() -> None:
     history = Model("orders_history", "gold.orders_history", "nowhere")
     orders, beside = captured("orders", history=history), captured("orders_history")
