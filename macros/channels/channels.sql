@@ -6,7 +6,7 @@
 
 {#- Condition: whether a record of bronze is of a kind and of the connector with a topic prefix. -#}
 {% macro is_of_channel(kinds, prefix) -%}
-    kind in ({{ text_list(kinds) }}) and source_name = {{ text_literal(prefix) }}
+    {{ is_of_no_table() }} and kind in ({{ text_list(kinds) }}) and source_name = {{ text_literal(prefix) }}
 {%- endmacro %}
 
 

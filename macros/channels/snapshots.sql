@@ -15,17 +15,22 @@
     {%- do check_options('snapshots', dict(kwargs, prefix=prefix)) -%}
     {%- set declared = {'snapshots_of': prefix} -%}
     {%- do config(meta={'tidemark': declared}) -%}
-    {%- set asked_in = is_signal_row(prefix) -%}
+    {%- set feeds = signal_tables(prefix) -%}
+    {%- set asked_in = is_signal_row(feeds) -%}
+    {#- The feeds stand before the rest: partitions are left unread by what holds of each record. -#}
     {%- set scope = channel_scope(
-        declared, '(' ~ is_of_channel(['notification', 'signal'], prefix) ~ ' or ' ~ asked_in ~ ')', stands_alone=false
+        declared,
+        '(' ~ is_of_no_table() ~ (' or feed in (' ~ text_list(feeds) ~ ')' if feeds else '') ~ ') and ('
+        ~ is_of_channel(['notification', 'signal'], prefix) ~ ' or ' ~ asked_in ~ ')',
+        stands_alone=false
     ) -%}
 {{ decision(scope) }}
 {{ snapshots_query(prefix, asked_in) }}
 {%- endmacro %}
 
 
-{#- Condition: whether a record is a new row of a table that has the columns of a signal table, and nothing else. -#}
-{% macro is_signal_row(prefix) -%}
+{#- The feeds of tables that have the columns of a signal table, and nothing else. -#}
+{% macro signal_tables(prefix) -%}
     {%- set feeds = [] -%}
     {%- if is_building() -%}
         {%- for row in run_query(
@@ -35,6 +40,12 @@
             {%- do feeds.append(row[0]) -%}
         {%- endfor -%}
     {%- endif -%}
+    {{ return(feeds) }}
+{%- endmacro %}
+
+
+{#- Condition: whether a record is a new row of one of these. -#}
+{% macro is_signal_row(feeds) -%}
     {{ "(op = 'c' and feed in (" ~ text_list(feeds) ~ '))' if feeds else 'false' }}
 {%- endmacro %}
 

@@ -39,7 +39,7 @@
 
 {#- Condition: whether a record of bronze is an event of the topics. -#}
 {% macro is_outbox_event(topics) -%}
-    kind = 'outbox' and topic in ({{ text_list(topics) }})
+    {{ is_of_no_table() }} and kind = 'outbox' and topic in ({{ text_list(topics) }})
 {%- endmacro %}
 
 

@@ -137,7 +137,7 @@
 
 {#- Condition: whether a record of bronze is a BEGIN or an END of the source. -#}
 {% macro is_boundary(source_name, feeds) -%}
-    kind = 'transaction' and topic = {{ text_literal(transaction_topic(source_name, feeds)) }}
+    {{ is_of_no_table() }} and kind = 'transaction' and topic = {{ text_literal(transaction_topic(source_name, feeds)) }}
 {%- endmacro %}
 
 

@@ -22,6 +22,7 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
+from docs.generate import written
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Declared, captured_tables, declared_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
@@ -547,6 +548,20 @@ def test_nothing_new_writes_nothing_and_a_refresh_gives_the_same(built: Built) -
     assert set(built.again.values()) == {"nothing new"}
     for name in BESIDE:
         assert sorted(built.rows(name), key=str) == sorted(built.before[name], key=str)
+
+
+def test_what_is_of_no_table_is_found_without_a_look_at_the_files_of_tables(built: Built, spark: SparkSession) -> None:
+    alone, records = (
+        written("macros/changes/bronze.sql", "is_of_no_table"),
+        bronze.read(spark, built.places, "records"),
+    )
+    kinds = "kind in ('message', 'schema_change', 'notification', 'signal', 'outbox', 'transaction')"
+    assert records.where(kinds).count() == records.where(f"{alone} and {kinds}").count() > 0
+    files = records.select("feed", "_metadata.file_path").distinct()
+    looked_for = records.where(f"{alone} and {kinds} and batch_id > 0")
+    looked_for.collect()
+    [scan] = [looked_for._jdf.queryExecution().executedPlan().collectLeaves().head()]
+    assert scan.metrics().apply("numFiles").value() == files.where(alone).count() < files.count()
 
 
 def test_a_message_is_one_row(built: Built) -> None:
