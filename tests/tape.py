@@ -151,7 +151,7 @@ class Tape:
             last = line.get("last") or own
             sequence = [None if last == "null" else last, own]
             sequence_field = {} if last == "-" else {"sequence": json.dumps(sequence)}
-            told = {"lsn": place, "txId": None if place is None else transaction}
+            told: dict[str, Any] = {"lsn": place, "txId": None if place is None else transaction}
             return common | {"schema": "public"} | told | sequence_field
         if self.connector in _OF_COMMITS:
             return common | {"schema": "db"} | self._committed(line, place, transaction)
