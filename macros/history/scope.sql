@@ -64,7 +64,7 @@
         }) -%}
     {%- else -%}
         {%- if stored -%}
-            {%- do doubt_reported(scope, changes_log, declared, built) -%}
+            {%- do doubt_reported(scope, changes_log, table, declared, built) -%}
             {%- do scope.update({'account': account_of_all(scope, counts, declared, changes_log)}) -%}
         {%- endif -%}
         {%- if history_id is none and scope.case == 'full' -%}
@@ -217,7 +217,7 @@
 
 
 {#- Where missed deletes are reported, not closed, an account of the whole log is all that asks which snapshots are in doubt. -#}
-{% macro doubt_reported(scope, changes_log, declared, built) -%}
+{% macro doubt_reported(scope, changes_log, table, declared, built) -%}
     {%- if scope.hazards.reads and declared.snapshot_deletes == 'report' -%}
         {%- set in_doubt = snapshots_in_doubt(changes_log, table.unique_id, built, own_progress()) -%}
         {%- do scope.update({'in_doubt': in_doubt}) -%}
