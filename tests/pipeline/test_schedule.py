@@ -23,7 +23,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from spark_jobs import steps, upkeep
+from spark_jobs import schedule, steps
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
 from spark_jobs.fingerprint import files_in, project_hash, version_of
@@ -36,6 +36,7 @@ from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import lacks_catalog
+from spark_jobs.upkeep import Wanted
 from tests.projects import PROJECT, empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table
 from tests.unit.test_schedule_examples import EXAMPLES, settings
@@ -258,7 +259,7 @@ def test_files_are_landed_again_where_bronze_is_not_the_table_that_had_them(
 def test_a_run_keeps_the_tables_up_and_finds_nothing_new_because_of_it(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "FEW", 2)
+    monkeypatch.setattr(schedule, "Wanted", lambda: Wanted(few=2))
     records = str(runs.home / "records")
     status, said, _ = runs(records, "--upkeep-every", "24h")
     assert (status, said["skipped"]) == (0, ["land", "build", "check"])
