@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.files import LAST_CHECKPOINT, Files
+from spark_jobs.files import LAST_CHECKPOINT, Files, commit_file
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -41,7 +41,7 @@ def is_of_log(name: str) -> bool:
 def empty_commit(spark: SparkSession, location: str) -> str | None:
     """The newest commit of a Delta table where its file is empty, as a power cut leaves one: Delta tells nothing."""
     # A log can have very many commits: Delta knows the newest without a look at all of them.
-    newest = f"{snapshot(spark, location).version():020}.json"
+    newest = commit_file(snapshot(spark, location).version())
     files, commit = files_at(spark, f"{location}/_delta_log/{newest}")
     return newest if files.exists(commit) and files.getFileStatus(commit).getLen() == 0 else None
 

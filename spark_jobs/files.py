@@ -20,6 +20,11 @@ PATIENCE = 30.0
 LAST_CHECKPOINT = "_last_checkpoint"
 
 
+def commit_file(version: int) -> str:
+    """The name that a commit has in a Delta log."""
+    return f"{version:020}.json"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A file: its name below a folder, its bytes, and when it was last written, in seconds since 1970."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spark_jobs import __version__
 from spark_jobs.errors import Fault
-from spark_jobs.files import LAST_CHECKPOINT, Files
+from spark_jobs.files import LAST_CHECKPOINT, Files, commit_file
 from spark_jobs.places import LAYERS, STAGED, Places
 
 # Of a project, what tables and reports are made by, beside the folders that dbt_project.yml names.
@@ -35,12 +35,12 @@ def version_of(places: Places, table: str) -> int:
         return max((int(stem) for stem, _, ending in found if ending == "json" and stem.isdigit()), default=-1)
     # Commits have their numbers in a row, without end: they are asked for in strides, and not listed.
     stride = 1
-    while files.exists(_commit_file(log, version + stride)):
+    while files.exists(f"{log}/{commit_file(version + stride)}"):
         version += stride
         stride *= 2
     while stride > 1:
         stride //= 2
-        version += stride * files.exists(_commit_file(log, version + stride))
+        version += stride * files.exists(f"{log}/{commit_file(version + stride)}")
     return version
 
 
@@ -50,11 +50,7 @@ def _checkpointed(files: Files, log: str) -> int | None:
         version = json.loads(files.read(f"{log}/{LAST_CHECKPOINT}") or "{}").get("version")
     except (OSError, ValueError, AttributeError):  # it is no more than a hint
         return None
-    return version if isinstance(version, int) and files.exists(_commit_file(log, version)) else None
-
-
-def _commit_file(log: str, version: int) -> str:
-    return f"{log}/{version:020}.json"
+    return version if isinstance(version, int) and files.exists(f"{log}/{commit_file(version)}") else None
 
 
 def project_hash(places: Places) -> str:

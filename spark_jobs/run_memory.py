@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.errors import Fault
-from spark_jobs.files import Files
+from spark_jobs.files import Files, commit_file
 from spark_jobs.fingerprint import version_of
 from spark_jobs.places import Places
 
@@ -127,4 +127,4 @@ def _is_taken_out(places: Places, first: int, last: int) -> bool:
 
 
 def _said(places: Places, table: str, version: int) -> str | None:
-    return Files.of(places).read(f"{table}/_delta_log/{version:020}.json")
+    return Files.of(places).read(f"{table}/_delta_log/{commit_file(version)}")
