@@ -55,9 +55,8 @@ def new_context(run_folder: Path) -> Any:
 def write_docs(context: Any, run_folder: Path) -> None:
     """Write Data Docs of every result so far into `run_folder`/data_docs."""
     context.build_data_docs()
-    shutil.rmtree(
-        run_folder / DATA_DOCS / "static", ignore_errors=True
-    )  # pictures, fonts and styles of no page of ours
+    # Pictures, fonts and styles of no page of ours.
+    shutil.rmtree(run_folder / DATA_DOCS / "static", ignore_errors=True)
 
 
 def run_checkpoint(

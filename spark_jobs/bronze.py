@@ -192,15 +192,15 @@ def deliveries_within(spark: SparkSession, places: Places, survey: Sequence[Row]
         survey: Rows with `topic`, `partition`, and the `low` and `high` ends of a range of offsets.
     """
     stored = read(spark, places, "records")
-    parts: tuple[str, ...]
-    for parts in (("topic", "partition"), ("topic",)):
-        ranges = _ranges(parts, survey)
-        if len(ranges) <= _MOST_RANGES:
-            within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
-            stored = stored.where(any_of(within) if within else F.lit(False))
-            break
+    exact = _ranges(LINEAGE[:2], survey)
+    are_many = len(exact) > _MOST_RANGES
+    parts = LINEAGE[: 1 if are_many else 2]
+    ranges = _ranges(parts, survey) if are_many else exact
+    if len(ranges) <= _MOST_RANGES:
+        within = [_within(dict(zip(parts, place, strict=True)), *ends) for place, ends in sorted(ranges.items())]
+        stored = stored.where(any_of(within) if within else F.lit(False))
     stored = stored.select(*DELIVERY)
-    if len(exact := _ranges(LINEAGE[:2], survey)) <= _MOST_RANGES:
+    if not are_many:
         return stored
     # The range of a topic is that of all its partitions, and holds much of one that others are ahead of or behind.
     columns = [("topic", pa.string()), ("partition", pa.int32()), ("low", pa.int64()), ("high", pa.int64())]

@@ -178,8 +178,8 @@
 {#-
   Expression: a read without a position follows the greatest before it by offset in its partition (R4). Beside other logs that
   is the greatest of its own log, or of its key, whose row may have come from another. Where one log has the changes of
-  several servers, whose clocks differ, it goes before none of its key's that come behind it. With none before it, it is a
-  first read, and stands before all changes.
+  several servers, whose clocks differ, it stands behind none of its key's that come after it by offset. With none before it,
+  it is a first read, and stands before all changes.
 -#}
 {% macro followed_position(scope) -%}
     {%- if not scope.has_placeless -%}
