@@ -203,12 +203,9 @@ from shown
   to that of the log, and nothing is declared otherwise since.
 -#}
 {% macro is_built_to_end(stored, changes_log, declared, table, last) -%}
-    {#- As `scope_by_declaration` has it: how many rows are rewritten says nothing of them. -#}
-    {%- set of_rows = {} -%}
-    {%- for name in declared if name != 'rewritten_rows' -%}{%- do of_rows.update({name: declared[name]}) -%}{%- endfor -%}
     {%- set writer = written_by(stored) -%}
     {{ return(
-        last.get('declared') == local_md5(tojson({'model': of_rows, 'key': table.key}))
+        last.get('declared') == hash_of_declaration(what_makes_rows(declared, table))
         and last.get('log_made_in', '') == log_made_in(changes_log)
         and writer in [none, last.get('left_as')]
         and not has_rows('select 1 from ' ~ changes_log ~ ' where batch_id > ' ~ last.batch_id)

@@ -12,7 +12,7 @@
         {%- set declared = history_declaration(history) -%}
         {%- set names = declared.column_names -%}
         {%- set table = as_history_has_it(history, declaration_of(declared.changes)) -%}
-        {%- set scope = history_scope('silver', relation_of(declared.changes), table, what_makes_rows(declared), history=history) -%}
+        {%- set scope = history_scope('silver', relation_of(declared.changes), table, declared, history=history) -%}
 {{ decision(dict(scope, history=versions | string)) }}
 select
     {%- for spec in table.columns %}
@@ -40,14 +40,6 @@ where {{ own('is_current', names) }}{{ ' and false' if scope.case == 'nothing' }
         'valid_from', 'unresolved_columns', 'exact_values', 'position', 'transaction_id', 'topic', 'partition', 'offset',
         'version_id'
     ]) }}
-{%- endmacro %}
-
-
-{#- Of a history's declaration what its rows depend on. -#}
-{% macro what_makes_rows(declared) -%}
-    {%- set rows = dict(declared) -%}
-    {%- do rows.pop('rewritten_rows', none) -%}
-    {{ return(rows) }}
 {%- endmacro %}
 
 

@@ -78,9 +78,17 @@
 {#- The scope by declaration alone, as where dbt builds no tables. -#}
 {% macro scope_by_declaration(layer, table, declared) -%}
     {{ return(dict(
-        build_scope(layer, {'model': declared, 'key': table.key}, table.columns, own_progress(), table.name),
+        build_scope(layer, what_makes_rows(declared, table), table.columns, own_progress(), table.name),
         key=table.key, scans=[], in_doubt=[], touched=none, carried=none, alone=none, account=none
     )) }}
+{%- endmacro %}
+
+
+{#- What the rows of a history depend on, and of its current state: of its declaration all but how many are rewritten. -#}
+{% macro what_makes_rows(declared, table) -%}
+    {%- set rows = dict(declared) -%}
+    {%- do rows.pop('rewritten_rows', none) -%}
+    {{ return({'model': rows, 'key': table.key}) }}
 {%- endmacro %}
 
 

@@ -19,7 +19,7 @@
     {%- set shape = [] -%}
     {%- for spec in columns -%}{%- do shape.append([spec.name, spec.type, spec.field]) -%}{%- endfor -%}
     {%- set state = {
-        'declared': local_md5(tojson(declared)), 'columns': shape, 'subject': subject, 'identifier': model.alias
+        'declared': hash_of_declaration(declared), 'columns': shape, 'subject': subject, 'identifier': model.alias
     } -%}
     {%- set kept = last.columns | length if last else 0 -%}
     {%- set anew = {'case': 'full', 'after': -1, 'added': [], 'layer': layer, 'state': state} -%}
@@ -35,6 +35,12 @@
         {{ return(anew) }}
     {%- endif -%}
     {{ return(dict(anew, case='increment', after=last.batch_id, added=shape[kept:])) }}
+{%- endmacro %}
+
+
+{#- What tells the declarations of two builds apart. -#}
+{% macro hash_of_declaration(declared) -%}
+    {{ return(local_md5(tojson(declared))) }}
 {%- endmacro %}
 
 
