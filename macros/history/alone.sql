@@ -46,15 +46,8 @@
   Steps to `versions_alone`: the changes of keys that have one, with what `versions` has of them.
 -#}
 {% macro alone_steps(scope) -%}
-{%- set account = scope.account -%}
-{%- if account and account.ends -%}
-ends_beside as (
-
-    {{ ends(scope, snapshots=true) }}
-
-),
-
-{% endif -%}
+{%- set looks_at_ends = scope.account and scope.account.ends -%}
+{{ snapshot_ends_step(scope) -}}
 versions_alone as (
 
     select
@@ -82,7 +75,7 @@ versions_alone as (
         cast(array() as array<string>) as collapsed_changes,
         0 as unknown_deletes,
         0 as broken_chains,
-        {{ 'if(exists(ends, ' ~ reaches() ~ '), 1, 0)' if account and account.ends else 0 }} as missed_deletes
+        {{ 'if(exists(ends, ' ~ reaches() ~ '), 1, 0)' if looks_at_ends else 0 }} as missed_deletes
     from (
         select
             *,
@@ -91,8 +84,8 @@ versions_alone as (
             false as is_pair
         from {{ scope.log }} as log
     ) as placed
-    {%- if account and account.ends %}
-    cross join ends_beside
+    {%- if looks_at_ends %}
+    cross join snapshot_ends
     {%- endif %}
     where {{ is_change_of_key(scope.hazards) }}
         {%- if scope.alone.others %}

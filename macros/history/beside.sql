@@ -125,6 +125,22 @@ every_change as (
 {%- endmacro %}
 
 
+{#-
+  Step: the complete snapshots that an account looks at, where it does. Keys alone and the others have one: `alone_steps`, which
+  come first, write it for both.
+-#}
+{% macro snapshot_ends_step(scope) -%}
+{%- if scope.account and scope.account.ends -%}
+snapshot_ends as (
+
+    {{ ends(scope, snapshots=true) }}
+
+),
+
+{% endif -%}
+{%- endmacro %}
+
+
 {#- Query: the truncates of a log. -#}
 {% macro truncates_of(scope) -%}
         select

@@ -6,6 +6,7 @@
 {%- set hazards = scope.hazards -%}
 {%- set carried = scope.carried -%}
 {%- set account = scope.account -%}
+{{ snapshot_ends_step(scope) if not scope.alone -}}
 own_changes as (
 
     select
@@ -65,14 +66,6 @@ own_changes as (
 ),
 
 {{ beside_steps(scope, declared) }},
-{%- if account and account.ends %}
-
-snapshot_ends as (
-
-    {{ ends(scope, snapshots=true) }}
-
-),
-{%- endif %}
 {%- set passes = hazards.leaves or hazards.moves %}
 {%- if passes %}
 
