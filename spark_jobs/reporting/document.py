@@ -52,7 +52,7 @@ def document(
         "landed": dict(run.landed),
         "stages": [{"stage": name, "seconds": round(seconds, 3)} for name, seconds in run.stages.items()],
         "accounting": [_account(one) for one in evidence.accounts],
-        "not_accounted": [table.name for table in evidence.tables if _is_uncounted(table, evidence)],
+        "not_accounted": list(evidence.uncounted),
         "tables": [_table(table, evidence.measures.get(table.name, Measures())) for table in evidence.tables],
         "signs": [
             {**asdict(one), "sample_keys": list(one.sample_keys)}
@@ -74,10 +74,6 @@ def document(
     others = [one for one in earlier if one.get("run_id") != run.run_id]
     report["trend"] = [*others, _point(report, evidence, others[-1] if others else None)][-_RUNS:]
     return report
-
-
-def _is_uncounted(table: CapturedTable, evidence: Evidence) -> bool:
-    return table.accounting is None and evidence.measures.get(table.name, Measures()).history is not None
 
 
 def _account(account: Account) -> dict[str, Any]:

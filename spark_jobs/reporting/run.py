@@ -85,6 +85,15 @@ class Evidence:
     bronze_target: str = ""
 
     @property
+    def uncounted(self) -> dict[str, str]:
+        """Table → its history, where that is built and nobody counts what became of the table's changes (G6)."""
+        return {
+            table.name: table.history.name
+            for table in self.tables
+            if table.history and not table.accounting and self.measures.get(table.name, Measures()).history is not None
+        }
+
+    @property
     def failures(self) -> list[str]:
         """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
         lines = [fault for one in self.accounts if (fault := one.fault(self.target))]
@@ -103,7 +112,11 @@ class Evidence:
         lines += [one.line for one in self.cuts]
         lines += [one.line for one in self.gaps if one.is_loss]
         lines += _without_models(self.accounts, self.target)
-        lines += _unaccounted(self.tables)
+        lines += [
+            f"{table}: what became of its changes is not counted. `{{{{ accounting('{history}') }}}}` does it: write"
+            f" that to models/ops/{table}_accounting.sql, or enable it there."
+            for table, history in self.uncounted.items()
+        ]
         lines += _held(self.quarantine, self.target, self.bronze_target)
         lines += [one.line for one in self.pulses if one.state == DEAD]
         lines += [
@@ -149,16 +162,6 @@ def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
             f" `tidemark scaffold` writes the models, and `tidemark build{target}` fills them."
         )
     return lines
-
-
-def _unaccounted(tables: Sequence[CapturedTable]) -> list[str]:
-    """The tables of whose changes nobody counts what they became (G6)."""
-    return [
-        f"{table.name}: what became of its changes is not counted. `{{{{ accounting('{table.history.name}') }}}}` does"
-        f" it: write that to models/ops/{table.name}_accounting.sql, or enable it there."
-        for table in tables
-        if table.history is not None and table.accounting is None
-    ]
 
 
 def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]:

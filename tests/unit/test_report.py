@@ -265,6 +265,7 @@ def test_nothing_is_said_to_be_whole_that_was_lost_or_not_looked_at() -> None:
     )
     whole, beside = "Nothing was lost, late or not whole.", "None beside the records that were lost before"
     accounted = captured(accounting=Model("src__t_accounting", "ops.src__t_accounting", "nowhere"))
+    uncounted = captured(history=Model("src__t_history", "gold.src__t_history", "nowhere"))
 
     def said(measures: dict[str, Measures], *gaps: TopicGap, table: CapturedTable = accounted) -> str:
         return page(report(evidence(tables=[table], signs={}, measures=measures, gaps=list(gaps))))
@@ -273,7 +274,7 @@ def test_nothing_is_said_to_be_whole_that_was_lost_or_not_looked_at() -> None:
     assert whole in said(built, replace(lost, reason="skipped"))
     assert beside in (text := said(built, lost))
     assert whole not in text
-    text, counted = said(built, table=captured()), "every record is accounted for"
+    text, counted = said(built, table=uncounted), "every record is accounted for"
     assert "None was counted of <bdi>src__t</bdi>" in text
     assert (whole in text, counted in text, counted in said(built)) == (False, False, True)
     for changes, is_looked_for in ((None, False), (10, True)):
@@ -416,7 +417,11 @@ def test_a_history_that_is_not_accounted_for_is_a_warning() -> None:
     [one] = account([uncounted], contents, [], measured, {})
 
     assert {name: count for name, count in one.dispositions.items() if count} == {"not_accounted": 4, "quarantined": 1}
-    assert [words for words in report(evidence(tables=[uncounted]))["warnings"] if "is not counted" in words] == [
+    assert [
+        words
+        for words in report(evidence(tables=[uncounted], measures=measured))["warnings"]
+        if "is not counted" in words
+    ] == [
         "src__t: what became of its changes is not counted. `{{ accounting('src__t_history') }}` does it: write that to"
         " models/ops/src__t_accounting.sql, or enable it there."
     ]
