@@ -22,7 +22,7 @@ from spark_jobs.errors import TERMINATED, Fault, TidemarkError, UsageError
 from spark_jobs.logs import log
 from spark_jobs.outcomes import say_landed, say_report, say_run, say_streamed
 from spark_jobs.places import DEFAULT_LABEL, Places
-from spark_jobs.texts import on_one_line, visible
+from spark_jobs.texts import on_one_line, quantity, visible
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Topics
@@ -306,7 +306,7 @@ def catalog(project_dir: str, log_format: str, wait: float) -> None:
         if run.places.is_local:
             run.session(catalog=True)
         count = steps.fill_catalog(run)
-        click.echo(f"{count} tables are in the catalog of target {run.places.target}.")
+        click.echo(f"{quantity(count, 'table is', 'tables are')} in the catalog of target {run.places.target}.")
 
     run.as_builder(log_format, wait, work)
 
@@ -660,11 +660,14 @@ def release(quarantine_ids: tuple[str, ...], project_dir: str, log_format: str, 
         spark = run.session()
         bronze.ensure(spark, run.places)
         found = release_entries(spark, run.places, quarantine_ids, run.run_id, datetime.now(UTC))
-    click.echo(f"{found.tried} entries tried, {found.released} released, {found.tried - found.released} still held.")
+    click.echo(
+        f"{quantity(found.tried, 'entry', 'entries')} tried, {found.released:,} released,"
+        f" {found.tried - found.released:,} still held."
+    )
     if found.lines:
         click.echo(
-            f"{found.lines} lines of files were not tried: mend them or take them out, and land their files again;"
-            " then they are held no longer."
+            f"{quantity(found.lines, 'line')} of files not tried: mend them or take them out, and land their files"
+            " again; then they are held no longer."
         )
 
 

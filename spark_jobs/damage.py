@@ -18,6 +18,7 @@ from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
 from spark_jobs.names import table_at
 from spark_jobs.places import ASIDE, LAYERS, STAGED, Places
+from spark_jobs.texts import quantity
 
 _SHOWN = 300
 _NO_LOG = "it has files and no log"
@@ -117,7 +118,8 @@ def damage_of(spark: SparkSession, places: Places, layer: str, name: str) -> Dam
     missing = sorted({path.removeprefix(f"{location}/") for path in wanted} - set(files.below("", ".parquet")))
     if not missing:
         return None
-    return Damage(layer, name, location, f"{len(missing)} of its files are missing, such as {missing[0]}", has_log=True)
+    lost = quantity(len(missing), "of its files is", "of its files are")
+    return Damage(layer, name, location, f"{lost} missing, such as {missing[0]}", has_log=True)
 
 
 def explained(spark: SparkSession | None, places: Places, *errors: str) -> Fault | None:

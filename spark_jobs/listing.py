@@ -17,6 +17,7 @@ from spark_jobs.reporting.kafka import gaps, labelled, lags
 from spark_jobs.reporting.page import duration
 from spark_jobs.reporting.report import last_report, reports_of
 from spark_jobs.run_memory import Memory
+from spark_jobs.texts import quantity
 
 
 def listed(spark: SparkSession, places: Places) -> list[dict[str, Any]]:
@@ -72,16 +73,17 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
     for lag in lags(spark, places):
         # Behind an open transaction records wait that can't be counted yet.
         waits = f", waiting for {duration(lag.seconds * 1000)} at most" if lag.seconds else ""
-        what = "gone" if lag.is_gone else f"{lag.records} records to land{waits}"
+        what = "gone" if lag.is_gone else f"{quantity(lag.records, 'record')} to land{waits}"
         lines.append(f"topic      {labelled(lag.topic, lag.source_label)}: {what} (asked {lag.looked_at[:19]} UTC)")
     lost: dict[str, list[int | None]] = {}
     for gap in gaps(spark, places):
         if gap.is_loss:
             lost.setdefault(gap.source_label, []).append(gap.records)
     for label, records in lost.items():
-        count = "an unknown number of" if None in records else sum(one or 0 for one in records)
         of = labelled("topics", label)
-        lines.append(f"gaps       {count} records of {of} were lost before they were landed: see the report")
+        known = quantity(sum(one or 0 for one in records), f"record of {of} was", f"records of {of} were")
+        what = f"an unknown number of records of {of} were" if None in records else known
+        lines.append(f"gaps       {what} lost before landing: see the report")
     for table in captured_tables(places):
         changes = table_if_made(spark, table.changes.location)
         if changes is None:
@@ -90,7 +92,7 @@ def status_lines(spark: SparkSession, places: Places) -> list[str]:
         newest = _newest(changes)
         when = "" if newest["changed_at"] is None else f", newest {newest['changed_at']} UTC"
         late = "" if newest["lag"] is None else f", lag {duration(newest['lag'] / timedelta(milliseconds=1))}"
-        lines.append(f"{table.name}  {newest['changes']} changes{when}{late}")
+        lines.append(f"{table.name}  {quantity(newest['changes'], 'change')}{when}{late}")
     return lines
 
 

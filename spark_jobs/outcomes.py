@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spark_jobs.texts import on_one_line, visible
+from spark_jobs.texts import on_one_line, quantity, visible
 
 if TYPE_CHECKING:
     from spark_jobs.landing.kafka import Streamed
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def say_landed(landed: Landed) -> None:
     """Say how many records were landed, and what became of the others."""
     in_bronze = landed.known - landed.held
-    known = f", {in_bronze} known already" if in_bronze else ""
-    held = f", {landed.held} still held" if landed.held else ""
-    new = f", {landed.quarantined} quarantined" if landed.quarantined else ""
+    known = f", {in_bronze:,} known already" if in_bronze else ""
+    held = f", {landed.held:,} still held" if landed.held else ""
+    new = f", {landed.quarantined:,} quarantined" if landed.quarantined else ""
     where = " (`tidemark quarantine list`)" if held or new else ""
-    click.echo(f"{landed.read} records read: {landed.landed} landed{known}{held}{new}{where}.")
+    click.echo(f"{quantity(landed.read, 'record')} read: {landed.landed:,} landed{known}{held}{new}{where}.")
     for table in landed.rekeyed:
         click.echo(
             on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")
@@ -41,7 +41,9 @@ def say_streamed(streamed: Streamed) -> None:
     for line in streamed.compacted:
         click.echo(f"compacted: {on_one_line(line)}")
     if streamed.is_stopped:
-        click.echo(f"stopped: {streamed.waiting} records wait; the next run goes on from there.")
+        click.echo(
+            f"stopped: {quantity(streamed.waiting, 'record waits', 'records wait')}; the next run goes on from there."
+        )
 
 
 def say_run(outcome: Outcome) -> None:

@@ -24,6 +24,7 @@ from spark_jobs.logs import log, log_file
 from spark_jobs.names import quoted, table_at, text_literal
 from spark_jobs.places import BRONZE, LATEST, STAGED, Places
 from spark_jobs.session import with_settings
+from spark_jobs.texts import quantity
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -83,8 +84,12 @@ class Upkept:
     @property
     def line(self) -> str:
         """What was done, in words."""
-        joined = f"{self.files_before} files are {self.files_after} now" if self.is_rewritten else ""
-        removed = f"{self.removed} old files removed, {size(self.freed)} freed" if self.removed else ""
+        joined = (
+            f"{quantity(self.files_before, 'file is', 'files are')} {self.files_after:,} now"
+            if self.is_rewritten
+            else ""
+        )
+        removed = f"{quantity(self.removed, 'old file')} removed, {size(self.freed)} freed" if self.removed else ""
         return f"{self.name}: {'; '.join(filter(None, (joined, removed)))}."
 
     @property
@@ -139,7 +144,7 @@ def keep_up(
                     upkept.append(done)
     for one in upkept:
         log.info("upkeep: %s", one.line)
-    say(f"{len(tables)} tables looked at.")
+    say(f"{quantity(len(tables), 'table')} looked at.")
     return upkept, errors
 
 
@@ -148,8 +153,8 @@ def in_sum(done: Sequence[Upkept]) -> str:
     joined = [one for one in done if one.is_rewritten]
     before, after = sum(one.files_before for one in joined), sum(one.files_after for one in joined)
     removed, freed = sum(one.removed for one in done), sum(one.freed for one in done)
-    parts = [f"{len(joined)} tables joined, {before} files to {after}"] if joined else []
-    parts += [f"{removed} old files removed, {size(freed)} freed"] if removed else []
+    parts = [f"{quantity(len(joined), 'table')} joined, {before:,} files to {after:,}"] if joined else []
+    parts += [f"{quantity(removed, 'old file')} removed, {size(freed)} freed"] if removed else []
     return f"upkeep: {'; '.join(parts) or 'nothing to join or to remove'}."
 
 
@@ -173,7 +178,7 @@ def _kept_up(
     layout = _layout(spark, location, wanted.few, before)
 
     def vacuumed(there: Sequence[Entry]) -> Iterator[Upkept]:
-        say(f"{table}: looking for old ones of {len(there)} files …")
+        say(f"{table}: looking for old ones of {quantity(len(there), 'file')} …")
         with _aside(spark):
             spark.sql(f"vacuum {table_at(location)} retain {ceil(wanted.keep / HOUR)} hours").collect()
         left = _data_files(places, folder)
@@ -196,7 +201,7 @@ def _kept_up(
         ("optimize {} {}", layout.joined),
     ):
         if values:
-            say(f"{table}: {layout.small} small files, {layout.marks} files of marks …")
+            say(f"{table}: {quantity(layout.small, 'small file')}, {quantity(layout.marks, 'file')} of marks …")
             partitions = _where(layout.partitioned_by, values)
             done = spark.sql(statement.format(table_at(location), partitions)).head().metrics
             after += done.numFilesAdded - done.numFilesRemoved

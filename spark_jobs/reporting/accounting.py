@@ -18,6 +18,7 @@ from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.bronze_contents import EVENT_KINDS, ROW_KINDS, Content, Held, owners
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.texts import quantity
 
 _STORED = pa.schema([
     *((name, pa.string()) for name in ("run_id", "subject", "table", "disposition")), ("records", pa.int64()),
@@ -99,8 +100,8 @@ class Account:
                     for count in (self.found_states, self.found_versions)
                 )
                 return (
-                    f"{self.name}: {opened} changes opened versions{of_changes}, and its history has those of"
-                    f" {self.versions}{of_history}. Was it taken away, or written by others?"
+                    f"{self.name}: {quantity(opened, 'change')} opened versions{of_changes}, and its history has those"
+                    f" of {self.versions}{of_history}. Was it taken away, or written by others?"
                     f" `tidemark rebuild{target} {self.name}` makes it anew."
                 )
         return None

@@ -22,7 +22,7 @@ from spark_jobs.reporting.measures import NOTHING, Asked, Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.scaffolding.types import encoding_to_declare, type_of_all
-from spark_jobs.texts import literal
+from spark_jobs.texts import literal, quantity
 from spark_jobs.unsigned import Unsigned, unsigned_columns
 
 # What the schema of a flattened row begins with, as landing writes it.
@@ -284,13 +284,14 @@ def _of_sources(
         ]
         streamed = sum(one.streamed for one in of_source)
         unknown = sum(one.without_transaction for one in of_source)
+        alone = quantity(unknown, "change names", "changes name")
         # Of an operation on one document MongoDB names no transaction, and most are such.
         if streamed and not topics and not connector_named(connector).has_documents:
             yield SettingFinding(
                 "provide.transaction.metadata",
                 source,
-                f"{streamed} streamed changes, and no BEGIN or END of a transaction"
-                + (f"; {unknown} changes name no transaction at all, so each stands alone (R11)." if unknown else ".")
+                f"{quantity(streamed, 'streamed change')}, and no BEGIN or END of a transaction"
+                + (f"; {alone} no transaction at all, so each stands alone (R11)." if unknown else ".")
                 + " A cut on which all tables agree (G7) can't be made, and repeated equal rows of tables without a key"
                 " can't be told from redeliveries. Where BEGIN and END come on a topic of another name, declare"
                 " `transaction_topic`; CloudEventsConverter makes tombstones of them.",
@@ -405,8 +406,8 @@ def _of_left_out(
             yield SettingFinding(
                 "capture.mode",
                 table.name,
-                f"{unresolved} versions have a column that no earlier state fills: an update tells what it changed"
-                " alone (R7).",
+                f"{quantity(unresolved, 'version has', 'versions have')} a column that no earlier state fills: an"
+                " update tells what it changed alone (R7).",
                 ", or ".join(connector.set_values for connector in connectors),
                 "warning",
             )
@@ -424,9 +425,9 @@ def _of_left_out(
         yield SettingFinding(
             "unavailable.value.placeholder",
             table.name,
-            f"{measures.unavailable} changes leave a value out as unchanged (R7); {unresolved} versions have a column"
-            f" that no earlier state fills{or_later}. A row that really holds the placeholder's text can't be told from"
-            " them.",
+            f"{quantity(measures.unavailable, 'change leaves', 'changes leave')} a value out as unchanged (R7);"
+            f" {quantity(unresolved, 'version has', 'versions have')} a column that no earlier state fills{or_later}."
+            " A row that really holds the placeholder's text can't be told from them.",
             ", or ".join(connector.set_values for connector in connectors),
             "warning" if unresolved else "info",
         )

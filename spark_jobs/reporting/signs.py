@@ -13,6 +13,7 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
+from spark_jobs.texts import quantity
 
 # What each sign of macros/accounting/signs.sql, of `key_shapes` and of `dropped_tables` means to people. Those that
 # tell of something lost come first.
@@ -93,7 +94,7 @@ def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
     """A sentence that says which declarations to change; empty where no version of now has such a value."""
     types = {spec["name"]: spec["type"] for spec in table.columns}
     columns = [
-        f"`{name}` ({types.get(name, 'not declared')}): {count} version{'s' if count > 1 else ''}"
+        f"`{name}` ({types.get(name, 'not declared')}): {quantity(count, 'version')}"
         for name, count in versions.items()
     ]
     if not columns:

@@ -142,7 +142,7 @@ def test_a_file_packed_by_bzip2_is_read(tidemark: CommandLine) -> None:
     file = tidemark.home / "one.jsonl.bz2"
     file.write_bytes(bz2.compress(GOOD[0].encode()))
 
-    assert "1 records read" in tidemark("land", str(file)).out
+    assert "1 record read" in tidemark("land", str(file)).out
 
 
 def test_a_file_that_is_not_records(tidemark: CommandLine) -> None:
@@ -206,7 +206,7 @@ def test_a_line_is_held_until_its_file_has_it_no_more(tidemark: CommandLine, lan
     entries = held()
     assert set(entries) == {"line-not-json", "base64-not-understood"}
     said = tidemark("quarantine", "release", *entries.values()).out
-    assert "2 lines of files were not tried: mend them or take them out, and land their files again" in said
+    assert "2 lines of files not tried: mend them or take them out, and land their files again" in said
     refused = tidemark("quarantine", "release", entries["line-not-json"], "4711")
     is_one_sentence(refused, 2, "quarantine release 4711: no entry has that id", "Nothing was released")
 

@@ -233,7 +233,7 @@ def test_a_table_that_can_not_be_joined_keeps_nothing_else_from_it(
     (lake.home / "lost").rename(lost)
 
     assert status == Fault.status
-    assert "bronze.records is damaged: 1 of its files are missing" in capsys.readouterr().err
+    assert "bronze.records is damaged: 1 of its files is missing" in capsys.readouterr().err
     assert [path for path in old if path.exists()] == []
     assert files_of(str(changes)) == 1
 

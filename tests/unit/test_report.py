@@ -305,9 +305,8 @@ def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
     assert lines[-5:] == [
         "topic      src.t: gone (asked 2026-11-21 08:00:00 UTC)",
         "topic      src.t (label eu): gone (asked 2026-11-21 08:00:00 UTC)",
-        "gaps       7 records of topics were lost before they were landed: see the report",
-        "gaps       an unknown number of records of topics (label eu) were lost before they were landed: see the"
-        " report",
+        "gaps       7 records of topics were lost before landing: see the report",
+        "gaps       an unknown number of records of topics (label eu) were lost before landing: see the report",
         "src__t  not built yet: run `tidemark build --target local_dev`",
     ]
 
@@ -322,7 +321,7 @@ def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
     )
     lines = listing.status_lines(no_session, places)
     assert "topic      src.t: 0 records to land, waiting for 1.5 min at most (asked 2026-11-21 08:00:00 UTC)" in lines
-    assert lines[-1] == "src__t  1 changes, lag -50 ms"
+    assert lines[-1] == "src__t  1 change, lag -50 ms"
 
 
 def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_are_counted() -> None:

@@ -17,7 +17,7 @@ def test_it_says_what_became_of_a_table() -> None:
 
 
 def test_it_says_what_it_came_to() -> None:
-    assert in_sum([JOINED, REMOVED]) == "upkeep: 1 tables joined, 40 files to 3; 129 old files removed, 5.2 MB freed."
+    assert in_sum([JOINED, REMOVED]) == "upkeep: 1 table joined, 40 files to 3; 129 old files removed, 5.2 MB freed."
     assert in_sum([REMOVED]) == "upkeep: 9 old files removed, 900 bytes freed."
     assert in_sum([]) == "upkeep: nothing to join or to remove."
     assert size(3_400_000_000_000) == "3.4 TB"
