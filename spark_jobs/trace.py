@@ -16,6 +16,7 @@ from spark_jobs.as_built import require_built_as_declared
 from spark_jobs.declarations import CapturedTable, Model, beginning_of, by_name, captured_tables, reading, run_dbt
 from spark_jobs.delta import is_table, table_if_made
 from spark_jobs.errors import Fault, UsageError
+from spark_jobs.macro_queries import query
 from spark_jobs.names import exact_json, from_exact_json, quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
@@ -152,12 +153,12 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
         raise unknown
     asked.createOrReplaceTempView("tidemark_asked_keys")
     _with_linked(asked, log).createOrReplaceTempView("tidemark_traced_keys")
-    query = _query(places, table.history, table.changes, "tidemark_traced_keys")
-    if not query:
+    statement = _statement(places, table.history, table.changes, "tidemark_traced_keys")
+    if not statement:
         raise unbuilt
     rows = rows_of(
         spark,
-        f"select * from ({query}) where key in (select key from tidemark_asked_keys)"
+        f"select * from ({statement}) where key in (select key from tidemark_asked_keys)"
         " order by key, place nulls last, valid_from",
     )
     if not rows:
@@ -211,33 +212,22 @@ def _has_values(spark: SparkSession, log: DataFrame, table: CapturedTable, pairs
 def _with_linked(keys: DataFrame, log: DataFrame) -> DataFrame:
     """Keys as JSON texts, and all that changes of key link with them: what is left out comes from there (R7).
 
-    As `touched_with_linked` does for a build: each round but the first walks along links that were shortened. Each
-    round's plan is cut, since those of all before it would stand in it.
+    As the macro `touched_with_linked` does for a build: each round but the first walks along links that were shortened.
+    Each round's plan is cut, since those of all before it would stand in it.
     """
     moves = log.where("previous_key is not null").select(exact_json(F.col("key")).alias("key"), "previous_key")
     greater, lesser = F.greatest("key", "previous_key").alias("one"), F.least("key", "previous_key").alias("other")
     links = moves.where("key <> previous_key").select(greater, lesser).distinct().localCheckpoint()
-    known, count = keys, keys.count()
+    ask = keys.sparkSession.sql
     while True:
-        both = links.union(links.select("other", "one"))
-        beside = both.join(known.select(F.col("key").alias("one")), "one", "left_semi").select("other")
-        known = known.union(beside).distinct().localCheckpoint()
-        before, count = count, known.count()
-        if count == before:
-            return known
-        links = _shortened(links).localCheckpoint()
+        beside = ask(query("linked_with", "{keys}", "{links}"), keys=keys, links=links).distinct().localCheckpoint()
+        if beside.isEmpty():
+            return keys
+        keys = keys.union(beside).localCheckpoint()
+        links = ask(query("shortened", "{links}"), links=links).localCheckpoint()
 
 
-def _shortened(links: DataFrame) -> DataFrame:
-    """Links that join the same keys by fewer steps: the macro `shortened` says how."""
-    least = links.groupBy("one").agg(F.min("other").alias("least"))
-    further = least.select(F.col("one").alias("least"), F.col("least").alias("further"))
-    one = F.when(F.col("other") == F.col("least"), F.col("one")).otherwise(F.col("other"))
-    joined = links.join(least, "one").join(further, "least", "left")
-    return joined.select(one.alias("one"), F.coalesce("further", "least").alias("other")).distinct()
-
-
-def _query(places: Places, history: Model, log: Model, keys: str) -> str:
+def _statement(places: Places, history: Model, log: Model, keys: str) -> str:
     """The query of the macro `traced`, as dbt writes it; empty where no build came to its end."""
     given = ", ".join(map(literal, (history.name, table_at(history.location), table_at(log.location), keys)))
     quietly = ["--quiet", "--no-populate-cache", "--no-write-json"]  # what dbt said of the last build stays

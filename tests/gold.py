@@ -17,8 +17,8 @@ from expectations.rules.history import (
     ExpectVersionsToEndAsChangesSay,
     findings,
 )
-from expectations.rules.shared import query
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.macro_queries import query
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.masking import Mask

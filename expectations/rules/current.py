@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import Frames, broken_rows, lost_columns
 from expectations.rules.law import Law
-from expectations.rules.shared import query
+from spark_jobs.macro_queries import query
 from spark_jobs.names import quoted, table_at
 from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.texts import folded

@@ -1,6 +1,6 @@
 {#-
   Query: the versions that no change opened as they say, as {key, version_id}. It asks nothing of dbt: a test of dbt and a law
-  of Great Expectations take it alike (expectations/rules/shared.py).
+  of Great Expectations take it alike (spark_jobs/macro_queries.py).
 
   A version begins with its change, or at the key's boundary before it (R10): where a delete or the like closed the version
   before that is the end of it, else its beginning. What a read began can have moved back: `unexplained_ends` asks how far. What a

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.delta import progress, table_if_made
+from spark_jobs.macro_queries import query
 from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import moment
@@ -112,7 +113,9 @@ def measure(
     for table in tables:
         changes = _read(spark, table.changes)
         if changes is not None:
-            log = _with_late_columns(changes, late.get(table.changes.name, {}))
+            # As histories read it: its rows name those too among the columns that they lack that came late (R8).
+            shown = query("with_late_columns", table_at(table.changes.location), late.get(table.changes.name))
+            log = spark.sql(f"select * from {shown}")
             numbers = _of_changes(log, table.key, asked.get(table.name, NOTHING), last_batch)
             parts.append((table.name, "changes", numbers))
         parts += _of_built(spark, table, _columns(changes))
@@ -142,14 +145,6 @@ def _late(spark: SparkSession, places: Places) -> dict[str, dict[str, int]]:
     late = F.get_json_object("state", "$.late").alias("late")
     rows = read.select("name", late).where("late is not null").collect()
     return {row["name"]: json.loads(row["late"]) for row in rows}
-
-
-def _with_late_columns(changes: DataFrame, late: Mapping[str, int]) -> DataFrame:
-    """A log whose rows name those too among the columns that they lack, as histories read it (R8)."""
-    lacked = [F.when(F.col("batch_id") < batch, F.lit(name)) for name, batch in late.items()]
-    if not lacked:
-        return changes
-    return changes.withColumn("absent_columns", F.array_union("absent_columns", F.array_compact(F.array(*lacked))))
 
 
 def _columns(changes: DataFrame | None) -> list[str]:
@@ -186,8 +181,6 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
 
 
 def _changes_of_versions(spark: SparkSession, table: CapturedTable) -> dict[str, Any]:
-    from expectations.rules.shared import query  # with it comes Great Expectations, which a check alone needs
-
     if table.history is None:
         return {}
     asked = query("changes_of_versions", table_at(table.history.location), table.column_names)

@@ -19,8 +19,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from expectations.rules.history import _arguments
-from expectations.rules.shared import query
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
+from spark_jobs.macro_queries import query
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries

@@ -169,7 +169,7 @@ def test_current_states_are_the_open_versions(built: list[CapturedTable]) -> Non
 @pytest.fixture
 def strict(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A session that dbt has set nothing in when a trace asks it, as where dbt asks a Thrift Server: `ansi` is on."""
-    write, name = trace._query, "spark.sql.ansi.enabled"
+    write, name = trace._statement, "spark.sql.ansi.enabled"
     was = spark.conf.get(name)
 
     def written(*asked: Any) -> str:
@@ -177,7 +177,7 @@ def strict(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         spark.conf.set(name, "true")
         return query
 
-    monkeypatch.setattr(trace, "_query", written)
+    monkeypatch.setattr(trace, "_statement", written)
     yield
     spark.conf.set(name, was)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from expectations.rules.shared import query
+from spark_jobs.macro_queries import query
 from spark_jobs.scaffolding.tables import OWN_COLUMNS
 
 NAMES = {one: one for one in OWN_COLUMNS}
