@@ -211,7 +211,12 @@
                 ~ ')'
             ) -%}
         {%- endif -%}
-        {%- do run_statement(merge_revisions(revised, target_relation, id)) -%}
+        {%- set columns = columns_in(target_relation) -%}
+        {%- do merge_rows(
+            target_relation, columns,
+            'select ' ~ id ~ ', struct(' ~ names_of(columns, 'revised.') ~ ') as row from (' ~ revised ~ ') as revised',
+            'target.' ~ id ~ ' = differences.' ~ id
+        ) -%}
     {%- elif counts[0] -%}
         {%- do run_statement(
             'insert into ' ~ target_relation ~ ' by name select * except (action) from (' ~ revised ~ ')'
@@ -258,19 +263,4 @@
         {%- if case == 'rederive' %}
         or not staged.position <=> stored.position
         {%- endif %}
-{%- endmacro %}
-
-
-{#- Statement: put the counted delivery in the place of the one before, and add what is new. -#}
-{% macro merge_revisions(revisions, target_relation, id) -%}
-    {%- set columns = columns_in(target_relation) -%}
-    merge into {{ target_relation }} as target
-    using ({{ revisions }}) as revised
-    on target.{{ id }} = revised.{{ id }}
-    when matched then update set
-        {%- for column in columns %}
-        target.{{ quoted(column.name) }} = revised.{{ quoted(column.name) }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    when not matched then insert ({{ names_of(columns) }})
-        values ({{ names_of(columns, 'revised.') }})
 {%- endmacro %}
