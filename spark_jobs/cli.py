@@ -34,7 +34,12 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*arguments, **options)
         except Exception as error:
-            _name_damage(options["project_dir"], error)
+            # Without the engine none of its errors is there, and what looks for damage is as long to import as it is.
+            if "pyspark" in sys.modules and not isinstance(error, Fault):  # whoever raised a Fault has looked
+                from spark_jobs.damage import damage_behind
+
+                if (fault := damage_behind(Places.of(options["project_dir"]), error)) is not None:
+                    raise fault from error
             raise
 
     with_project = click.option(
@@ -67,24 +72,6 @@ def _take_target(context: Any, parameter: Any, value: str | None) -> None:
     # One place tells every part of the command, dbt too.
     if value is not None:
         os.environ["TIDEMARK_TARGET"] = value
-
-
-def _name_damage(project_dir: str, error: Exception) -> None:
-    """Raise the Fault that an error of the engine comes from, where that is a damaged table."""
-    if isinstance(error, Fault):  # whoever raised it has looked
-        return
-    engines = {type(one).__module__.partition(".")[0] for one in (error, error.__cause__) if one is not None}
-    if engines & {"pyspark", "py4j"}:
-        from pyspark.sql import SparkSession
-
-        from spark_jobs.damage import explained
-        from spark_jobs.engine_errors import OF_A_STATEMENT
-
-        if isinstance(error, UsageError) and OF_A_STATEMENT.search(str(error.__cause__)):
-            return
-        fault = explained(SparkSession.getActiveSession(), Places.of(project_dir), str(error.__cause__ or error))
-        if fault is not None:
-            raise fault from error
 
 
 class _Duration(click.ParamType):

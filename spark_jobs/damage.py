@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.bronze import GONE, TABLES, UNMODELLED, remedy
 from spark_jobs.declarations import Declared, Model, declared_tables
 from spark_jobs.delta import empty_commit, files_at, has_files, has_log, is_table, progress
-from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY
+from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
 from spark_jobs.names import table_at
@@ -139,6 +139,14 @@ def explained(spark: SparkSession | None, places: Places, *errors: str) -> Fault
     except ENGINE_ERRORS:
         return None
     return _fault_of(places, found, models) if found else None
+
+
+def damage_behind(places: Places, error: Exception) -> Fault | None:
+    """The damage that an error of the engine comes from, or one that was raised in its place; None where none is."""
+    cause = error if isinstance(error, ENGINE_ERRORS) else error.__cause__
+    if not isinstance(cause, ENGINE_ERRORS) or (isinstance(error, UsageError) and OF_A_STATEMENT.search(str(cause))):
+        return None
+    return explained(SparkSession.getActiveSession(), places, str(cause))
 
 
 def require_built(spark: SparkSession, places: Places, declared: Declared) -> None:

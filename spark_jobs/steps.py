@@ -24,6 +24,7 @@ from spark_jobs import bronze
 from spark_jobs.bronze import UNMODELLED
 from spark_jobs.damage import (
     Damage,
+    damage_behind,
     damages,
     delta_tables,
     explained,
@@ -169,7 +170,7 @@ def land(run: Run, spark: SparkSession, files: Sequence[str], source_label: str)
     with run.stage("land"):
         # Not when the run began: what a source did while it waited for another writer would look as if it were to come.
         landing = Landing(run.run_id, datetime.now(UTC), source_label)
-        with _naming_damage(spark, run.places):
+        with _naming_damage(run.places):
             run.landed = land_files(spark, run.places, files, landing)
     log.info("landed %s", run.landed)
     return run.landed
@@ -221,7 +222,7 @@ def land_kafka(
                             raise
                 yield
 
-        with _naming_damage(spark, run.places):
+        with _naming_damage(run.places):
             streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping, result)
     run.landed = streamed.landed
     log.info("landed %s", run.landed)
@@ -531,13 +532,12 @@ def _told_as_fault(spark: SparkSession, places: Places, what: str, left: str) ->
 
 
 @contextmanager
-def _naming_damage(spark: SparkSession, places: Places) -> Iterator[None]:
+def _naming_damage(places: Places) -> Iterator[None]:
     """Raise the damage that explains an engine's error, or a Fault that came of one; any other as it is."""
     try:
         yield
     except (*ENGINE_ERRORS, Fault) as error:
-        cause = error.__cause__ if isinstance(error, Fault) else error
-        if isinstance(cause, ENGINE_ERRORS) and (fault := explained(spark, places, str(cause))) is not None:
+        if (fault := damage_behind(places, error)) is not None:
             raise fault from error
         raise
 

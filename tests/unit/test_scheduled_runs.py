@@ -549,7 +549,7 @@ def test_damage_that_landing_meets_is_named(
 
     monkeypatch.setattr(kafka, "land_topics", land)
     monkeypatch.setattr(steps, "land_files", land)
-    monkeypatch.setattr(steps, "explained", explained)
+    monkeypatch.setattr("spark_jobs.damage.explained", explained)
     run, nothing = steps.Run(places, "run"), SparkSession.__new__(SparkSession)
     step: Any = steps.land_kafka if of_topics else steps.land
     with pytest.raises(Fault, match=r"bronze\.records is damaged"):
