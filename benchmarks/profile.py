@@ -28,8 +28,8 @@ from spark_jobs import steps
 from spark_jobs.declarations import run_dbt
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
-from tests.projects import empty_project
+from spark_jobs.scaffolding.write import write
+from tests.projects import empty_project, missing
 
 
 class Profile:

@@ -17,7 +17,6 @@ from expectations.rules.law import Law
 from expectations.suite_files import file_of, load_suites
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.places import Places
-from spark_jobs.reporting.bronze_contents import contents, topics_of
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 
@@ -27,8 +26,8 @@ def validate(
     places: Places,
     tables: Sequence[CapturedTable],
     run_folder: Path,
+    topics: Mapping[str, Sequence[str]],
     *,
-    topics: Mapping[str, Sequence[str]] | None = None,
     sample_rows: bool = True,
 ) -> list[ExpectationResult]:
     """Run the suites of all tables, and write Data Docs into `run_folder`/data_docs.
@@ -38,7 +37,7 @@ def validate(
         places: Whose project has the suites.
         tables: The captured tables; layers that were never built are left out.
         run_folder: A local folder.
-        topics: Feed → the topics that its records came by; looked up in bronze where not given.
+        topics: Feed → the topics that its records came by.
         sample_rows: Whether results name keys.
 
     Returns:
@@ -49,8 +48,6 @@ def validate(
     """
     suites = {table.name: load_suites(places, table) for table in tables}
     samples, mask = SAMPLES if sample_rows else 0, Mask.of(spark, places)
-    if topics is None:
-        topics = topics_of(contents(spark, places, {}))
     judged = judge(spark, places, [table for table in tables if suites[table.name]], topics, samples, mask)
     context = new_context(run_folder)
     results: list[ExpectationResult] = []

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import SeenTable, seen_tables
-from spark_jobs.scaffolding.write import files_of, missing, write
+from spark_jobs.scaffolding.write import files_of, files_of_sources, not_there, write
 
 PROJECT = Path(__file__).parents[1]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,6 +90,12 @@ def land(
         seen = [table for table in seen_tables(spark, places) if table.source in sources]
         files = missing(places.project, seen)
         write(places.project, files if tested else without_tests(files))
+
+
+def missing(project: Path, tables: Sequence[SeenTable]) -> dict[str, str]:
+    """The files of tables, and of their sources, that are not there yet."""
+    files = {path: text for table in tables for path, text in files_of(table).items()}
+    return not_there(project, files_of_sources(tables) | files)
 
 
 def without_tests(files: Mapping[str, str]) -> dict[str, str]:

@@ -93,7 +93,7 @@ def check(
     with _folder_aside() as folder:
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(contents)
-            expected = validate(spark, places, tables, folder, topics=topics, sample_rows=sample_rows)
+            expected = validate(spark, places, tables, folder, topics, sample_rows=sample_rows)
         changed = schema_changes(spark, places, tables, beside, hides, sample_rows=sample_rows)
         table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
         lags = kafka.lags(spark, places)

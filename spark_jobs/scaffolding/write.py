@@ -146,14 +146,6 @@ def outdated(project: Path, fresh: Iterable[SeenTable]) -> dict[str, str]:
     return files
 
 
-def missing(project: Path, tables: Sequence[SeenTable]) -> dict[str, str]:
-    """The files of tables, and of their sources, that are not there yet."""
-    files: dict[str, str] = {}
-    for table in tables:
-        files |= files_of(table)
-    return not_there(project, files_of_sources(tables) | files)
-
-
 def not_there(project: Path, files: Mapping[str, str]) -> dict[str, str]:
     """Those of the files that the project lacks.
 

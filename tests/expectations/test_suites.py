@@ -16,6 +16,7 @@ from expectations.validate import validate
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
+from spark_jobs.reporting.bronze_contents import contents, topics_of
 from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.run import ExpectationResult
 from tests.expectations.lakehouses import write_bronze
@@ -43,8 +44,8 @@ def _column(name: str) -> str:
     return json.dumps({"column": name}, separators=(",", ":"))
 
 
-def _place(offset: int | None, topic: str = "bad.topic") -> str:
-    return json.dumps({"topic": topic, "partition": 0, "offset": offset}, separators=(",", ":"))
+def _place(offset: int | None) -> str:
+    return json.dumps({"topic": "bad.topic", "partition": 0, "offset": offset}, separators=(",", ":"))
 
 
 UNTOLD = (
@@ -133,7 +134,7 @@ def validated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         module.write_text("\n\n\ndef ".join([head, *kept]))
     module = places.project / "expectations" / "suites" / "wrapped.py"
     module.write_text(module.read_text().replace('return suite(TABLE, "silver_changes")', WRAPPED))
-    results = validate(spark, places, list(tables.values()), home / "run")
+    results = validate(spark, places, list(tables.values()), home / "run", topics_of(contents(spark, places, {})))
     return Validated(results, home / "run", places, tables)
 
 
@@ -198,7 +199,7 @@ def test_a_suite_without_a_layer_is_told_from_none(spark: SparkSession, validate
     (tmp_path / "expectations/suites/bad.py").write_text("def history():\n    return 1\n")
     tables = [validated.tables[name] for name in ("bad", "shown")]
 
-    said = [one.description for one in validate(spark, places, tables, tmp_path / "run", topics={})]
+    said = [one.description for one in validate(spark, places, tables, tmp_path / "run", {})]
 
     assert [one.partition(",")[0] for one in said] == [
         "expectations/suites/bad.py has no function of a layer", "There is no expectations/suites/shown.py",
@@ -212,7 +213,8 @@ def test_data_docs_escape_what_events_hold(validated: Validated) -> None:
 
 
 def test_samples_can_be_switched_off(spark: SparkSession, validated: Validated, tmp_path: Path) -> None:
-    results = validate(spark, validated.places, [validated.tables["bad"]], tmp_path, sample_rows=False)
+    topics = topics_of(contents(spark, validated.places, {}))
+    results = validate(spark, validated.places, [validated.tables["bad"]], tmp_path, topics, sample_rows=False)
     assert not any(one.sample_keys for one in results)
     assert {one.expectation for one in results if not one.passed} == {name for name, _ in FAULTS}
 

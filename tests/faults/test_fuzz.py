@@ -31,10 +31,10 @@ from spark_jobs.landing.record_files import records_of
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
+from spark_jobs.scaffolding.write import write
 from tests import oracle
 from tests.gold import expected_versions, versions_of
-from tests.projects import account_of, empty_project, renamed, run_models
+from tests.projects import account_of, empty_project, missing, renamed, run_models
 
 pytestmark = pytest.mark.long
 

@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import captured_tables
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
+from spark_jobs.scaffolding.write import write
 from tests import oracle
 from tests.faults.victim import SOURCE, Victim, later
 from tests.generated.lakehouse import current_is_open, told_by_gold, told_by_oracle
 from tests.generated.machine import as_record
-from tests.projects import account_of
+from tests.projects import account_of, missing
 
 TABLE = f"{SOURCE}__public__orders"
 

@@ -26,14 +26,14 @@ from pyspark.sql import SparkSession
 from spark_jobs.landing.kafka import Topics, land_topics
 from spark_jobs.landing.kafka_client import Settings
 from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
+from spark_jobs.scaffolding.write import write
 from tests.captured import HISTORIES, Lakehouse, judged
 from tests.generated.lakehouse import current_is_open
 from tests.judge import load_exceptions, unlike_rows
 from tests.live.load import TABLES
 from tests.live.pipeline import TOPICS, Pipeline, running
 from tests.live.servers import VERSIONS
-from tests.projects import forget_tables, rows_of, run_models
+from tests.projects import forget_tables, missing, rows_of, run_models
 
 OLD, NEW = VERSIONS
 

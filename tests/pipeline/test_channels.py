@@ -293,7 +293,7 @@ def scans(prefix: str) -> list[Record]:
     ]
 
 
-def in_avro(registry: StandIn, topic: str, offset: int, schema: Row, value: Row, key: Row | None = None) -> Record:
+def in_avro(registry: StandIn, topic: str, schema: Row, value: Row, key: Row | None = None) -> Record:
     """A record by a converter to Avro; a key is one of texts."""
 
     def packed(described: Row, row: Row) -> str:
@@ -301,7 +301,7 @@ def in_avro(registry: StandIn, topic: str, offset: int, schema: Row, value: Row,
         fastavro.schemaless_writer(out, fastavro.parse_schema(copy.deepcopy(described)), row)
         return base64.b64encode(wire(registry.register(described), out.getvalue())).decode()
 
-    made = record(topic, offset, None, None)
+    made = record(topic, 0, None, None)
     del made["value"]
     made["value_base64"] = packed(schema, value)
     if key is not None:
@@ -340,16 +340,16 @@ def avro_channels(registry: StandIn, prefix: str) -> list[Record]:
     statement = {"source": source | {"connector": "oracle", "scn": "17"}, "ts_ms": STARTED, "databaseName": "SHOP",
             "schemaName": "S", "ddl": "create table T", "tableChanges": changes}  # fmt: skip
     return [
-        in_avro(registry, f"{prefix}.said", 0, message, {
+        in_avro(registry, f"{prefix}.said", message, {
             "op": "m", "ts_ms": STARTED, "source": source | {"lsn": 77},
             "message": {"prefix": "p", "content": b"\x00\xff"},
         }),
-        in_avro(registry, f"{prefix}.ddl", 0, statement_of, statement),
-        in_avro(registry, f"{prefix}.tells", 0, notice_of, {
+        in_avro(registry, f"{prefix}.ddl", statement_of, statement),
+        in_avro(registry, f"{prefix}.tells", notice_of, {
             "id": "x", "aggregate_type": "Initial Snapshot", "type": "SKIPPED", "timestamp": STARTED,
             "additional_data": {"connector_name": prefix},
         }),
-        in_avro(registry, f"{prefix}.alive", 0, heartbeat, {"ts_ms": STARTED}, {"serverName": prefix}),
+        in_avro(registry, f"{prefix}.alive", heartbeat, {"ts_ms": STARTED}, {"serverName": prefix}),
     ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.reporting.cuts import cuts
 from spark_jobs.scaffolding.tables import seen_tables
-from spark_jobs.scaffolding.write import missing, write
+from spark_jobs.scaffolding.write import write
 from tests.generated.lakehouse import current_is_open
 from tests.gold import untold
 from tests.projects import (
@@ -32,6 +32,7 @@ from tests.projects import (
     empty_project,
     forget_tables,
     land,
+    missing,
     renamed,
     rows_of,
     run_models,

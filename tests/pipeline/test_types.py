@@ -29,10 +29,10 @@ from spark_jobs.places import Places
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, seen_tables
-from spark_jobs.scaffolding.write import files_of, missing, write
+from spark_jobs.scaffolding.write import files_of, write
 from tests.captured import versions_of
 from tests.judge import disagreements, load_exceptions
-from tests.projects import empty_project, land, renamed, rows_of, run_models
+from tests.projects import empty_project, land, missing, renamed, rows_of, run_models
 from tests.source import Column, Source, Table
 
 CAPTURES = Path(__file__).parents[1] / "captures"

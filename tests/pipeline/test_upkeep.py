@@ -132,10 +132,10 @@ def marked(spark: SparkSession, location: str) -> int:
     return len({Path(path).name for path in added} & live)
 
 
-def aged(path: Path, days: float, text: str = "x") -> Path:
+def aged(path: Path, days: float) -> Path:
     """A file that was written so many days ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text("x")
     os.utime(path, (time.time() - days * DAY,) * 2)
     return path
 
