@@ -22,9 +22,9 @@
   Args:
       noted: what `noted_changes` gave
       changes_log: the changes, those beyond a cut too
-      stored: the account that this one goes on from
+      stored: the account that this one goes on from, or none
 -#}
-{% macro account_steps(noted, scope, changes_log, stored=none) -%}
+{% macro account_steps(noted, scope, changes_log, stored) -%}
 {%- set account = scope.account -%}
 {#- What that account has counted of the keys that were folded whole is taken out of it. -#}
 {%- set parts = [[noted, 1]] + ([[account.before, -1]] if account.before else []) -%}

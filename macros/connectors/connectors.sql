@@ -60,7 +60,7 @@
 
 
 {#- The type of the source block: every field that a connector is read by, and more, as text; absent ones are NULL. -#}
-{% macro source_ddl(among, more=[]) -%}
+{% macro source_ddl(among, more) -%}
     {%- set fields = ['connector', 'snapshot', 'ts_ms', 'ts_us', 'ts_ns'] + connectors(among) | map(attribute='fields') | sum(start=[]) + more -%}
     struct<{% for field in fields | unique %}{{ quoted(field) }}: string{{ ', ' if not loop.last }}{% endfor %}>
 {%- endmacro %}

@@ -5,7 +5,7 @@
 
 
 {#- Expression: where something stands in that order. -#}
-{% macro place_by(position, partition, offset, topic, rank=1) -%}
+{% macro place_by(position, partition, offset, topic, rank) -%}
     struct(
         {{ position }} as position, {{ partition }} as `partition`, {{ offset }} as `offset`, {{ topic }} as topic,
         {{ rank }} as rank
@@ -20,7 +20,7 @@
 
 
 {#- Expression: the place of a version, under the names that gold's own columns have in a history. -#}
-{% macro place_of_version(names={}) -%}
+{% macro place_of_version(names) -%}
     {{ place_by(
         own('position', names), own('partition', names), own('offset', names), own('topic', names),
         'if(' ~ own('opened_by', names) ~ " = 'before', 0, 1)"

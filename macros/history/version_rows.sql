@@ -21,7 +21,7 @@
 
 
 {#- The name that one of gold's own columns has in a table, quoted. -#}
-{% macro own(name, column_names={}) -%}
+{% macro own(name, column_names) -%}
     {{ quoted(column_names.get(name, name)) }}
 {%- endmacro %}
 

@@ -12,7 +12,7 @@
   Args:
       names: own column → its name in the history
 -#}
-{% macro versions_with_next(history, key, names={}) -%}
+{% macro versions_with_next(history, key, names) -%}
 select
     *,
     lead(true, 1, false) over by_place as has_next,
