@@ -158,13 +158,46 @@
       seen: the last landing before the run that was before this one
 -#}
 {% macro held_transactions(source_name, feeds, seen) -%}
+with
+
+{{ announced_steps(source_name, feeds) }},
+
+{{ arrived_step(feeds) }},
+
+{{ landmark_steps(seen) }},
+
+{{ judged_steps(source_name, feeds) }},
+
+first_blocking as (
+
+    select min(began) as began
+    from judged
+    where is_blocking
+
+)
+
+select
+    transaction_id,
+    began_at,
+    judged.began as began_at_offset,
+    has_ended,
+    is_blocking,
+    changes,
+    lacking,
+    positions
+from judged
+cross join first_blocking
+where is_blocking or judged.began >= first_blocking.began
+{%- endmacro %}
+
+
+{#- Steps to `announced`: what the records of BEGIN and END say of each transaction. -#}
+{% macro announced_steps(source_name, feeds) -%}
     {#- Numbers can be printed as texts. -#}
     {%- set boundary = {
         'status': 'string', 'id': 'string', 'ts_ms': 'string',
         'data_collections': 'array<struct<data_collection: string, event_count: string>>'
     } -%}
-with
-
 boundaries as (
 
     select
@@ -205,8 +238,12 @@ announced as (
     from boundaries
     group by transaction_id
 
-),
+)
+{%- endmacro %}
 
+
+{#- Step: of each transaction what has arrived: how many changes, how many of each table, and where the first of these stands. -#}
+{% macro arrived_step(feeds) -%}
 arrived as (
 
     select
@@ -230,8 +267,15 @@ arrived as (
     ) as counts
     group by transaction_id
 
-),
+)
+{%- endmacro %}
 
+
+{#-
+  Steps to `transactions`, all that were announced or have arrived; to `landmarks`, one row: where the log of each table
+  begins, from which transaction on it has changes, and the last position that the last run had seen; and to `last_seen`.
+-#}
+{% macro landmark_steps(seen) -%}
 transactions as (
 
     select
@@ -289,8 +333,12 @@ last_seen as (
     from announced
     where batch_id <= {{ seen }}
 
-),
+)
+{%- endmacro %}
 
+
+{#- Steps to `judged`: of each transaction what it lacks of what its END counts, and whether it blocks those behind it. -#}
+{% macro judged_steps(source_name, feeds) -%}
 counted as (
 
     select
@@ -333,28 +381,7 @@ judged as (
         end as is_blocking
     from counted
 
-),
-
-first_blocking as (
-
-    select min(began) as began
-    from judged
-    where is_blocking
-
 )
-
-select
-    transaction_id,
-    began_at,
-    judged.began as began_at_offset,
-    has_ended,
-    is_blocking,
-    changes,
-    lacking,
-    positions
-from judged
-cross join first_blocking
-where is_blocking or judged.began >= first_blocking.began
 {%- endmacro %}
 
 
