@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, Row, SparkSession
@@ -333,79 +333,101 @@ def _seen_table(
     of_keys: dict[str, tuple[str, str]],
     of_bytes: set[str],
 ) -> SeenTable:
-    newest = shapes[-1]
-    fields = _fields(shapes)
-    key_alone = _key_alone(shapes)
-    alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
-    leaves_as_null = connector_named(newest["connector"] or "").leaves_as_null
+    newest, fields, keys = shapes[-1], _fields(shapes), _keys(shapes)
+    connector = newest["connector"] or ""
+    large = _left_as_null(connector, fields, of_bytes)
+    columns = _columns(shapes, fields, guesses, unsigned, of_keys, large)
+    as_keys = {
+        column.field: found
+        for column in columns
+        if keys and column.field in keys[-1] and (found := _of_key(column, fields.get(column.field, []), connector))
+    }
+    columns = tuple(replace(one, type=as_keys.get(one.field, (one.type,))[0]) for one in columns)
+    by_field = {column.field: column.name for column in columns}
+    source, *parts = bronze.full_name(newest)
+    taken = {folded(column.name) for column in columns}
+    return SeenTable(
+        name=name,
+        source=_slug(source),
+        source_table=name.removeprefix(f"{_slug(source)}__"),
+        full_name=".".join(parts),
+        connector=connector,
+        feed=feed,
+        key=tuple(by_field[field] for field in keys[-1] if field in by_field) if keys else (),
+        columns=columns,
+        documents=_has_documents(shapes),
+        notes=tuple(_notes(by_field, fields, keys, unsigned, as_keys, large)),
+        column_names={own: _free(own, taken) for own in OWN_COLUMNS if own in taken},
+    )
+
+
+def _left_as_null(connector: str, fields: Mapping[str, Sequence[Row]], of_bytes: set[str]) -> dict[str, bool]:
+    """The fields whose large values a connector leaves out as NULL, and whether they are vectors."""
+    leaves_as_null = connector_named(connector).leaves_as_null
     of_bytes = of_bytes | {
         field for field, seen in fields.items() if _described(seen) and carried_type(_described(seen)) == "binary"
     }
-    large = {
+    return {
         field: bool(re.fullmatch(VECTOR, _newest(seen)["encoding"] or ""))
         for field, seen in fields.items()
         if leaves_as_null(_newest(seen)["encoding"], is_bytes=field in of_bytes) and _newest(seen)["is_optional"]
     }
-    columns = tuple(
+
+
+def _columns(
+    shapes: Sequence[Row],
+    fields: Mapping[str, Sequence[Row]],
+    guesses: Mapping[str, tuple[str, str]],
+    unsigned: Mapping[str, Unsigned],
+    of_keys: Mapping[str, tuple[str, str]],
+    large: Mapping[str, bool],
+) -> tuple[SeenColumn, ...]:
+    """The columns of rows, and behind them those that the key alone has."""
+    if _has_documents(shapes):
+        return _DOCUMENT_COLUMNS
+    key_alone = _key_alone(shapes)
+    alike = Counter(folded(name) for field in (*fields, *key_alone) for name in {field, _hashed(field)})
+    of_rows = [
         replace(
             _column(seen, _name(field, alike), guesses.get(field), unsigned.get(field)),
             null_is_unchanged=large.get(field, False),
         )
         for field, seen in fields.items()
-    )
-    columns += tuple(
+    ]
+    return *of_rows, *[
         SeenColumn(_name(field, alike), field, *of_keys.get(field, ("string", "no value seen yet")), is_optional=False)
         for field in key_alone
-    )
-    if _has_documents(shapes):
-        columns = _DOCUMENT_COLUMNS
-    keys = [tuple(json.loads(shape["key_fields"])) for shape in shapes if shape["key_fields"]]
-    as_keys = {
-        column.field: found
-        for column in columns
-        if keys
-        and column.field in keys[-1]
-        and (found := _of_key(column, fields.get(column.field, []), newest["connector"]))
-    }
-    columns = tuple(replace(one, type=as_keys.get(one.field, (one.type,))[0]) for one in columns)
-    by_field = {column.field: column.name for column in columns}
-    key = tuple(by_field[field] for field in keys[-1] if field in by_field) if keys else ()
+    ]
+
+
+def _notes(
+    by_field: Mapping[str, str],
+    fields: Mapping[str, Sequence[Row]],
+    keys: Sequence[tuple[str, ...]],
+    unsigned: Mapping[str, Unsigned],
+    as_keys: Mapping[str, tuple[str, str]],
+    large: Mapping[str, bool],
+) -> Iterator[str]:
+    """What is to be known of a table's key and its columns; `by_field` has the columns' names."""
     others = dict.fromkeys(", ".join(one) for one in keys if one != keys[-1])
-    notes = [f"Keys of another shape were seen ({'; '.join(others)}): the newest is declared (R8)."] if others else []
-    notes += [
-        f"{by_field[field]} is {one.encoding} to some of the source's statements and signed to others, and no record"
-        f" tells which it is of: read as they are, values from {one.half} on are negative. If no value ever was,"
-        f" declare its encoding, `{one.encoding}`."
-        for field, one in unsigned.items()
-        if not (one.is_now and one.is_always) and one.is_hidden(fields.get(field, ()))
-    ]
-    notes += [
-        f"{by_field[field]} {note}"
-        for field, seen in fields.items()
-        if field in by_field and (note := note_on_text(_described(seen)))
-    ]
-    notes += [f"{by_field[field]} is {kind}: {why}" for field, (kind, why) in as_keys.items()]
-    notes += [
-        f"{', '.join(by_field[field] for field in large if large[field] is is_vector and field in by_field)}: {note}"
-        for is_vector, note in _ON_LARGE.items()
-        if is_vector in large.values()
-    ]
-    parts = bronze.full_name(newest)
-    taken = {folded(column.name) for column in columns}
-    source = _slug(parts[0])
-    return SeenTable(
-        name=name,
-        source=source,
-        source_table=name.removeprefix(f"{source}__"),
-        full_name=".".join(parts[1:]),
-        connector=newest["connector"] or "",
-        feed=feed,
-        key=key,
-        columns=columns,
-        documents=_has_documents(shapes),
-        notes=tuple(notes),
-        column_names={own: _free(own, taken) for own in OWN_COLUMNS if own in taken},
-    )
+    if others:
+        yield f"Keys of another shape were seen ({'; '.join(others)}): the newest is declared (R8)."
+    for name, one in unsigned.items():
+        if not (one.is_now and one.is_always) and one.is_hidden(fields.get(name, ())):
+            yield (
+                f"{by_field[name]} is {one.encoding} to some of the source's statements and signed to others, and no"
+                f" record tells which it is of: read as they are, values from {one.half} on are negative. If no value"
+                f" ever was, declare its encoding, `{one.encoding}`."
+            )
+    for name, seen in fields.items():
+        if name in by_field and (note := note_on_text(_described(seen))):
+            yield f"{by_field[name]} {note}"
+    for name, (kind, why) in as_keys.items():
+        yield f"{by_field[name]} is {kind}: {why}"
+    for is_vector, note in _ON_LARGE.items():
+        if is_vector in large.values():
+            of_kind = (by_field[name] for name in large if large[name] is is_vector and name in by_field)
+            yield f"{', '.join(of_kind)}: {note}"
 
 
 def _fields(shapes: Iterable[Row]) -> dict[str, list[Row]]:
@@ -433,11 +455,16 @@ def _free(own: str, taken: Container[str]) -> str:
     return name if name not in taken else _free(name, taken)
 
 
+def _keys(shapes: Iterable[Row]) -> list[tuple[str, ...]]:
+    """The fields of the keys that were seen, the newest last."""
+    return [tuple(json.loads(shape["key_fields"])) for shape in shapes if shape["key_fields"]]
+
+
 def _key_alone(shapes: Sequence[Row]) -> list[str]:
     """The fields of the newest key that no row has: the connector was told to leave them out of rows."""
     if _has_documents(shapes):
         return []
-    keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
+    keys = _keys(shapes)
     of_rows = {field["name"] for shape in shapes for field in shape["fields"] or ()} | {*bronze.ROUTER_FIELDS}
     return [field for field in keys[-1] if field not in of_rows] if keys else []
 
