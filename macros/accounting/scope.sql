@@ -43,7 +43,10 @@
 {%- endmacro %}
 
 
-{#- Expression list over a log: what says whether that account can go on from the news alone, and with which counts. -#}
+{#-
+  Expression list over a log, `followed` where its watermarks are known: what says whether that account can go on from the news
+  alone, and with which counts.
+-#}
 {% macro account_counts(scope, stored) -%}
     {%- set is_new = landed_since(scope.after) -%}
     {{ unfolded_counts(scope.cut, is_new, scope.news) }},
@@ -58,56 +61,54 @@
         '' if scope.scans or scope.in_doubt else ' and ' ~ marks_last()
     )) -%}
     count_if(({{ scope.news }}) and ({{ reaches_back | join(' or ') }})) as reaching_back,
-    {%- set places = [] -%}
-    {%- for one in stored.watermarks or [] -%}
-        {%- do places.append(
-            'array(' ~ text_list(place_of_watermark(one)) ~ '), struct(' ~ one.log_number ~ ', ' ~ one.offset ~ 'L)'
-        ) -%}
-    {%- endfor %}
-    count_if({{ is_new }} and {{
-        'struct(log_number, `offset`) <= map(' ~ places | join(', ') ~ ')[array(source_label, topic, cast(`partition` as string))]'
-        if places else 'false'
-    }}) as late,
-    {%- set in_new_log = 'log_number > 0 and ' ~ highest_before(stored) ~ ' is null' %}
-    {%- set falls = "op != 'r' and " ~ falls_behind(highest_before(stored)) %}
-    count_if({{ is_new ~ ' and (' ~ falls ~ ' or ' ~ in_new_log ~ ')' if places else 'true' }}) as falling_back
+    {%- set is_late = 'struct(log_number, `offset`) <= struct(watermark.log_number, watermark.`offset`)' %}
+    count_if({{ is_new ~ ' and ' ~ is_late if stored.watermarks else 'false' }}) as late,
+    {%- set falls = "(op != 'r' and " ~ falls_behind('highest') ~ ') or (log_number > 0 and highest is null)' %}
+    count_if({{ is_new ~ ' and (' ~ falls ~ ')' if stored.watermarks else 'true' }}) as falling_back
 {%- endmacro %}
 
 
-{#- Relation: a log of which `account_counts` can tell whether news are in the order of their partitions. -#}
-{% macro followed(changes_log, scope, stored) -%}
-    {%- if not stored or not stored.watermarks -%}
-        {{ changes_log }}
-    {%- else -%}
-        (
-            select
-                *,
-                max(if({{ landed_since(scope.after) }}, position, null)) over (
-                    partition by source_label, topic, `partition`, log_number
-                    order by `offset` rows between unbounded preceding and 1 preceding
-                ) as highest
-            from {{ changes_log }}
-            where {{ scope.news }}
-        )
-    {%- endif -%}
-{%- endmacro %}
+{#-
+  Relation: a log, or its news, with the highest position before a change in its log and partition, `highest`.
 
-
-{#- Expression over such a log: the highest position before a change in its log and partition, from before the news too. -#}
-{% macro highest_before(stored) -%}
-    {%- set positions = [] -%}
-    {%- for one in stored.watermarks or [] if one.position is not none -%}
-        {%- do positions.append(
-            'array(' ~ text_list(place_of_watermark(one) + [one.log_number]) ~ '), ' ~ text_literal(one.position)
+  Args:
+      watermarks: those of the log before the news, where it is asked for these: they then have that of their partition beside
+          them, `watermark`, {log_number, offset, position}
+      after: the last landing before the news
+      news: a condition
+-#}
+{% macro followed(changes_log, watermarks=none, after=none, news=none) -%}
+    {%- set of_partition = [] -%}
+    {%- for one in watermarks or [] -%}
+        {%- set position = 'cast(null as string)' if one.position is none else text_literal(one.position) -%}
+        {%- do of_partition.append(
+            'array(' ~ text_list(place_of_watermark(one)) ~ '), struct(' ~ one.log_number ~ ' as log_number, ' ~ one.offset
+            ~ 'L as `offset`, ' ~ position ~ ' as position)'
         ) -%}
     {%- endfor -%}
-    {%- if positions -%}
-        greatest(highest, map({{ positions | join(', ') }})[
-            array(source_label, topic, cast(`partition` as string), cast(log_number as string))
-        ])
-    {%- else -%}
-        highest
-    {%- endif -%}
+    {%- set highest -%}
+        max({{ 'if(' ~ landed_since(after) ~ ', position, null)' if watermarks else 'position' }}) over (
+            partition by source_label, topic, `partition`, log_number
+            order by `offset` rows between unbounded preceding and 1 preceding
+        )
+    {%- endset -%}
+    (
+        select
+            *,
+            {{ 'greatest(' ~ highest ~ ', if(log_number = watermark.log_number, watermark.position, null))' if watermarks
+                else highest }} as highest
+        {%- if watermarks %}
+        from (
+            select
+                *,
+                map({{ of_partition | join(', ') }})[array(source_label, topic, cast(`partition` as string))] as watermark
+            from {{ changes_log }}
+            where {{ news }}
+        ) as news
+        {%- else %}
+        from {{ changes_log }}
+        {%- endif %}
+    )
 {%- endmacro %}
 
 

@@ -141,24 +141,12 @@
         end as name
     from (
         select
-            log.key,
-            log.op,
-            log.problem,
-            log.position,
-            log.log_number,
-            {{ 'greatest(' if is_new }}max(log.position) over (
-                partition by log.source_label, log.topic, log.`partition`, log.log_number
-                order by log.`offset` rows between unbounded preceding and 1 preceding
-            ){{ ', if(log.log_number = watermark.log_number, watermark.position, null))' if is_new }} as highest,
-            {{ 'coalesce(' if is_new }}lag(log.log_number) over (
-                partition by log.source_label, log.topic, log.`partition` order by log.log_number, log.`offset`
+            *,
+            {{ 'coalesce(' if is_new }}lag(log_number) over (
+                partition by source_label, topic, `partition` order by log_number, `offset`
             ){{ ', watermark.log_number)' if is_new }} as former_log
-        from {{ changes_log }} as log
-        {%- if is_new %}
-        left join ({{ watermarks_as_rows(account.watermarks) }}) as watermark
-            on {{ is_same_partition('log', 'watermark') }}
-        where log.{{ landed_since(account.after) }}
-        {%- endif %}
+        from {{ followed(changes_log, account.watermarks, account.after, landed_since(account.after)) if is_new
+            else followed(changes_log) }}
     ) as followed
 {%- endmacro %}
 

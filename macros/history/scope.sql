@@ -151,7 +151,8 @@
         count_if(({{ scope.news }}) and {{ is_snapshot_read() }}) as new_snapshot_reads,
         count_if({{ is_hidden_again(scope, last.get('cut')) }}) as hidden_again,
         {{ hazard_counts() }}{{ ', ' ~ account_counts(scope, stored) if stored }}
-    from {{ followed(fresh or changes_log, scope, stored) }}
+    from {{ followed(fresh or changes_log, stored.watermarks, scope.after, scope.news) if stored and stored.watermarks
+        else fresh or changes_log }}
     where {{ scope.news }} or {{ landed_since(log_progress.batch_id) }}
     {%- endset -%}
     {%- set counts = run_query(query)[0] -%}
