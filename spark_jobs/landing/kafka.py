@@ -27,7 +27,7 @@ from spark_jobs.delta import files_at, remove
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause, unforeseen
 from spark_jobs.errors import Busy, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing import kafka_offsets
-from spark_jobs.landing.kafka_client import Away, Broker, Look, Place, Settings, patiently
+from spark_jobs.landing.kafka_client import Away, Broker, Look, Partition, Settings, patiently
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
 from spark_jobs.landing.land import Landed, Landing, land_rows
 from spark_jobs.lock import alone
@@ -106,9 +106,9 @@ class _Stream:
     stop: threading.Event
     broker: Broker
     cluster_id: str = ""
-    offsets: dict[Place, Offsets] = field(default_factory=dict)
+    offsets: dict[Partition, Offsets] = field(default_factory=dict)
     ahead: list[Gap] = field(default_factory=list)
-    until: Mapping[Place, int] = field(default_factory=dict)
+    until: Mapping[Partition, int] = field(default_factory=dict)
     has_begun: bool = False
     stored_at: float = 0
     policies: dict[str, str | None] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class _Stream:
             if not self.is_moved and self.topics.every is None:
                 break
 
-    def begin(self, start: str | datetime | dict[Place, int]) -> None:
+    def begin(self, start: str | datetime | dict[Partition, int]) -> None:
         """Say and store where the next query begins.
 
         Args:
@@ -154,7 +154,7 @@ class _Stream:
         start_offsets = start if isinstance(start, dict) else {}
         where = "earliest" if start_offsets or self.has_begun else start
 
-        def looked() -> tuple[Look, dict[Place, int]]:
+        def looked() -> tuple[Look, dict[Partition, int]]:
             look = self.broker.look()
             return look, kafka_offsets.first_offsets(self.broker, look, where)
 
@@ -175,7 +175,7 @@ class _Stream:
             self.keep(offsets, begin.gaps)
         self.is_moved, self.has_begun, self.result.is_begun = False, True, True
 
-    def with_policies(self, offsets: dict[Place, Offsets], look: Look) -> dict[Place, Offsets]:
+    def with_policies(self, offsets: dict[Partition, Offsets], look: Look) -> dict[Partition, Offsets]:
         """Ask once for what the broker does with old records of each topic, and say where that loses states.
 
         A user who may read topics need not be allowed to see their settings: then nothing is known of them.
@@ -200,7 +200,7 @@ class _Stream:
             kafka_offsets.put_parts(self.spark, self.places, self.label, parts)
             self.ahead = [one for gap in self.ahead for one in parts.get(gap, [gap])]
 
-    def keep(self, offsets: dict[Place, Offsets], gaps: list[Gap]) -> None:
+    def keep(self, offsets: dict[Partition, Offsets], gaps: list[Gap]) -> None:
         """Store what is lost, then how far the rest is landed."""
         kafka_offsets.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
         kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, offsets)
@@ -434,7 +434,7 @@ def _as_records(rows: DataFrame, servers: str, label: str) -> DataFrame:
     ).withColumn("content_hash", bronze.content_hash())
 
 
-def _planned(spark: SparkSession, folder: str, number: int) -> Mapping[Place, int]:
+def _planned(spark: SparkSession, folder: str, number: int) -> Mapping[Partition, int]:
     """Where a batch ends in each partition, as the query wrote down before it began the batch."""
     files, path = files_at(spark, f"{folder}/offsets/{number}")
     opened = files.open(path)

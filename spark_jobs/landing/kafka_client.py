@@ -75,7 +75,7 @@ _SETTING = re.compile(rf"([\w.-]+)[{_BLANKS}]*[=:][{_BLANKS}]*((?:\\.|[^\\])*?)[
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _THROWN = (Py4JJavaError, PySparkException)
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """Topic and partition."""
 
 
@@ -235,12 +235,13 @@ class Look:
     """What the broker had at a moment; `topics` are all that this user is shown, with their ids."""
 
     at: datetime
-    partitions: Mapping[Place, Ends]
+    partitions: Mapping[Partition, Ends]
     topics: Mapping[str, str]
 
-    def is_without(self, place: Place) -> bool:
+    def is_without(self, partition: Partition) -> bool:
         """Whether a partition isn't there any more; one of a topic that the pattern doesn't name may be."""
-        return place not in self.partitions and (place[0] not in self.topics or (place[0], 0) in self.partitions)
+        topic = partition[0]
+        return partition not in self.partitions and (topic not in self.topics or (topic, 0) in self.partitions)
 
 
 class Broker:
@@ -264,7 +265,7 @@ class Broker:
         self.servers, self.pattern, self.settings = servers, pattern, settings
         self._jvm: Any = spark._jvm
         self._matching: dict[str, bool] = {}
-        self._asked: tuple[frozenset[Place] | None, Any, Any] = (None, None, None)
+        self._asked: tuple[frozenset[Partition] | None, Any, Any] = (None, None, None)
         kafka = self._jvm.org.apache.kafka
         try:
             self._topic = self._jvm.java.util.regex.Pattern.compile(pattern)
@@ -312,22 +313,22 @@ class Broker:
         topics = {name: topic_id for name, topic_id, internal in _TOPICS.findall(listed) if internal == "false"}
         names = [name for name in topics if self.has(name)]
         described = self._answer(lambda: self._admin.describeTopics(names).allTopicNames().get().toString())
-        places = frozenset(
+        found = frozenset(
             (name, int(number))
             for name, parts in _PARTITIONS.findall(described)
             for number in _PARTITION.findall(parts)
         )
-        if places != self._asked[0]:
+        if found != self._asked[0]:
             spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-            self._asked = (places, self._map(places, spec.earliest()), self._map(places, spec.latest()))
+            self._asked = (found, self._map(found, spec.earliest()), self._map(found, spec.latest()))
         first = self._offsets(self._asked[1])
         # Before the end: what is committed between the two looks like no open transaction.
         last = self._offsets(self._asked[2], "read_uncommitted")
         end = self._offsets(self._asked[2])
         partitions = {
-            place: Ends(topics[place[0]], first[place], end[place], last.get(place, 0) > end[place])
-            for place in places
-            if place in first and place in end
+            one: Ends(topics[one[0]], first[one], end[one], last.get(one, 0) > end[one])
+            for one in found
+            if one in first and one in end
         }
         return Look(datetime.now(UTC), partitions, topics)
 
@@ -355,20 +356,20 @@ class Broker:
                 log.info("the cleanup policy of %s is not known: %s", topic, error)
         return policies
 
-    def offsets_at(self, moment: datetime, look: Look) -> dict[Place, int]:
+    def offsets_at(self, moment: datetime, look: Look) -> dict[Partition, int]:
         """The first offset of each partition whose record is not older than a moment; its end where none is."""
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         specs = self._map(look.partitions, spec.forTimestamp(int(moment.timestamp() * 1000)))
         offsets = self._offsets(specs)
-        return {place: offsets[place] if offsets[place] >= 0 else ends.end for place, ends in look.partitions.items()}
+        return {one: offsets[one] if offsets[one] >= 0 else ends.end for one, ends in look.partitions.items()}
 
-    def _map(self, places: Any, spec: Any) -> Any:
-        specs, partition = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka.common.TopicPartition
-        for topic, number in sorted(places):
-            specs.put(partition(topic, number), spec)
+    def _map(self, partitions: Iterable[Partition], spec: Any) -> Any:
+        specs, named = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka.common.TopicPartition
+        for topic, number in sorted(partitions):
+            specs.put(named(topic, number), spec)
         return specs
 
-    def _offsets(self, specs: Any, level: str | None = None) -> dict[Place, int]:
+    def _offsets(self, specs: Any, level: str | None = None) -> dict[Partition, int]:
         options = self._options[level or self.settings.properties["isolation.level"]]
         # As text: one answer of the JVM's, however many partitions there are.
         answers = self._admin.listOffsets(specs, options)

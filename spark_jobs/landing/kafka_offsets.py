@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.delta import clear, is_table, table_if_made
 from spark_jobs.errors import UsageError
-from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Place
+from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Partition
 from spark_jobs.names import table_at, text_literal
 from spark_jobs.places import Places
 from spark_jobs.texts import quantity
@@ -152,7 +152,7 @@ class Gap:
         )
 
 
-PlaceOffsets = Mapping[Place, Offsets]
+PartitionOffsets = Mapping[Partition, Offsets]
 
 
 def _are_one(topic_id: str, other: str) -> bool:
@@ -160,7 +160,7 @@ def _are_one(topic_id: str, other: str) -> bool:
     return topic_id == other or NO_ID in (topic_id, other)
 
 
-def _lives(offsets: PlaceOffsets) -> dict[str, set[str]]:
+def _lives(offsets: PartitionOffsets) -> dict[str, set[str]]:
     """The ids of each topic that is landed."""
     lives: dict[str, set[str]] = {}
     for one in offsets.values():
@@ -168,13 +168,13 @@ def _lives(offsets: PlaceOffsets) -> dict[str, set[str]]:
     return lives
 
 
-def _met(place: Place, ends: Ends, lives: Mapping[str, set[str]], first: int) -> Offsets:
+def _met(partition: Partition, ends: Ends, lives: Mapping[str, set[str]], first: int) -> Offsets:
     """A partition that was not known, which begins with `first`.
 
     One that a topic was given while it is landed has lost what retention took of it: it begins with 0.
     """
-    is_followed = any(_are_one(one, ends.topic_id) for one in lives.get(place[0], ()))
-    return Offsets(*place, ends.topic_id, 0 if is_followed else first, ends.end)
+    is_followed = any(_are_one(one, ends.topic_id) for one in lives.get(partition[0], ()))
+    return Offsets(*partition, ends.topic_id, 0 if is_followed else first, ends.end)
 
 
 def gap_in_words(topic: str, partition: int, begin: int, end: int, records: int | None, reason: str) -> str:
@@ -187,7 +187,7 @@ def gap_in_words(topic: str, partition: int, begin: int, end: int, records: int 
     return f"{topic}, partition {partition}: {which} {'was' if records == 1 else 'were'} {REASONS[reason]}"
 
 
-def starting(option: str) -> str | datetime | dict[Place, int]:
+def starting(option: str) -> str | datetime | dict[Partition, int]:
     """What `--starting` says: `earliest`, `latest`, a time, or offsets by topic and partition.
 
     Raises:
@@ -217,23 +217,23 @@ def _offset(value: Any) -> int:
     return value
 
 
-def first_offsets(broker: Broker, look: Look, start: str | datetime | dict[Place, int]) -> dict[Place, int]:
+def first_offsets(broker: Broker, look: Look, start: str | datetime | dict[Partition, int]) -> dict[Partition, int]:
     """Where a landing begins in partitions that it meets for the first time."""
     if isinstance(start, datetime):
         return broker.offsets_at(start, look)
-    return {place: ends.end if start == "latest" else ends.first for place, ends in look.partitions.items()}
+    return {partition: ends.end if start == "latest" else ends.first for partition, ends in look.partitions.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Beginnings:
     """Where landing begins in each partition of the pattern, and what has been lost since the last landing."""
 
-    offsets: dict[Place, Offsets]
+    offsets: dict[Partition, Offsets]
     gaps: list[Gap]
 
 
 def beginnings(
-    look: Look, offsets: PlaceOffsets, first: Mapping[Place, int], start_offsets: Mapping[Place, int]
+    look: Look, offsets: PartitionOffsets, first: Mapping[Partition, int], start_offsets: Mapping[Partition, int]
 ) -> Beginnings:
     """Where landing begins: it goes on where it stopped.
 
@@ -252,24 +252,24 @@ def beginnings(
         )
     begin, gaps = {}, []
     lives = _lives(offsets)
-    ended = {place for place, ends in look.partitions.items() if place in offsets and _has_ended(offsets[place], ends)}
-    for place, ends in look.partitions.items():
-        was, start = offsets.get(place), start_offsets.get(place)
+    ended = {one for one, ends in look.partitions.items() if one in offsets and _has_ended(offsets[one], ends)}
+    for partition, ends in look.partitions.items():
+        was, start = offsets.get(partition), start_offsets.get(partition)
         if was is None:
-            landed = _met(place, ends, lives, first[place])
+            landed = _met(partition, ends, lives, first[partition])
             landed = landed if start is None else replace(landed, next_offset=start)
         else:
             landed = _as_known(was, ends, ended)
-            gaps += [_unseen(was, "topic_made_anew")] if place in ended and not was.is_gone else []
+            gaps += [_unseen(was, "topic_made_anew")] if partition in ended and not was.is_gone else []
         landed, lost = _moved(landed, ends, start)
-        begin[place] = landed.seen(ends, look.at)
+        begin[partition] = landed.seen(ends, look.at)
         gaps += lost
-    for place, landed in offsets.items():
-        if place not in begin:
-            if look.is_without(place) and not landed.is_gone:
+    for partition, landed in offsets.items():
+        if partition not in begin:
+            if look.is_without(partition) and not landed.is_gone:
                 gaps.append(_unseen(landed, "topic_gone"))
                 landed = replace(landed, is_gone=True, looked_at=look.at)
-            begin[place] = landed
+            begin[partition] = landed
     return Beginnings(begin, gaps)
 
 
@@ -279,7 +279,7 @@ def _has_ended(was: Offsets, ends: Ends) -> bool:
     return is_shorter or not _are_one(was.topic_id, ends.topic_id)
 
 
-def _as_known(was: Offsets, ends: Ends, ended: Collection[Place]) -> Offsets:
+def _as_known(was: Offsets, ends: Ends, ended: Collection[Partition]) -> Offsets:
     """A known partition in the life that its topic has now; `ended` are those of which it is another."""
     if (was.topic, was.partition) in ended:
         return replace(was, topic_id=ends.topic_id, next_offset=0, end_offset=0, newest_at=None, open_since=None)
@@ -323,19 +323,19 @@ def _gap(landed: Offsets, begin: int, end: int, reason: str) -> list[Gap]:
     return [Gap(landed.topic, landed.partition, landed.topic_id, begin, end, end - begin, reason)]
 
 
-def seen(offsets: PlaceOffsets, look: Look) -> dict[Place, Offsets]:
+def seen(offsets: PartitionOffsets, look: Look) -> dict[Partition, Offsets]:
     """The same as the broker has it now, with no record landed since."""
     return {
-        place: one.seen(look.partitions[place], look.at) if place in look.partitions else one
-        for place, one in offsets.items()
+        partition: one.seen(look.partitions[partition], look.at) if partition in look.partitions else one
+        for partition, one in offsets.items()
     }
 
 
-def with_policies(offsets: PlaceOffsets, policies: Mapping[str, str | None]) -> dict[Place, Offsets]:
+def with_policies(offsets: PartitionOffsets, policies: Mapping[str, str | None]) -> dict[Partition, Offsets]:
     """The same, with the cleanup policies that the broker told of topics."""
     return {
-        place: replace(one, cleanup_policy=policies.get(one.topic) or one.cleanup_policy)
-        for place, one in offsets.items()
+        partition: replace(one, cleanup_policy=policies.get(one.topic) or one.cleanup_policy)
+        for partition, one in offsets.items()
     }
 
 
@@ -344,19 +344,19 @@ def loses_states(policy: str | None) -> bool:
     return "compact" in (policy or "")
 
 
-def has_moved(offsets: PlaceOffsets, look: Look) -> bool:
+def has_moved(offsets: PartitionOffsets, look: Look) -> bool:
     """Whether a topic was made anew, is gone or back, or has lost records: then a running query can't just go on."""
     return any(
         one.is_gone or not _are_one(one.topic_id, ends.topic_id) or ends.end < one.next_offset
-        if (ends := look.partitions.get(place))
-        else not one.is_gone and look.is_without(place)
-        for place, one in offsets.items()
+        if (ends := look.partitions.get(partition))
+        else not one.is_gone and look.is_without(partition)
+        for partition, one in offsets.items()
     )
 
 
 def landed_until(
-    offsets: PlaceOffsets, until: Mapping[Place, int], survey: Sequence[Row], look: Look
-) -> tuple[dict[Place, Offsets], list[Gap]]:
+    offsets: PartitionOffsets, until: Mapping[Partition, int], survey: Sequence[Row], look: Look
+) -> tuple[dict[Partition, Offsets], list[Gap]]:
     """How far partitions are landed with a batch, and what retention had taken out of it.
 
     Args:
@@ -367,11 +367,12 @@ def landed_until(
     """
     came = {(row["topic"], row["partition"]): row for row in survey}
     after, gaps, lives = dict(offsets), [], _lives(offsets)
-    for place, ends in look.partitions.items():
-        landed = offsets.get(place) or _met(place, ends, lives, min(ends.first, until.get(place, ends.first)))
+    for partition, ends in look.partitions.items():
+        first = min(ends.first, until.get(partition, ends.first))
+        landed = offsets.get(partition) or _met(partition, ends, lives, first)
         if not _are_one(landed.topic_id, ends.topic_id):
             continue  # `beginnings` tells what that means
-        end, row = until.get(place, landed.next_offset), came.get(place)
+        end, row = until.get(partition, landed.next_offset), came.get(partition)
         missing = end - landed.next_offset - (row["lines"] if row else 0)
         if missing > 0 and ends.first > landed.next_offset:
             lost = min(ends.first, end)
@@ -384,9 +385,11 @@ def landed_until(
         # A producer's clock may be ahead: what has come came before the look.
         times = (landed.newest_at, _utc(row["newest"] if row else None))
         newest = max((min(t, look.at) for t in times if t is not None), default=None)
-        after[place] = replace(landed, next_offset=max(end, landed.next_offset), newest_at=newest).seen(ends, look.at)
-    for place in set(until) & set(offsets) - set(look.partitions):  # deleted behind the batch, which is landed
-        after[place] = replace(offsets[place], next_offset=max(until[place], offsets[place].next_offset))
+        landed = replace(landed, next_offset=max(end, landed.next_offset), newest_at=newest)
+        after[partition] = landed.seen(ends, look.at)
+    for partition in set(until) & set(offsets) - set(look.partitions):  # deleted behind the batch, which is landed
+        landed = offsets[partition]
+        after[partition] = replace(landed, next_offset=max(until[partition], landed.next_offset))
     return after, gaps
 
 
@@ -395,7 +398,7 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment is not None else None
 
 
-def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place, Offsets], str | None]:
+def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Partition, Offsets], str | None]:
     """How far the partitions of a label are landed, and of which cluster they are; None where no landing has begun."""
     there = table_if_made(spark, places.table("ops", "kafka_offsets"))
     if there is None:
@@ -410,7 +413,7 @@ def stored(spark: SparkSession, places: Places, label: str) -> tuple[dict[Place,
     return offsets, rows[0]["cluster_id"] if rows else None
 
 
-def store(spark: SparkSession, places: Places, label: str, cluster_id: str, offsets: PlaceOffsets) -> None:
+def store(spark: SparkSession, places: Places, label: str, cluster_id: str, offsets: PartitionOffsets) -> None:
     """Put in one commit how far the partitions of a label are landed; where it has none, that landing has begun."""
     of_label: dict[str, Any] = {"source_label": label, "cluster_id": cluster_id}
     rows = [
@@ -448,7 +451,7 @@ def stored_gaps(spark: SparkSession, places: Places, label: str) -> list[Gap]:
     return [Gap(**row.asDict()) for row in rows]
 
 
-def gaps_ahead(gaps: Sequence[Gap], before: PlaceOffsets, begin: PlaceOffsets) -> list[Gap]:
+def gaps_ahead(gaps: Sequence[Gap], before: PartitionOffsets, begin: PartitionOffsets) -> list[Gap]:
     """The gaps that reach behind where landing goes on: what they have there is read after all.
 
     A topic is shown again, `--starting` goes back, or a run was killed between storing a gap and passing over it. What
@@ -475,7 +478,7 @@ def gaps_ahead(gaps: Sequence[Gap], before: PlaceOffsets, begin: PlaceOffsets) -
 
 
 def unread_parts(
-    gaps: Sequence[Gap], before: PlaceOffsets, after: PlaceOffsets, lost: Sequence[Gap]
+    gaps: Sequence[Gap], before: PartitionOffsets, after: PartitionOffsets, lost: Sequence[Gap]
 ) -> dict[Gap, list[Gap]]:
     """What is left of the gaps of which a batch has read something: the parts before and behind it, and what it lacked.
 
@@ -487,11 +490,11 @@ def unread_parts(
     """
     parts = {}
     for gap in gaps:
-        place = (gap.topic, gap.partition)
-        begin, end = before[place].next_offset, after[place].next_offset
+        partition = (gap.topic, gap.partition)
+        begin, end = before[partition].next_offset, after[partition].next_offset
         if end <= begin:
             continue
-        lacked = [(one.from_offset, one.to_offset) for one in lost if (one.topic, one.partition) == place]
+        lacked = [(one.from_offset, one.to_offset) for one in lost if (one.topic, one.partition) == partition]
         ranges = [
             (max(gap.from_offset, low), min(gap.to_offset, high))
             for low, high in ((gap.from_offset, begin), *lacked, (end, gap.to_offset))
@@ -513,10 +516,10 @@ def put_parts(spark: SparkSession, places: Places, label: str, parts: Mapping[Ga
     rows = {(*_life(gap), gap.from_offset): (gap, replace(gap, to_offset=gap.from_offset)) for gap in parts}
     for gap, left in parts.items():
         for one in left:
-            place = (*_life(one), one.from_offset)
+            start = (*_life(one), one.from_offset)
             # Gaps that overlap have parts that begin at one offset.
-            if place not in rows or rows[place][1].to_offset < one.to_offset:
-                rows[place] = gap, one
+            if start not in rows or rows[start][1].to_offset < one.to_offset:
+                rows[start] = gap, one
     values = ", ".join(
         f"({text_literal(gap.topic)}, {text_literal(gap.topic_id)}, {gap.partition}, {gap.from_offset},"
         f" {one.from_offset}, {one.to_offset}, cast({'null' if one.records is None else one.records} as bigint))"
