@@ -35,19 +35,19 @@ class Entry:
 
 
 class Files:
-    """Files below one place, by their names there, such as `ops/progress/_delta_log/00000000000000000000.json`.
+    """Files below a folder, by their names there, such as `ops/progress/_delta_log/00000000000000000000.json`.
 
     Args:
-        place: A folder, or a URL of an object store.
+        root: The folder, or a URL of an object store.
         patience: For how many seconds a store is asked again before it counts as away.
 
     Raises:
         Fault: An object store can't be reached, or refuses. Of folders the errors are the system's own.
     """
 
-    def __init__(self, place: str, patience: float = PATIENCE) -> None:
-        self.place = place
-        self._store = _store_of(place, patience) if "://" in place else None
+    def __init__(self, root: str, patience: float = PATIENCE) -> None:
+        self.root = root
+        self._store = _store_of(root, patience) if "://" in root else None
 
     @classmethod
     def of(cls, places: Places) -> Files:
@@ -58,7 +58,7 @@ class Files:
         """A file's text; None where there is none."""
         if self._store is None:
             try:
-                return (Path(self.place) / name).read_text(encoding="utf-8")
+                return (Path(self.root) / name).read_text(encoding="utf-8")
             except (FileNotFoundError, NotADirectoryError):
                 return None
         with self._store_faults():
@@ -70,7 +70,7 @@ class Files:
     def write(self, name: str, text: str) -> None:
         """Write a file, in one step for those who read it."""
         if self._store is None:
-            file = Path(self.place) / name
+            file = Path(self.root) / name
             file.parent.mkdir(parents=True, exist_ok=True)
             aside = file.with_name(f".{file.name}.{os.getpid()}")
             try:
@@ -87,7 +87,7 @@ class Files:
     def create(self, name: str, text: str) -> bool:
         """Write a file that must not be there yet; whether it was not, as the system or the store itself says."""
         if self._store is None:
-            file = Path(self.place) / name
+            file = Path(self.root) / name
             file.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".", encoding="utf-8") as aside:
                 aside.write(text)
@@ -109,7 +109,7 @@ class Files:
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         if self._store is None:
-            (Path(self.place) / name).unlink(missing_ok=True)
+            (Path(self.root) / name).unlink(missing_ok=True)
             return
         with self._store_faults():
             self._store.delete(name)
@@ -117,7 +117,7 @@ class Files:
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
         if self._store is None:
-            return (Path(self.place) / name).is_file()
+            return (Path(self.root) / name).is_file()
         with self._store_faults():
             try:
                 self._store.head(name)
@@ -128,7 +128,7 @@ class Files:
     def folders(self, name: str = "") -> list[str]:
         """The names of the folders in a folder, in their order."""
         if self._store is None:
-            folder = Path(self.place) / name
+            folder = Path(self.root) / name
             return sorted(one.name for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
         with self._store_faults():
             found = self._store.list_with_delimiter(name or None)["common_prefixes"]
@@ -139,7 +139,7 @@ class Files:
         if self._store is None:
             try:
                 # A Delta log has tens of thousands: the folder itself tells which of them are files.
-                with os.scandir(Path(self.place) / name) as found:
+                with os.scandir(Path(self.root) / name) as found:
                     return sorted(one.name for one in found if one.is_file())
             except (FileNotFoundError, NotADirectoryError):
                 return []
@@ -154,7 +154,7 @@ class Files:
     def entries(self, name: str) -> Iterator[Entry]:
         """The files of a folder and the folders in it, with what upkeep asks of them."""
         if self._store is None:
-            folder = Path(self.place) / name
+            folder = Path(self.root) / name
             for path, _, files in os.walk(folder):
                 for file in files:
                     found = Path(path) / file
@@ -176,10 +176,10 @@ class Files:
         try:
             yield
         except FileNotFoundError as error:
-            raise Fault(f"The object store has no {self.place}: {_beginning(error)}. Make the bucket first.") from error
+            raise Fault(f"The object store has no {self.root}: {_beginning(error)}. Make the bucket first.") from error
         except BaseError as error:
             raise Fault(
-                f"The object store of {self.place} could not be reached, or refused:"
+                f"The object store of {self.root} could not be reached, or refused:"
                 f" {_beginning(error)}. See that AWS_ENDPOINT_URL and AWS_REGION name it and that"
                 " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY may read and write there, and run again."
             ) from error
@@ -217,7 +217,7 @@ def write_named(file: Path, text: str) -> None:
     Files(str(real.parent)).write(real.name, text)
 
 
-def _store_of(place: str, patience: float) -> Any:
+def _store_of(root: str, patience: float) -> Any:
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
@@ -230,12 +230,12 @@ def _store_of(place: str, patience: float) -> Any:
     asking: Callable[..., Any] = from_url
     try:
         return asking(
-            place,
+            root,
             client_options=options,
             retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=patience)},
         )
     except (BaseError, ValueError) as error:
-        raise Fault(f"TIDEMARK_LAKEHOUSE={place}: {_beginning(error)}") from error
+        raise Fault(f"TIDEMARK_LAKEHOUSE={root}: {_beginning(error)}") from error
 
 
 def _beginning(error: Exception) -> str:

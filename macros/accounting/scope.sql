@@ -82,7 +82,7 @@
     {%- for one in watermarks or [] -%}
         {%- set position = 'cast(null as string)' if one.position is none else text_literal(one.position) -%}
         {%- do of_partition.append(
-            'array(' ~ text_list(place_of_watermark(one)) ~ '), struct(' ~ one.log_number ~ ' as log_number, ' ~ one.offset
+            'array(' ~ text_list(partition_of(one)) ~ '), struct(' ~ one.log_number ~ ' as log_number, ' ~ one.offset
             ~ 'L as `offset`, ' ~ position ~ ' as position)'
         ) -%}
     {%- endfor -%}

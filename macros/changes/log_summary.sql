@@ -26,9 +26,9 @@
         hazards=both_hazards({}, {}), watermarks=[], read_places=[], begins=false, is_doubtful=false, late=[], bounds={'changes': 0, 'lowest': none, 'placeless': 0}
     ) -%}
     {%- set watermark_of = {} -%}
-    {%- for one in watermarks -%}{%- do watermark_of.update({place_of_watermark(one) | string: one}) -%}{%- endfor -%}
+    {%- for one in watermarks -%}{%- do watermark_of.update({partition_of(one) | string: one}) -%}{%- endfor -%}
     {%- for row in rows -%}
-        {%- set place = [row['source_label'], row['topic'], row['partition'] | int] -%}
+        {%- set partition = [row['source_label'], row['topic'], row['partition'] | int] -%}
         {%- set summary.hazards = both_hazards(summary.hazards, hazards_in(row)) -%}
         {%- set summary.bounds = {
             'changes': summary.bounds.changes + row['changes'] | int,
@@ -36,9 +36,9 @@
             'placeless': summary.bounds.placeless + row['placeless_changes'] | int
         } -%}
         {%- do summary.watermarks.append({
-            'label': place[0],
-            'topic': place[1],
-            'partition': place[2],
+            'label': partition[0],
+            'topic': partition[1],
+            'partition': partition[2],
             'offset': row['highest_offset'] | int,
             'log_number': row['last_log'] | int,
             'position': row['position'],
@@ -49,13 +49,13 @@
             'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
         }) -%}
         {%- set summary.read_places = merged_read_places(summary.read_places, fromjson(row['read_places'])) -%}
-        {%- set watermark = watermark_of.get(place | string) -%}
+        {%- set watermark = watermark_of.get(partition | string) -%}
         {%- set summary.begins = summary.begins or not watermark -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
         {%- if watermark
             and (row['lowest_offset'] | int <= watermark.offset or row['lowest_log'] | int < watermark.log_number) -%}
             {%- do summary.late.append({
-                'label': place[0], 'topic': place[1], 'partition': place[2], 'lowest_offset': row['lowest_offset'] | int,
+                'label': partition[0], 'topic': partition[1], 'partition': partition[2], 'lowest_offset': row['lowest_offset'] | int,
                 'last_log': watermark.log_number
             }) -%}
         {%- endif -%}
@@ -153,7 +153,7 @@
 
 
 {#- The partition that a watermark is of. -#}
-{% macro place_of_watermark(watermark) -%}
+{% macro partition_of(watermark) -%}
     {{ return([watermark.label, watermark.topic, watermark.partition]) }}
 {%- endmacro %}
 
@@ -162,10 +162,10 @@
 {% macro merged_watermarks(earlier, new) -%}
     {%- set merged = {} -%}
     {%- for watermark in earlier + new -%}
-        {%- set place = place_of_watermark(watermark) | string -%}
-        {%- set before = merged.get(place) -%}
+        {%- set partition = partition_of(watermark) | string -%}
+        {%- set before = merged.get(partition) -%}
         {%- if before is none or before.log_number < watermark.log_number -%}
-            {%- do merged.update({place: watermark}) -%}
+            {%- do merged.update({partition: watermark}) -%}
         {%- elif before.log_number == watermark.log_number -%}
             {%- set is_higher = (before.position or '') <= (watermark.position or '') -%}
             {%- set in_order = [before, watermark] if is_higher else [watermark, before] -%}
@@ -173,7 +173,7 @@
             {%- for name in ['offset', 'position', 'latest', 'snapshot_lsn', 'streamed_position', 'streamed_at'] -%}
                 {%- do higher.update({name: [before[name], watermark[name]] | reject('none') | max | default(none)}) -%}
             {%- endfor -%}
-            {%- do merged.update({place: dict(before, **higher)}) -%}
+            {%- do merged.update({partition: dict(before, **higher)}) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(merged.values() | list) }}

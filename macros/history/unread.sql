@@ -12,7 +12,7 @@
 {#-
   The positions of the snapshots of a log of which a read may be among that, in order.
 
-  A place in a partition is behind the reads of a snapshot where the one that marks the last read stands before it, or a
+  A range of such offsets is behind the reads of a snapshot where the one that marks the last read stands before it, or a
   change of a later position: one of the commit that a read of SQL Server's or Db2's names was streamed before it. It is
   ahead of them where none of them stands before it and the next change has an earlier position and was written before the
   first read: what is streamed behind reads can have such a position, too (R4), and forms without the connector's own time
@@ -37,27 +37,27 @@
         and last.get('batch_id') == built.batch_id and last.get('log_made_in') == log_made_in(changes_log) -%}
         {%- set positions = known_doubts(last) -%}
     {#- A killed run can have added reads that nothing was written down of, until a build of the log has (G4). -#}
-    {%- elif places_unread(built) and (built.hazards.get('reads') or not is_built)
+    {%- elif unread_ranges_of(built) and (built.hazards.get('reads') or not is_built)
         and has_rows('select 1 from ' ~ changes_log ~ ' where ' ~ is_snapshot_read()) -%}
-        {%- for row in run_query(doubts(changes_log, unread_places().query)) -%}{%- do positions.append(row[0]) -%}{%- endfor -%}
+        {%- for row in run_query(doubts(changes_log, unread_ranges().query)) -%}{%- do positions.append(row[0]) -%}{%- endfor -%}
     {%- endif -%}
     {%- do answers.update({changes_log | string: positions}) -%}
     {{ return(positions) }}
 {%- endmacro %}
 
 
-{#- Which places the topics of a log have that it doesn't tell, as a hash: another one where any of them came or went. -#}
+{#- The ranges that the topics of a log have and it doesn't tell, as a hash: another one where any came or went. -#}
 {% macro unread_of(built) -%}
-    {{ return(local_md5(tojson(places_unread(built)))) }}
+    {{ return(local_md5(tojson(unread_ranges_of(built)))) }}
 {%- endmacro %}
 
 
-{#- Those of `unread_places` that are of the topics of a log. -#}
-{% macro places_unread(built) -%}
-    {%- set topics, places = [], [] -%}
+{#- Those of `unread_ranges` that are of the topics of a log. -#}
+{% macro unread_ranges_of(built) -%}
+    {%- set topics, ranges = [], [] -%}
     {%- for one in built.get('watermarks') or [] -%}{%- do topics.append([one.label, one.topic]) -%}{%- endfor -%}
-    {%- for one in unread_places().topics if one[:2] in topics -%}{%- do places.append(one) -%}{%- endfor -%}
-    {{ return(places) }}
+    {%- for one in unread_ranges().topics if one[:2] in topics -%}{%- do ranges.append(one) -%}{%- endfor -%}
+    {{ return(ranges) }}
 {%- endmacro %}
 
 
@@ -85,7 +85,7 @@ logs as (
 
 ),
 
--- each place in each log of its topic, but for logs that stand before or behind it as a whole
+-- each range in each log of its topic, but for logs that stand before or behind it as a whole
 unread_in_log as (
 
     select unread.*, of_topic.log_number
@@ -118,7 +118,7 @@ points as (
     select
         source_label, topic, `partition`, log_number, `offset`,
         struct(position, processed_at, {{ marks_last() }} as is_last) as change,
-        cast(null as struct<from_offset: bigint, until_offset: bigint>) as place
+        cast(null as struct<from_offset: bigint, until_offset: bigint>) as unread
     from log
     where position is not null
     union all
@@ -126,7 +126,7 @@ points as (
         source_label, topic, `partition`, log_number,
         explode(array(from_offset, until_offset)) as `offset`,
         null as change,
-        struct(from_offset, until_offset) as place
+        struct(from_offset, until_offset) as unread
     from unread_in_log
 
 ),
@@ -152,16 +152,16 @@ beside as (
 
 ),
 
-places as (
+ranges as (
 
     select
         source_label, topic, log_number,
-        any_value(before) filter (where `offset` = place.from_offset) as before,
-        any_value(marked) filter (where `offset` = place.from_offset) as marked,
-        any_value(behind) filter (where `offset` = place.until_offset) as behind
+        any_value(before) filter (where `offset` = unread.from_offset) as before,
+        any_value(marked) filter (where `offset` = unread.from_offset) as marked,
+        any_value(behind) filter (where `offset` = unread.until_offset) as behind
     from beside
-    where place is not null
-    group by source_label, topic, `partition`, log_number, place
+    where unread is not null
+    group by source_label, topic, `partition`, log_number, unread
 
 )
 
@@ -174,18 +174,18 @@ from (
 ) as snapshots
 where exists (
     select 1
-    from places
-    where places.source_label = snapshots.source_label
-        and places.topic = snapshots.topic
-        and places.log_number = snapshots.log_number
-        and not coalesce(places.marked >= snapshots.position, false)
+    from ranges
+    where ranges.source_label = snapshots.source_label
+        and ranges.topic = snapshots.topic
+        and ranges.log_number = snapshots.log_number
+        and not coalesce(ranges.marked >= snapshots.position, false)
         and not coalesce(
-            places.before > snapshots.position and not {{ goes_on_from('places.before', 'snapshots.position') }}, false
+            ranges.before > snapshots.position and not {{ goes_on_from('ranges.before', 'snapshots.position') }}, false
         )
         and not (
-            coalesce(places.behind.position < snapshots.position, false)
-            and coalesce(places.behind.processed_at < snapshots.read_at, true)
-            and coalesce(places.before < snapshots.position, true)
+            coalesce(ranges.behind.position < snapshots.position, false)
+            and coalesce(ranges.behind.processed_at < snapshots.read_at, true)
+            and coalesce(ranges.before < snapshots.position, true)
         )
 )
 order by position
@@ -193,10 +193,10 @@ order by position
 
 
 {#-
-  Those places, asked once a run: `query` gives source_label, topic, `partition` and the offsets from `from_offset` up to and
-  without `until_offset`, and `topics` has [source label, topic, count, hash], of the places of each.
+  Those ranges of offsets, asked once a run: `query` gives source_label, topic, `partition` and the offsets from `from_offset` up to and
+  without `until_offset`, and `topics` has [source label, topic, count, hash], of the ranges of each.
 -#}
-{% macro unread_places() -%}
+{% macro unread_ranges() -%}
     {%- if not graph.tidemark.unread -%}
         {%- set query -%}
             select source_label, topic, `partition`, `offset` as from_offset, `offset` + 1 as until_offset
@@ -213,7 +213,7 @@ order by position
         {%- set topics = [] -%}
         {%- for row in run_query(
             'select source_label, topic, count(*), hex(bit_xor(xxhash64(`partition`, from_offset, until_offset))) from (select distinct * from ('
-            ~ query ~ ') as unread) as places group by source_label, topic order by source_label, topic'
+            ~ query ~ ') as unread) as ranges group by source_label, topic order by source_label, topic'
         ) -%}
             {%- do topics.append([row[0], row[1], row[2] | int, row[3]]) -%}
         {%- endfor -%}

@@ -43,7 +43,7 @@
       landed_places  the questions after places of declared borders that found them (`only_landed_places`)
       made_in        log → the run that made it anew (`log_made_in`)
       scope_answers  what was asked of a log → what `history_scope` found
-      unread         what of topics no log tells (`unread_places`)
+      unread         what of topics no log tells (`unread_ranges`)
       doubts         log → the snapshots that it puts in doubt (`snapshots_in_doubt`)
       living_rows    history → where the rows of keys with news are held (`hand_on`)
       open_versions  history → how many of its versions are open

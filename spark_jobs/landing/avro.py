@@ -138,27 +138,26 @@ def decoded(spark: SparkSession, rows: DataFrame, columns: Mapping[str, Column],
     schemas = {(row["kind"], row["id"]): _schema(spark, registries, row["kind"], row["id"]) for row in wanted}
     added = []
     for name in columns:
-        place = F.col(f"_{name}")
-        text, connect, code = _cases(place, schemas)
+        text, connect, code = _cases(F.col(f"_{name}"), schemas)
         added += [text.alias(f"{name}_json"), connect.alias(f"{name}_schema"), code.alias(f"{name}_code")]
     out = rows.select("*", *added).drop(*[f"_{name}" for name in columns])
     for name in columns:
-        place = F.col(f"{name}_code").isNull() & F.col(f"{name}_schema").isNotNull() & F.col(f"{name}_json").isNull()
-        out = out.withColumn(f"{name}_code", F.when(place, "avro-not-decoded").otherwise(F.col(f"{name}_code")))
+        is_left = F.col(f"{name}_code").isNull() & F.col(f"{name}_schema").isNotNull() & F.col(f"{name}_json").isNull()
+        out = out.withColumn(f"{name}_code", F.when(is_left, "avro-not-decoded").otherwise(F.col(f"{name}_code")))
     return out
 
 
-def _cases(place: Column, schemas: Mapping[tuple[str, int], Schema]) -> tuple[Column, Column, Column]:
+def _cases(wire: Column, schemas: Mapping[tuple[str, int], Schema]) -> tuple[Column, Column, Column]:
     """The JSON text, Connect's schema and the code of a struct with an id, by its id."""
     never = F.lit(False)
     text, connect, code = (F.when(never, F.lit(None).cast("string")) for _ in range(3))
     for (kind, schema_id), schema in schemas.items():
-        is_its = (place["kind"] == kind) & place["id"].eqNullSafe(schema_id)
+        is_its = (wire["kind"] == kind) & wire["id"].eqNullSafe(schema_id)
         code = code.when(is_its, F.lit(schema.code).cast("string"))
         if schema.code is None:
             connect = connect.when(is_its, F.lit(schema.connect))
-            text = text.when(is_its, _json(place["data"], schema))
-    return text, connect, code.when(place.isNotNull(), "schema-not-asked")
+            text = text.when(is_its, _json(wire["data"], schema))
+    return text, connect, code.when(wire.isNotNull(), "schema-not-asked")
 
 
 def _json(data: Column, schema: Schema) -> Column:
