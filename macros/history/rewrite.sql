@@ -36,12 +36,6 @@
 {%- endmacro %}
 
 
-{#- Names of columns as a list in SQL, each behind `of`. -#}
-{% macro names_of(columns, of='') -%}
-    {%- for column in columns %}{{ of }}{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor -%}
-{%- endmacro %}
-
-
 {#- Add the versions of keys that were never seen before. -#}
 {% macro append_versions(build, columns) -%}
     {%- do run_statement('insert into ' ~ build.target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ build.built ~ ')') -%}

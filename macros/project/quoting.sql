@@ -32,6 +32,12 @@
 {%- endmacro %}
 
 
+{#- Expression list: columns by their names, each behind `of`. -#}
+{% macro names_of(columns, of='') -%}
+    {%- for column in columns %}{{ of }}{{ quoted(column.name) }}{{ ', ' if not loop.last }}{% endfor -%}
+{%- endmacro %}
+
+
 {#- Expression: columns as one struct: beside it a query may have names of its own, whatever those are called. -#}
 {% macro struct_of_columns(columns, relation=none) -%}
     named_struct(
@@ -67,4 +73,36 @@
         'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
         'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
     ))
+{%- endmacro %}
+
+
+{#- Expression: one that reads another several times by a name, so that it is spelled and computed once. -#}
+{% macro bound(name, value, expression) -%}
+    transform(array({{ value }}), {{ name }} -> {{ expression }})[0]
+{%- endmacro %}
+
+
+{#-
+  A name as Spark compares it, which is letter by letter: those are one that are alike in upper case (`ı` and `i`) or in
+  lower (`İ` and `i`, `ẞ` and `ß`). What is several letters in upper case (`SS`) is none.
+-#}
+{% macro folded(name) -%}
+    {#- Nearly all names, sooner. -#}
+    {%- if name.isascii() -%}{{ return(name | lower) }}{%- endif -%}
+    {%- set letters = [] -%}
+    {%- for letter in name | replace('\u0130', 'i') -%}
+        {%- set capital = letter.upper() if letter.upper() | length == 1 else letter.title() if letter.title() | length == 1 else letter -%}
+        {%- do letters.append(capital.lower() if capital.lower() | length == 1 else capital) -%}
+    {%- endfor -%}
+    {{ return(letters | join) }}
+{%- endmacro %}
+
+
+{#- Names as Spark compares them. -#}
+{% macro folded_names(names) -%}
+    {%- set names = names | list -%}
+    {%- if (names | join).isascii() -%}{{ return(names | map('lower') | list) }}{%- endif -%}
+    {%- set as_compared = [] -%}
+    {%- for name in names -%}{%- do as_compared.append(folded(name)) -%}{%- endfor -%}
+    {{ return(as_compared) }}
 {%- endmacro %}

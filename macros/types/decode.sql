@@ -145,9 +145,3 @@
 {% macro unmarked(text) -%}
     regexp_replace({{ text }}, '^\uFFFF|(?<=")\uFFFF', '')
 {%- endmacro %}
-
-
-{#- Expression: one that reads another several times by a name, so that it is spelled and computed once. -#}
-{% macro bound(name, value, expression) -%}
-    transform(array({{ value }}), {{ name }} -> {{ expression }})[0]
-{%- endmacro %}

@@ -269,7 +269,7 @@ def test_every_place_is_documented() -> None:
 
 
 def test_names_are_folded_alike_by_macros_and_in_python() -> None:
-    macros = (PROJECT / "macros/changes/columns.sql").read_text()
+    macros = (PROJECT / "macros/project/quoting.sql").read_text()
     [text] = re.findall(r"{% macro folded\(.*?endmacro %}", macros, re.S)
     environment = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)  # noqa: S701 - no page
     macro = environment.from_string(text, {"return": str}).module.folded
