@@ -1,7 +1,7 @@
 """Data Docs as pages that need no network and no script: Great Expectations' own contents in frames of ours.
 
 Its own frames fetch styles and scripts of others, which would run beside the keys of rows, and write the list of all
-pages by such a script. The templates beside this file stand in for those of the same name.
+pages by such a script. Those in `templates` stand in for the ones of the same name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ResultsPage(DefaultJinjaPageView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.env.loader = ChoiceLoader([FileSystemLoader(Path(__file__).parent), self.env.loader])
+        self.env.loader = ChoiceLoader([FileSystemLoader(Path(__file__).parent / "templates"), self.env.loader])
 
     def render_string_template(self, template: Any) -> Any:
         """A text as HTML; without the link to the page of a suite, since none is written."""
