@@ -53,6 +53,34 @@
     {%- do scope.update({'account': dict(whole_account(scope, declared), shared=true)}) -%}
     {%- set names = declared.column_names -%}
     {%- set is_compared = is_built_to_end(stored, changes_log, declared, table, last) -%}
+with
+
+{{ fold_steps(table, scope, declared, tracked) }},
+
+{{ became_steps(table, scope, tracked, names, is_compared) }},
+
+{{ met_steps(log_shown(changes_log, built, none), keys, last, compared) }},
+
+{{ shown_steps(compared) }}
+{%- if is_compared %},
+
+{{ comparison_steps(table, stored, keys, names) }}
+
+select * from judged
+{%- else %}
+
+select
+    *,
+    cast(null as boolean) as is_stored,
+    cast(null as array<string>) as otherwise
+from shown
+{%- endif %}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Steps to `folded`: of each key and change what became of it, by the fold, and the version that it opened. -#}
+{% macro became_steps(table, scope, tracked, names, is_compared) -%}
     {%- set version -%}
         if(is_boundary and is_state, struct(
             version_from as valid_from,
@@ -71,10 +99,6 @@
         ), null) as version,
         is_boundary
     {%- endset -%}
-with
-
-{{ fold_steps(table, scope, declared, tracked) }},
-
 noted as (
 
     {{ noted_changes(table, scope, tracked, version) }}
@@ -104,15 +128,19 @@ folded as (
         null
     from noted
 
-),
+)
+{%- endmacro %}
 
+
+{#- Steps to `met`: the changes of the keys in a log, and those of others that ended their versions, with what became of each. -#}
+{% macro met_steps(log, keys, last, compared) -%}
 logged as (
 
     select
         *,
         {{ key_text('key') }} as key_as_text,
         {{ last_carried(compared) }} as former
-    from {{ log_shown(changes_log, built, none) }} as log
+    from {{ log }} as log
     where
         exists (select 1 from {{ keys }} as keys where keys.key = {{ key_text('log.key') }})
         -- what ends versions can be a change of another key, or of none (R14, R15, R16)
@@ -141,8 +169,12 @@ met as (
     from logged
     left join folded on logged.change_id = folded.change_id
 
-),
+)
+{%- endmacro %}
 
+
+{#- Steps to `shown`: what of that is told, with the columns that differ from the change of the key before. -#}
+{% macro shown_steps(compared) -%}
 told as (
 
     select
@@ -181,20 +213,6 @@ shown as (
     from told
 
 )
-{%- if is_compared %},
-
-{{ comparison_steps(table, stored, keys, names) }}
-
-select * from judged
-{%- else %}
-
-select
-    *,
-    cast(null as boolean) as is_stored,
-    cast(null as array<string>) as otherwise
-from shown
-{%- endif %}
-    {%- endif -%}
 {%- endmacro %}
 
 
