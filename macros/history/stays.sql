@@ -4,9 +4,72 @@
 -#}
 {% macro stays_steps(table, scope, declared) -%}
 {%- set hazards = scope.hazards -%}
-{%- set carried = scope.carried -%}
 {%- set account = scope.account -%}
 {{ snapshot_ends_step(scope) if not scope.alone -}}
+{{ own_changes_step(table, scope, declared) }},
+
+{{ beside_steps(scope, declared) }},
+{%- set passes = hazards.leaves or hazards.moves %}
+{%- if passes %}
+
+handed_over as (
+
+    {{ handed_over('every_change', table, hazards) }}
+
+),
+{%- elif table.documents %}
+
+gone_to_shards as (
+
+    {{ gone_to_shards('every_change') }}
+
+),
+{%- endif %}
+
+labelled as (
+
+    select
+        *,
+        {{ starts_transaction(declared.granularity) }}{{ ' or ' ~ follows_carried() if scope.carried }} as starts_transaction,
+        is_state and not {{ follows_state() }} as starts_stay,
+        {{ opens_as() }} as opens_as
+        {%- if account %},
+        {{ found_columns(hazards, account, declared) }}
+        {%- endif %}
+    from {{ 'handed_over' if passes else 'gone_to_shards' if table.documents else 'every_change' }}
+    {%- if account and account.ends %}
+    cross join snapshot_ends
+    {%- endif %}
+    window by_place as (partition by key order by place)
+
+),
+
+stays as (
+
+    select
+        *{{ found_alone(hazards, account) if account }},
+        sum(if(starts_transaction, 1, 0)) over so_far as transaction_no,
+        sum(if(starts_stay or previous_key is not null, 1, 0)) over so_far as source_no,
+        coalesce(lead(starts_transaction) over by_place, true) as is_last
+        {%- if account %},
+        {{ counted_so_far(table, hazards, account) }}
+        {%- endif %}
+    from labelled
+    window
+        by_place as (partition by key order by place),
+        so_far as (partition by key order by place rows between unbounded preceding and current row)
+
+)
+{%- endmacro %}
+
+
+{#-
+  Step: what some keys have met by changes of their own: those of the log, and the open versions that stand for what was before
+  the news (`keys_to_carry`).
+-#}
+{% macro own_changes_step(table, scope, declared) -%}
+{%- set hazards = scope.hazards -%}
+{%- set carried = scope.carried -%}
 own_changes as (
 
     select
@@ -62,59 +125,6 @@ own_changes as (
     union all
     {{ carried_versions(table, carried, declared.column_names, hazards.moves) }}
     {%- endif %}
-
-),
-
-{{ beside_steps(scope, declared) }},
-{%- set passes = hazards.leaves or hazards.moves %}
-{%- if passes %}
-
-handed_over as (
-
-    {{ handed_over('every_change', table, hazards) }}
-
-),
-{%- elif table.documents %}
-
-gone_to_shards as (
-
-    {{ gone_to_shards('every_change') }}
-
-),
-{%- endif %}
-
-labelled as (
-
-    select
-        *,
-        {{ starts_transaction(declared.granularity) }}{{ ' or ' ~ follows_carried() if carried }} as starts_transaction,
-        is_state and not {{ follows_state() }} as starts_stay,
-        {{ opens_as() }} as opens_as
-        {%- if account %},
-        {{ found_columns(hazards, account, declared) }}
-        {%- endif %}
-    from {{ 'handed_over' if passes else 'gone_to_shards' if table.documents else 'every_change' }}
-    {%- if account and account.ends %}
-    cross join snapshot_ends
-    {%- endif %}
-    window by_place as (partition by key order by place)
-
-),
-
-stays as (
-
-    select
-        *{{ found_alone(hazards, account) if account }},
-        sum(if(starts_transaction, 1, 0)) over so_far as transaction_no,
-        sum(if(starts_stay or previous_key is not null, 1, 0)) over so_far as source_no,
-        coalesce(lead(starts_transaction) over by_place, true) as is_last
-        {%- if account %},
-        {{ counted_so_far(table, hazards, account) }}
-        {%- endif %}
-    from labelled
-    window
-        by_place as (partition by key order by place),
-        so_far as (partition by key order by place rows between unbounded preceding and current row)
 
 )
 {%- endmacro %}
