@@ -22,9 +22,14 @@ def text_of(data: Column) -> Column:
 
 
 def object_of_key(key: Column) -> Column:
-    """A key's JSON as that of its fields, without the schema that may stand beside them."""
+    """A key's JSON as that of its fields, without the schema that may stand beside them; a plain value as it is."""
     payload = F.get_json_object(key, "$.payload")
-    return F.when(payload.startswith("{"), payload).otherwise(key)
+    return F.when(payload.startswith("{") | is_beside_schema(key), payload).otherwise(key)
+
+
+def is_beside_schema(key: Column) -> Column:
+    """Whether a key's JSON begins with a schema, as JsonConverter writes it: no column's value is an object."""
+    return key.rlike(r'^\s*\{\s*"schema"\s*:\s*(\{|null\b)')
 
 
 def has_half_letters(text: Column) -> Column:

@@ -73,7 +73,7 @@
         {{ bound('number', 'coalesce(' ~ number ~ ', ' ~ text ~ ')', plain) }}
     {%- elif kind == 'moment' -%}
         case
-            when {{ date_of_document() }} rlike '^-?[0-9]+$' then concat({{ date_of_document() }}, '000')
+            when {{ date_of_document() }} rlike '^-?[0-9]+$' then {{ microseconds_of_milliseconds(date_of_document()) }}
             when {{ wrapped(['timestamp']) }} is not null
                 then concat(try_variant_get(value, '$["$timestamp"].t', 'string'), '000000')
             else coalesce({{ date_of_document() }}, {{ moment_without_unit(text) }})
@@ -140,7 +140,7 @@
     {{ bound(
         'date',
         date_of_document(),
-        "case when date rlike '^-?[0-9]+$' then concat(" ~ iso_of_milliseconds('date') ~ ", 'Z')"
-        ~ " when date like '%Z' then concat(" ~ time_of_iso('date') ~ ", 'Z') else date end"
+        "if(date like '%Z', concat(" ~ time_of_iso('date') ~ ", 'Z'), coalesce(concat("
+        ~ iso_of_microseconds(thousandfold('date')) ~ ", 'Z'), date))"
     ) }}
 {%- endmacro %}

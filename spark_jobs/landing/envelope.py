@@ -15,7 +15,15 @@ from pyspark.sql import functions as F
 from spark_jobs.bronze import record_text
 from spark_jobs.landing.forms import is_suspect
 from spark_jobs.names import feed, text_array
-from spark_jobs.record import JSON_LIMITS, LAST_MILLIS, goes_on, has_half_letters, object_of_key, text_of
+from spark_jobs.record import (
+    JSON_LIMITS,
+    LAST_MILLIS,
+    goes_on,
+    has_half_letters,
+    is_beside_schema,
+    object_of_key,
+    text_of,
+)
 
 ROW_OPS = ("c", "u", "r")
 OPS = (*ROW_OPS, "d", "t")
@@ -154,8 +162,12 @@ def _routed(records: DataFrame) -> DataFrame:
     is_row = F.col("kind").isin("change", "truncate")
     shape = F.when(F.col("kind") == "change", _shape("v.schema", F.col("e.after"), "e.source.connector"))
     key_payload = F.when(F.array_contains("key_names", "payload"), F.get_json_object("key_text", "$.payload"))
-    key_names = F.when(F.col("key_payload").startswith("{"), F.json_object_keys("key_payload")).otherwise(
-        F.col("key_names")
+    # A plain value beside its schema (ExtractField) has no names, as it has none where it stands alone.
+    is_plain = F.array_contains("key_names", "payload") & is_beside_schema(F.col("key_text"))
+    key_names = (
+        F.when(F.col("key_payload").startswith("{"), F.json_object_keys("key_payload"))
+        .when(is_plain, None)
+        .otherwise(F.col("key_names"))
     )
     key_fields = F.when(F.size("key_names") > 1, F.array_distinct("key_names")).otherwise(F.col("key_names"))
     return (

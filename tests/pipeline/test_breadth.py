@@ -179,9 +179,14 @@ def moved(source: Source, topic: str, more: Row | None = None) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """One landing and one build."""
+    """One landing and one build.
+
+    Attributes:
+        scaffolded: A table without a model of its own making → the changes model that was written for it.
+    """
 
     tables: dict[str, CapturedTable]
+    scaffolded: dict[str, str]
 
     def versions(self, name: str) -> list[Row]:
         """A table's history, in order; `name` is its full one."""
@@ -198,6 +203,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     plain = plain_keys("ck_plain", 1, 2, 3) + plain_keys("ck_text", "a b", "2", "c")
     lines = alike() + chosen() + parts() + shards() + of_keys + plain + own_keys() + sent_again() + reshaped()
     land(spark, places, "breadth", lines, SOURCES)
+    scaffolded = {}
     for prefix, table, declared in (
         ("ck_plain", "public__people", "key=['id'], columns={'id': 'int', 'name': 'string'}"),
         ("ck_text", "public__people", "key=['id'], columns={'id': 'string', 'name': 'string'}"),
@@ -205,10 +211,11 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
                                      " columns={'id': 'int', 'region': 'string', 'code': 'string'}"),
     ):  # fmt: skip
         model = project / f"models/silver/changes/{prefix}__{table}_changes.sql"
+        scaffolded[prefix] = model.read_text()
         model.write_text(f"{{{{ changes('{prefix}', '{table}', {declared}) }}}}\n")
         declare_history(project, f"{prefix}__{table}", {})
     run_models(places, "--select", "config.materialized:changes", "config.materialized:history")
-    return Built({table.name: table for table in captured_tables(places)})
+    return Built({table.name: table for table in captured_tables(places)}, scaffolded)
 
 
 def test_tables_whose_names_look_alike_are_told_apart_on_one_topic(built: Built) -> None:
@@ -272,6 +279,12 @@ def test_a_key_of_one_plain_value_leaves_the_declared_key_to_the_row(built: Buil
     found = {row["id"]: (row["name"], row["closed_by"]) for row in built.versions(f"{source}__public__people")}
 
     assert found == dict(zip(ids, [("a", "delete"), ("b", "delete"), ("c", None)], strict=True))
+
+
+@pytest.mark.parametrize("source", ["ck_plain", "ck_text"])
+def test_a_plain_value_beside_its_schema_names_no_columns_of_a_key(built: Built, source: str) -> None:
+    assert "key=" not in built.scaffolded[source]
+    assert "payload" not in built.scaffolded[source]
 
 
 def test_a_key_that_the_source_does_not_have_is_the_row_s(built: Built) -> None:
