@@ -9,8 +9,8 @@
 
 {#-
   Before a run: ask for all of its changes models, and leave the answers in `graph.tidemark` (`empty_memory`). News are
-  asked of models that have read one of the last landings: the files that others have to look through are those of their
-  feed alone.
+  asked of models that have looked at one of the last landings (`looked_at`): the files that others have to look through
+  are those of their feed alone.
 -#}
 {% macro ask_bronze() -%}
     {%- set landed = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records'))[0][0] -%}
@@ -23,7 +23,7 @@
         {%- if dbt_source and dbt_source.feed -%}
             {%- if not dbt_source.documents -%}{%- do fields.update({dbt_source.feed: []}) -%}{%- endif -%}
             {%- set progress = {} if flags.FULL_REFRESH else graph.tidemark.progress.get(node.unique_id, {}) -%}
-            {%- set after = progress.get('batch_id', -1) -%}
+            {%- set after = looked_at(progress) -%}
             {%- if after >= graph.tidemark.landed - 100 -%}
                 {%- set connector = source_options(dbt_source.name).connector -%}
                 {%- do feeds_by_connector.setdefault(connector, {}).update({dbt_source.feed: after}) -%}
@@ -98,6 +98,39 @@
     ) as shape
     group by feed, field.name
     order by feed, min(batch_id), field.name
+{%- endmacro %}
+
+
+{#-
+  The last landing up to which nothing is new to a log: the last that it holds, or one that was looked at since and brought it
+  nothing (`logs_left`).
+
+  Args:
+      progress: what the log's model wrote down last
+-#}
+{% macro looked_at(progress) -%}
+    {{ return([progress.get('batch_id', -1), progress.get('looked_at', -1)] | max) }}
+{%- endmacro %}
+
+
+{#-
+  Of logs that had nothing to do in a run, what is written down of them: that they were looked at up to its last landing. So a
+  quiet table is asked about with all others, in each run, and not by itself. It goes into the commit that tells what others did,
+  and has one of its own where there was none for fifty landings: what lands may be of no table.
+
+  Args:
+      moved: whether there is such a commit
+-#}
+{% macro logs_left(moved) -%}
+    {%- set left, waits = {}, namespace(long=false) -%}
+    {%- for id in graph.tidemark.untouched if id in graph.tidemark.progress -%}
+        {%- set last = graph.tidemark.progress[id] -%}
+        {%- if looked_at(last) < graph.tidemark.landed -%}
+            {%- do left.update({id: {'state': dict(last, looked_at=graph.tidemark.landed)}}) -%}
+            {%- set waits.long = waits.long or looked_at(last) < graph.tidemark.landed - 50 -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(left if moved or waits.long else {}) }}
 {%- endmacro %}
 
 

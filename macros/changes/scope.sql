@@ -54,7 +54,8 @@
     {%- if captured.new_logs -%}{%- do only_landed_places(captured.new_logs) -%}{%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
-    {%- set landed = landed_news(captured.feed, scope.after, captured.connector) -%}
+    {%- set after = looked_at(last) if scope.case == 'increment' else scope.after -%}
+    {%- set landed = landed_news(captured.feed, after, captured.connector) -%}
     {%- if landed['last_batch'] is none and last.get('subject') not in [none, captured.feed] and not should_full_refresh() -%}
         {%- do no_feed(
             model.sources[0][0], model.sources[0][1], "the feed '" ~ captured.feed ~ "', of which nothing has landed,",

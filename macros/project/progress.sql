@@ -135,10 +135,15 @@
 {%- endmacro %}
 
 
-{#- The same of a log: with columns that came late (`with_late_columns`) it has rows that lack some. -#}
+{#-
+  The same of a log: with columns that came late (`with_late_columns`) it has rows that lack some. How far it was looked at since
+  (`logs_left`) is nothing of the log's.
+-#}
 {% macro log_as_built(changes_id) -%}
-    {%- set built = last_build(changes_id) or {'batch_id': -1, 'hazards': {}} -%}
-    {{ return(dict(built, hazards=hazards_of_log(built))) }}
+    {%- set last = last_build(changes_id) or {'batch_id': -1, 'hazards': {}} -%}
+    {%- set built = dict(last, hazards=hazards_of_log(last)) -%}
+    {%- do built.pop('looked_at', none) -%}
+    {{ return(built) }}
 {%- endmacro %}
 
 
@@ -170,6 +175,7 @@
             if id in graph.tidemark.states -%}
             {%- do moved.update({id: dict(graph.tidemark.accounts.get(id) or {}, state=graph.tidemark.states[id])}) -%}
         {%- endfor -%}
+        {%- do moved.update(logs_left(moved)) -%}
         {%- if moved -%}{%- do run_query(write_progress(moved)) -%}{%- endif -%}
     {%- endif -%}
 {%- endmacro %}
