@@ -27,6 +27,7 @@
     {%- set decision = build.decision -%}
     {%- if decision.case == 'nothing' -%}
         {%- do leave_as_is(build.target, decision, build.open, build.named) -%}
+        {%- if decision.batch_id is not none -%}{%- do say('nothing new', decision) -%}{%- endif -%}
     {%- elif decision.case == 'full' -%}
         {%- do create_as(build.target, build.built, layer, build.open, build.named, pruned_by=pruned_by(declared, layer)) -%}
         {%- do record_build(build, 'built') -%}

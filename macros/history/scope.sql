@@ -37,7 +37,7 @@
     {%- set log_progress = progress.get(table.unique_id, {'batch_id': -1, 'hazards': {}}) -%}
     {%- set stored = account_to_go_on_from(scope, last, log_progress) if history_id is none else none -%}
     {%- if is_idle(scope, table, log_progress, last, stored, progress.get(history_id)) -%}
-        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+        {{ return(as_it_was(scope, last, built, history_id)) }}
     {%- endif -%}
     {%- set fresh = fresh_part(scope, table, log_progress, built, last) -%}
     {%- set counts = what_is_new(
@@ -47,10 +47,10 @@
         scope, case=case_of(scope, counts, declared, last, stored, progress.get(history_id)), fresh=fresh or scope.log,
         news=news(scope.after, scope.cut, last.get('cut'), counts['last_batch']),
         hazards=both_hazards(built.hazards, hazards_in(counts)),
-        batch_id=[counts['last_batch'] or 0, scope.after, log_progress.batch_id if scope.case == 'full' else 0] | max
+        batch_id=[counts['last_batch'] or 0, scope.after, built.batch_id] | max
     ) -%}
     {%- if scope.case == 'nothing' -%}
-        {{ return(dict(scope, batch_id=none)) }}
+        {{ return(as_it_was(scope, last, built, history_id)) }}
     {%- elif scope.case == 'keys' -%}
         {%- if stored -%}
             {%- do scope.update({'account': account_of_news(scope, stored, counts, declared, changes_log)}) -%}
@@ -118,6 +118,25 @@
         left_otherwise=scope.case == 'increment' and can_go_back and is_left_otherwise(history_id or model.unique_id),
         left_as=last.get('left_as'), made_of=last.get('made_of'), open=last.get('open')
     )) }}
+{%- endmacro %}
+
+
+{#-
+  The scope of a run that leaves the table as it was. What it has looked at to find that is written down where less was, so that
+  the next run needn't: landings of deliveries that were known, a cut that shows no more, what of its topics no log tells.
+
+  Returns: a scope with a `batch_id` where `state` says more than the last build did
+-#}
+{% macro as_it_was(scope, last, built, history_id) -%}
+    {%- set reached = as_far_as(
+        history_id, graph.tidemark.progress, dict(scope, batch_id=[scope.after, built.batch_id] | max)
+    ) -%}
+    {%- set state = dict(last, batch_id=reached.batch_id, cut=reached.state.cut) -%}
+    {%- if reached.state.unread is not none -%}{%- do state.update({'unread': reached.state.unread}) -%}{%- endif -%}
+    {%- if state == last -%}
+        {{ return(dict(scope, case='nothing', batch_id=none)) }}
+    {%- endif -%}
+    {{ return(dict(scope, case='nothing', batch_id=state.batch_id, state=state)) }}
 {%- endmacro %}
 
 

@@ -222,7 +222,7 @@
         'state': 'moved.state',
         'run_id': text_literal(invocation_id),
         'recorded_at': "timestamp'" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'",
-        'account': account_with_added('stored.account', 'moved.added')
+        'account': 'coalesce(' ~ account_with_added('stored.account', 'moved.added') ~ ', stored.account)'
     } -%}
     {%- if staged -%}
         {%- do new_values.update({'account': 'coalesce(accounts.account, ' ~ new_values.account ~ ')'}) -%}

@@ -195,6 +195,14 @@ class Orders:
         question = rf"from \S*{self.source}__public__orders_changes\S*\s+\),\s+unread as \("
         return sum(len(re.findall(question, log.read_text())) for log in self.places.project.glob("logs/dbt.log*"))
 
+    def asked_of_news(self) -> int:
+        """How often builds of history and current state have asked the log what is new to them."""
+        question = (
+            rf"On model\.tidemark\.{self.source}__public__orders_(?:history|current): .*\s+"
+            r"select\s+max\(batch_id\) as last_batch,"
+        )
+        return sum(len(re.findall(question, log.read_text())) for log in self.places.project.glob("logs/dbt.log*"))
+
     def positions(self) -> dict[int, str]:
         """Order → where its change stands in the log."""
         rows = rows_of(self.at("changes"), "key", "position")
@@ -512,6 +520,45 @@ def test_news_without_effect_write_neither_history_nor_current_state(orders: Ord
     orders.send(("d", {"id": 2}, {}))
     yield
     assert [sorted(table.rglob("*.json")) for table in tables] == before
+
+
+@beside_others("accounting", "current")
+def test_what_a_run_found_to_be_no_news_the_next_one_does_not_look_for(orders: Orders) -> Story:
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    first = orders.record("c", {"id": 1, "state": "new"})
+    last_read = orders.record("r", {"id": 1, "state": "new"}, place=50)
+    orders.land(first, last_read | {"value": last_read["value"].replace('"snapshot": "true"', '"snapshot": "last"')})
+    yield
+    versions = [DeltaTable(orders.at(kind)).version() for kind in ("history", "current")]
+
+    def lose() -> None:
+        orders.sent += 1
+        gap = Gap(f"{orders.source}.public.orders", 0, "life", orders.sent, orders.sent + 1, 1, "skipped")
+        store_gaps(orders.spark, orders.places, "default", "a run", [gap])
+
+    # A change that comes again, and what says nothing else of the snapshot.
+    lose()
+    orders.sent += 1
+    orders.land(first | {"offset": orders.sent})
+    yield
+    asked = orders.asked_of_news(), orders.asked_of_doubts()
+    assert min(asked) > 0
+    yield
+    assert (orders.asked_of_news(), orders.asked_of_doubts()) == asked
+
+    lose()
+    yield
+    assert orders.asked_of_doubts() == asked[1] + 1
+    yield
+    assert (orders.asked_of_news(), orders.asked_of_doubts()) == (asked[0], asked[1] + 1)
+
+    orders.send(("u", {"id": 1, "state": "paid"}, {}))
+    assert [DeltaTable(orders.at(kind)).version() for kind in ("history", "current")] == versions
+    yield
+    history = decided_by(orders.places, f"{orders.source}__public__orders_history")
+    assert history["fresh"].startswith("`staged_"), "what the log's build still holds"
+    assert orders.versions("state", "closed_by") == [("new", "update"), ("paid", None)]
+    assert orders.outcomes() == {"opened": 2, "no_op": 1}
 
 
 @beside_others(kinds=("changes",))
