@@ -58,15 +58,51 @@
 
 
 {#-
-  Hold the keys with news, and say which of them are folded from their whole log.
+  Hold the keys with news, and say which of them are folded from their whole log; where changes of key link some with others,
+  these too.
 
-  Returns: {relation, refolded, known_keys}: the name of a relation with `key` and `is_refolded`, how many are refolded, and
-      of how many anything is known
+  Returns: {relation, are_texts, refolded, known_keys}: the name of a relation with `key` and `is_refolded`, whether keys are
+      JSON texts there, how many are refolded, and of how many anything is known
 -#}
 {% macro keys_to_carry(scope, granularity) -%}
-    {%- set keys = stage(known_of_keys(scope, granularity), 'keys') -%}
+    {%- set known = known_of_keys(scope, granularity) -%}
+    {%- set keys = stage(known_of_linked(scope, known) if scope.touched else known, 'keys') -%}
     {%- set counts = run_query('select count_if(is_refolded), count_if(is_known) from ' ~ keys)[0] -%}
-    {{ return({'relation': keys, 'refolded': counts[0] | int, 'known_keys': counts[1] | int}) }}
+    {{ return({
+        'relation': keys, 'are_texts': scope.touched is not none, 'refolded': counts[0] | int, 'known_keys': counts[1] | int
+    }) }}
+{%- endmacro %}
+
+
+{#-
+  Query: the same of touched keys. One that any change of key names is folded from its whole log: a row that came from another
+  key, or left for one, is told by more than its own open version. Apart from that keys know nothing of each other.
+
+  Args:
+      known: what `known_of_keys` gave
+-#}
+{% macro known_of_linked(scope, known) -%}
+    with known as (
+
+        {{ known }}
+
+    ),
+
+    linked as (
+
+        select distinct explode(array({{ key_text('key') }}, previous_key)) as key
+        from {{ scope.log }} as log
+        where previous_key is not null and {{ is_for_histories() }} and not {{ is_pair() }}
+
+    )
+
+    select
+        touched.key,
+        coalesce(known.is_known, linked.key is not null) as is_known,
+        linked.key is not null or coalesce(known.is_refolded, false) as is_refolded
+    from {{ scope.touched }} as touched
+    left join known on touched.key = known.key
+    left join linked on touched.key = linked.key
 {%- endmacro %}
 
 
@@ -110,7 +146,7 @@
             min(changed_at) filter (where is_news) as first_at
         from (
             select
-                key, op, transaction_id, changed_at,
+                {{ key_met() ~ ' as key' if scope.touched else 'key' }}, op, transaction_id, changed_at,
                 {{ place('log') }} as place,
                 {%- if needs_every_column(scope) %}
                 size(absent_columns) + size(unavailable_columns) = 0 as has_every_column,
@@ -118,19 +154,30 @@
                 {{ scope.news }} as is_news
             from {{ scope.log }} as log
             where {{ is_change_of_key(scope.hazards) }}
-                and {{ is_touched('log.key', scope) }}
+                and {{ is_touched('log.key', scope, key_met()) }}
         ) as of_key
         group by key
     ) as of_keys
 {%- endmacro %}
 
 
-{#- Condition: whether a held key is folded from its whole log or, otherwise, from its open version and its news. -#}
-{% macro is_refolded(key, carried, otherwise=false) -%}
+{#-
+  Condition: whether a held key is folded from its whole log or, otherwise, from its open version and its news.
+
+  Args:
+      text: the key as JSON text, where a change is met at another (`key_met`)
+-#}
+{% macro is_refolded(key, carried, otherwise=false, text=none) -%}
     exists (
         select 1 from {{ carried.relation }} as carried
-        where {{ 'not ' if otherwise }}is_refolded and carried.key <=> {{ key }}
+        where {{ 'not ' if otherwise }}is_refolded and {{ is_held_key(key, carried, text) }}
     )
+{%- endmacro %}
+
+
+{#- Condition: whether a row of `carried`, the held keys, is a key. -#}
+{% macro is_held_key(key, carried, text=none) -%}
+    carried.key {{ '= ' ~ (text or key_text(key)) if carried.are_texts else '<=> ' ~ key }}
 {%- endmacro %}
 
 

@@ -53,7 +53,7 @@
         'insert into ' ~ build.target ~ ' replace where ' ~ build.open ~ ' = true select ' ~ names_of(columns) ~ ' from ('
         ~ build.built ~ ') union all select ' ~ names_of(columns) ~ ' from ' ~ build.target ~ ' as stored where ' ~ build.open
         ~ ' and not exists (select 1 from ' ~ build.decision.carried.relation
-        ~ ' as carried where carried.key <=> ' ~ key ~ ')'
+        ~ ' as carried where ' ~ is_held_key(key, build.decision.carried) ~ ')'
     ) -%}
 {%- endmacro %}
 

@@ -56,12 +56,10 @@
             {%- do scope.update({'account': account_of_news(scope, stored, counts, declared, changes_log)}) -%}
         {%- endif -%}
         {%- set is_linked = scope.hazards.linked or scope.hazards.moves -%}
-        {%- set is_carried = history_id is none and not is_linked and not table.documents and not table.reselected
+        {%- set is_carried = history_id is none and not table.documents and not table.reselected
             and is_in_step(scope, last, declared) -%}
-        {%- do scope.update({
-            'touched': touched_with_linked(scope) if is_linked else none,
-            'carried': keys_to_carry(scope, declared.granularity) if is_carried else none
-        }) -%}
+        {%- do scope.update({'touched': touched_with_linked(scope) if is_linked else none}) -%}
+        {%- do scope.update({'carried': keys_to_carry(scope, declared.granularity) if is_carried else none}) -%}
     {%- else -%}
         {%- if stored -%}
             {%- do doubt_reported(scope, changes_log, table, declared, built) -%}
@@ -355,7 +353,7 @@
 
 {#- Condition: whether a key has news, and is folded from its whole log. -#}
 {% macro is_folded_again(key, scope) -%}
-    {{ is_refolded(key, scope.carried) if scope.carried else is_touched(key, scope, key_met()) }}
+    {{ is_refolded(key, scope.carried, text=key_met()) if scope.carried else is_touched(key, scope, key_met()) }}
 {%- endmacro %}
 
 

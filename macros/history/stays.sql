@@ -113,7 +113,7 @@ own_changes as (
         {%- if scope.case == 'nothing' %}
         and false
         {%- elif carried %}
-        and ({{ scope.news }}{{ ' or ' ~ is_refolded('log.key', carried) if carried.refolded }})
+        and ({{ scope.news }}{{ ' or ' ~ is_refolded('log.key', carried, text=key_met()) if carried.refolded }})
         {%- elif scope.case == 'keys' %}
         and {{ is_touched('log.key', scope, key_met()) }}
         {%- elif scope.case == 'before' %}

@@ -1164,6 +1164,51 @@ def test_keys_go_on_from_their_open_versions_once_their_changes_carry_a_new_colu
         assert orders.outcomes("sign").get("broken_chains") == 1, "the other row was another one"
 
 
+@beside_others("accounting", "current")
+def test_keys_go_on_from_their_open_versions_unless_a_change_of_key_names_them(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['email'], before_is_whole=true")
+    rows: dict[str, dict[str, Any]] = {
+        name: {"id": number, "email": name, "state": "new"} for number, name in enumerate("abcd")
+    }
+    orders.send(*(("c", row, {}) for row in rows.values()))
+    yield
+
+    def update(name: str, **values: Any) -> dict[str, Any]:
+        before, after = rows[name], rows[name] | values
+        rows[name] = {column: before[column] if value == PLACEHOLDER else value for column, value in after.items()}
+        return orders.updated(before, after)
+
+    orders.land(update("a", email="z", state=PLACEHOLDER), update("b", state="paid"))
+    yield
+    assert orders.refolded() == 2, "the key that the row came to and the one that it left"
+    orders.land(update("b", state="sent"))
+    yield
+    assert orders.refolded() == 0
+    orders.land(update("a", state="paid"), update("b", id=7), update("c", email=None))
+    yield
+    assert orders.refolded() == 3, "that row's two keys, and one that a row has left for none"
+    orders.send(("c", {"id": 9, "email": "e", "state": "new"}, {}))
+    orders.land(update("b", state="done"), update("d", state="paid"))
+    yield
+    assert orders.refolded() == 0
+
+    def told() -> tuple[Any, ...]:
+        columns = ("email", "state", "opened_by", "closed_by", "previous_key", "next_key", "version_id")
+        return sorted(orders.versions(*columns)), sorted(orders.now("email", "state")), orders.outcomes()
+
+    ended = told()
+    assert [version[:4] for version in ended[0]] == [
+        ("a", "new", "insert", "key_change"), ("b", "done", "update", None), ("b", "new", "insert", "update"),
+        ("b", "paid", "update", "update"), ("b", "sent", "update", "update"), ("b", "sent", "update", "update"),
+        ("c", "new", "insert", "key_change"), ("d", "new", "insert", "update"), ("d", "paid", "update", None),
+        ("e", "new", "insert", None), ("z", "new", "key_change", "update"), ("z", "paid", "update", None),
+    ]  # fmt: skip
+    assert ended[1] == [("b", "done"), ("d", "paid"), ("e", "new"), ("z", "paid")]
+    assert orders.untold() == []
+    yield FULL_REFRESH
+    assert told() == ended
+
+
 @beside_others()
 def test_a_column_can_be_declared_before_any_record_has_it(orders: Orders) -> Story:
     orders.send(("c", {"id": 1, "state": "new"}, {}))
