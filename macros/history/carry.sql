@@ -19,16 +19,21 @@
 
 
 {#-
-  Whether an open version is enough only where the change before the news carried every column. Gold doesn't say whether a
-  column was NULL or not carried, so it can't fill what is unavailable (R7); and whether a chain is broken (R19), or which of
-  two rows leaves a key (R14), is told by what the change before carried.
+  Whether an open version may not be enough where the change before the news lacked columns: one that it had not at all (R8) or,
+  with `unavailable`, one that it left out (R7). Gold doesn't say whether a column was NULL or not there, so it can't fill what
+  is unavailable in the news; what was left out and is known it has, and what isn't it names. Whether a chain is broken (R19),
+  or which of two rows leaves a key (R14), is told by what the change before carried itself. A column that all of the news have
+  not is asked for by none of these.
+
+  Returns: none, or {unavailable}
 -#}
-{% macro needs_every_column(scope) -%}
+{% macro needs_columns(scope) -%}
     {%- set hazards = scope.hazards -%}
-    {{ return(
-        (hazards.absent and hazards.unavailable)
-        or ((scope.account or hazards.leaves) and hazards.whole_before and (hazards.absent or hazards.unavailable))
-    ) }}
+    {%- set looks_back = (scope.account or hazards.leaves) and hazards.whole_before -%}
+    {%- if (hazards.absent and (hazards.unavailable or looks_back)) or (looks_back and hazards.unavailable) -%}
+        {{ return({'unavailable': looks_back and hazards.unavailable}) }}
+    {%- endif -%}
+    {{ return(none) }}
 {%- endmacro %}
 
 
@@ -111,6 +116,7 @@
   narrow are read of the log.
 -#}
 {% macro known_of_keys(scope, granularity) -%}
+    {%- set needs = needs_columns(scope) %}
     select
         key,
         last_known is not null as is_known,
@@ -125,8 +131,8 @@
             {%- if granularity != 'event' or scope.hazards.leaves %}
             and not coalesce(first.transaction_id = last_known.transaction_id, false)
             {%- endif %}
-            {%- if needs_every_column(scope) %}
-            and last_known.has_every_column
+            {%- if needs %}
+            and forall(absent_in_news, absent -> size(array_except(last_known.lacked, absent)) = 0)
             {%- endif %}
             {%- if scope.hazards.reads %}
             -- an earlier time moves a read back (R10)
@@ -138,9 +144,10 @@
     from (
         select
             key,
-            max(struct(
-                place, op, transaction_id{{ ', has_every_column' if needs_every_column(scope) }}
-            )) filter (where not is_news) as last_known,
+            max(struct(place, op, transaction_id{{ ', lacked' if needs }})) filter (where not is_news) as last_known,
+            {%- if needs %}
+            collect_set(absent_columns) filter (where is_news) as absent_in_news,
+            {%- endif %}
             max(changed_at) filter (where not is_news) as known_until,
             min(struct(place, transaction_id)) filter (where is_news) as first,
             min(changed_at) filter (where is_news) as first_at
@@ -148,8 +155,9 @@
             select
                 {{ key_met() ~ ' as key' if scope.touched else 'key' }}, op, transaction_id, changed_at,
                 {{ place('log') }} as place,
-                {%- if needs_every_column(scope) %}
-                size(absent_columns) + size(unavailable_columns) = 0 as has_every_column,
+                {%- if needs %}
+                absent_columns,
+                {{ 'array_union(absent_columns, unavailable_columns)' if needs.unavailable else 'absent_columns' }} as lacked,
                 {%- endif %}
                 {{ scope.news }} as is_news
             from {{ scope.log }} as log

@@ -1164,6 +1164,69 @@ def test_keys_go_on_from_their_open_versions_once_their_changes_carry_a_new_colu
         assert orders.outcomes("sign").get("broken_chains") == 1, "the other row was another one"
 
 
+@beside_others("accounting")
+def test_keys_go_on_from_their_open_versions_once_a_column_was_dropped(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['id'], before_is_whole=true")
+    orders.send(*(("c", {"id": number, "state": "new", "note": "a"}, {}) for number in (1, 2)))
+    yield
+
+    def change(number: int, *states: str, **more: str) -> dict[str, Any]:
+        before, after = ({"id": number, "state": state} | more for state in states)
+        return orders.updated(before, after)
+
+    orders.land(change(1, "new", "paid"))
+    yield
+    assert orders.refolded() == 0
+    orders.land(change(1, "paid", "sent"), change(2, "lost", "paid"))
+    yield
+    assert orders.refolded() == 0, "what the change before lacked, the news lack too"
+    orders.land(change(1, "sent", "back"), change(2, "paid", "sent", note="b"))
+    yield
+    assert orders.refolded() == 1, "nothing had told of the note"
+
+    for is_again in (False, True):
+        if is_again:
+            yield FULL_REFRESH
+        assert orders.versions("id", "state", "note") == [
+            (1, "new", "a"), (2, "new", "a"), (1, "paid", None), (1, "sent", None), (2, "paid", None),
+            (1, "back", None), (2, "sent", "b"),
+        ]  # fmt: skip
+        assert orders.outcomes() == {"opened": 7}
+        assert orders.outcomes("sign") == {"broken_chains": 1}
+
+
+@beside_others()
+def test_keys_go_on_from_their_open_versions_with_values_that_were_left_out(orders: Orders) -> Story:
+    orders.send(*(("c", {"id": number, "state": "new"}, {}) for number in (1, 2)))
+    yield
+    orders.send(("u", {"id": 1, "state": PLACEHOLDER, "note": "a"}, {}))
+    yield
+    assert orders.refolded() == 1, "a note could have been left out"
+    orders.send(
+        ("u", {"id": 1, "state": PLACEHOLDER, "note": "b"}, {}),
+        ("u", {"id": 2, "state": "paid", "note": PLACEHOLDER}, {}),
+    )
+    yield
+    assert orders.refolded() == 1, "nothing had told of the other's note"
+    orders.send(
+        ("u", {"id": 1, "state": "sent", "note": PLACEHOLDER}, {}),
+        ("u", {"id": 2, "state": PLACEHOLDER, "note": PLACEHOLDER}, {}),
+    )
+    yield
+    assert orders.refolded() == 0
+    orders.send(("u", {"id": 2, "state": PLACEHOLDER, "note": "c"}, {}))
+    yield
+    assert orders.refolded() == 0
+
+    for is_again in (False, True):
+        if is_again:
+            yield FULL_REFRESH
+        assert orders.versions("id", "state", "note", "unresolved_columns") == [
+            (1, "new", None, []), (2, "new", None, []), (1, "new", "a", []), (1, "new", "b", []),
+            (2, "paid", None, ["note"]), (1, "sent", "b", []), (2, "paid", "c", []),
+        ]  # fmt: skip
+
+
 @beside_others("accounting", "current")
 def test_keys_go_on_from_their_open_versions_unless_a_change_of_key_names_them(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['email'], before_is_whole=true")
