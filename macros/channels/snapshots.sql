@@ -312,12 +312,14 @@ asks as (
 
 {#-
   The scans of a table that notifications tell of as ended well (R16). By the connector's clock, which stamps reads too, a scan
-  and the reads that it made fall together; one that read more rows than are here is not complete here yet.
+  and the reads that it made fall together; one that read more rows than are here is not complete here yet. A run asks once a
+  table.
 
   Returns: [[when the snapshot began, when the scan ended, rows]], times in milliseconds; empty where the source isn't
   declared so.
 -#}
 {% macro scans_of(changes) -%}
+    {%- if changes in graph.tidemark.scans -%}{{ return(graph.tidemark.scans[changes]) }}{%- endif -%}
     {%- set scans = [] -%}
     {%- if snapshots_of(changes) -%}
         {%- for feed in feeds_of([changes]) if feed.collections -%}
@@ -331,5 +333,6 @@ asks as (
             {%- endfor -%}
         {%- endfor -%}
     {%- endif -%}
+    {%- do graph.tidemark.scans.update({changes: scans}) -%}
     {{ return(scans) }}
 {%- endmacro %}

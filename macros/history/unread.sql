@@ -19,7 +19,8 @@
   don't tell the two apart. Else it may be one of them: in front of the first that is there, too. Offsets of another log
   (R5) tell that only where they go on.
 
-  All of the log is sorted for that. Where neither it nor what isn't read has moved since a model's last run, this is what it was.
+  All of the log is sorted for that. Where neither it nor what isn't read has moved since a model's last run, this is what it was;
+  and none where it was none, and all news stand behind what was there (`are_behind_all`).
 
   Args:
       log_id: the unique id of its model
@@ -38,11 +39,44 @@
         {%- set positions = known_doubts(last) -%}
     {#- A killed run can have added reads that nothing was written down of, until a build of the log has (G4). -#}
     {%- elif unread_ranges_of(built) and (built.hazards.get('reads') or not is_built)
+        and not are_behind_all(changes_log, log_id, built, last)
         and has_rows('select 1 from ' ~ changes_log ~ ' where ' ~ is_snapshot_read()) -%}
         {%- for row in run_query(doubts(changes_log, unread_ranges().query)) -%}{%- do positions.append(row[0]) -%}{%- endfor -%}
     {%- endif -%}
     {%- do answers.update({changes_log | string: positions}) -%}
     {{ return(positions) }}
+{%- endmacro %}
+
+
+{#-
+  Whether what a log has since a model's last run, to which no snapshot was in doubt, can't put one in doubt either: there is no
+  read of a snapshot among it, and each change is behind all that its partition had, and behind all ranges that aren't read. So
+  no range has another change before it, nor another one next behind it unless it had none: and that one only tells that it is
+  ahead of reads.
+-#}
+{% macro are_behind_all(changes_log, log_id, built, last) -%}
+    {%- set before = graph.tidemark.progress.get(log_id, {}) -%}
+    {%- if known_doubts(last) or built.get('borders') or not before.get('watermarks') or last.get('unread') != unread_of(built)
+        or last.get('batch_id') != before.batch_id or last.get('log_made_in') != log_made_in(changes_log) -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select 1
+        from {{ changes_log }} as news
+        where {{ landed_since(last.batch_id) }}
+            and (
+                {{ is_snapshot_read() }}
+                or exists (
+                    select 1 from ({{ watermarks_as_rows(before.watermarks) }}) as known
+                    where {{ is_same_partition('known', 'news') }} and known.highest_offset >= news.`offset`
+                )
+                or exists (
+                    select 1 from ({{ unread_ranges().query }}) as unread
+                    where {{ is_same_partition('unread', 'news') }} and unread.until_offset > news.`offset`
+                )
+            )
+    {%- endset -%}
+    {{ return(not has_rows(query)) }}
 {%- endmacro %}
 
 

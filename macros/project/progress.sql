@@ -44,6 +44,8 @@
       made_in        log → the run that made it anew (`log_made_in`)
       scope_answers  what was asked of a log → what `history_scope` found
       unread         what of topics no log tells (`unread_ranges`)
+      cuts           model of transactions → changes model → the position where its cut is (`cut_of`)
+      scans          changes model → the scans of its table that ended well (`scans_of`)
       doubts         log → the snapshots that it puts in doubt (`snapshots_in_doubt`)
       living_rows    history → where the rows of keys with news are held (`hand_on`)
       open_versions  history → how many of its versions are open
@@ -66,6 +68,8 @@
         'made_in': {},
         'scope_answers': {},
         'unread': none,
+        'cuts': {},
+        'scans': {},
         'doubts': {},
         'living_rows': {},
         'open_versions': {},

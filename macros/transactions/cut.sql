@@ -40,14 +40,24 @@
 {%- endmacro %}
 
 
-{#- The position from which on a log is not to be shown yet (G7); none where all of it may be. -#}
+{#-
+  The position from which on a log is not to be shown yet (G7); none where all of it may be. A run asks once for all tables of a
+  source.
+-#}
 {% macro cut_of(changes) -%}
     {%- set transactions_model = transactions_of(changes) -%}
     {%- if transactions_model and is_building() -%}
-        {%- set cut = run_query(
-            'select min(positions[' ~ text_literal(changes) ~ ']) from ' ~ relation_of(transactions_model)
-        )[0][0] -%}
-        {{ return(cut) }}
+        {%- if transactions_model not in graph.tidemark.cuts -%}
+            {%- set cuts = {} -%}
+            {%- for row in run_query(
+                'select model, min(position) from ' ~ relation_of(transactions_model)
+                ~ ' lateral view explode(positions) exploded as model, position group by model'
+            ) -%}
+                {%- do cuts.update({row[0]: row[1]}) -%}
+            {%- endfor -%}
+            {%- do graph.tidemark.cuts.update({transactions_model: cuts}) -%}
+        {%- endif -%}
+        {{ return(graph.tidemark.cuts[transactions_model].get(changes)) }}
     {%- endif -%}
     {{ return(none) }}
 {%- endmacro %}

@@ -557,6 +557,7 @@ def test_what_a_run_found_to_be_no_news_the_next_one_does_not_look_for(orders: O
     yield
     history = decided_by(orders.places, f"{orders.source}__public__orders_history")
     assert history["fresh"].startswith("`staged_"), "what the log's build still holds"
+    assert orders.asked_of_doubts() == asked[1] + 1, "no place that isn't read is behind it"
     assert orders.versions("state", "closed_by") == [("new", "update"), ("paid", None)]
     assert orders.outcomes() == {"opened": 2, "no_op": 1}
 
