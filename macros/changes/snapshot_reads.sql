@@ -115,7 +115,8 @@
 
 
 {#-
-  Whether changes of a log were written behind snapshot reads that have come after them, and stand before these.
+  Whether changes of a log were written behind snapshot reads that have come after them, or read at their place, and stand
+  before these.
 
   Args:
       new: the places of those reads
@@ -125,7 +126,8 @@
     {%- set lsn = sortable_number('cast(read.lsn as string)') -%}
     {{ return(has_rows(
         'select 1 from ' ~ changes_log ~ ' as log join (' ~ read_places_as_rows(new) ~ ') as read using (log_number) where '
-        ~ part_of_position(1) ~ ' < ' ~ lsn ~ ' and ' ~ part_of_position(2) ~ ' >= ' ~ lsn
+        ~ part_of_position(1) ~ ' < ' ~ lsn ~ ' and ' ~ part_of_position(2) ~ ' >= ' ~ lsn ~ ' or '
+        ~ part_of_position(1) ~ ' = ' ~ lsn ~ ' and ' ~ part_of_position(2) ~ " = '0'"
     )) }}
 {%- endmacro %}
 

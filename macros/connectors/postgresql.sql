@@ -47,16 +47,17 @@
 
 {#-
   Expression: where a read stands. One that names a commit shows what was committed up to then: it is right behind that, or
-  where its own place is higher there, and in either case before what was written later. One digit 0 is all that it has in
-  place of its own place then; reads that tell S have a whole number of them.
+  where its own place is higher there, and in either case before what was written later. Where its own place is the first
+  part, zeros stand in for it: as many as a number has of what tells S, or is an incremental read at S, so that offsets
+  decide between the two; a single one of what stands at the commit that it names, or tells a commit and is no S.
 -#}
 {% macro position_of_read(commit, place) -%}
     {%- set first = 'if(source.lsn is null, ' ~ committed_behind(commit, place) ~ ', cast(greatest('
         ~ 'try_cast(source.lsn as bigint), try_cast(' ~ commit ~ ' as bigint)) as string))' -%}
     {{ bound('first', first, position_of([
         sortable_number('first'),
-        'case when source.lsn is not null and ' ~ commit ~ ' is null then ' ~ sortable_number("'0'")
-            ~ ' when first = ' ~ place ~ " then '0' else " ~ sortable_number(place) ~ ' end'
+        'case when first = ' ~ place ~ ' and (' ~ commit ~ ' is null or source.lsn is null and first = cast(snapshot_lsn as string))'
+            ~ ' then ' ~ sortable_number("'0'") ~ ' when first = ' ~ place ~ " then '0' else " ~ sortable_number(place) ~ ' end'
     ])) }}
 {%- endmacro %}
 
