@@ -620,6 +620,17 @@ def _tells_commit(change: Change) -> bool:
     return change.connector is not _POSTGRESQL or source.get("sequence") is not None
 
 
+def _is_at_end(read: Change, highest: Change | None) -> bool:
+    """R5: whether a read was sent at a heartbeat of a server that had written nothing since the highest place.
+
+    It stands before the log's end by the heartbeat's length, which has a checksum or none.
+    """
+    if highest is None or read.op != "r" or read.connector is not _MYSQL or not _told(read):
+        return False
+    (log, file, place, *_), (of_log, of_file, end, *_) = read.position, highest.position
+    return (log, file) == (of_log, of_file) and end - place - len(read.source["file"]) in (19, 19 + 4)
+
+
 def _is_beginning(position: Position, of: Position) -> bool:
     """R5: whether a position is another one but for parts at its end that are null, and so tells less of one place."""
     told = len(position)
@@ -655,7 +666,7 @@ def _new_log(changes: list[Change]) -> Change | None:
     with the first change behind the old one's highest position. Of time streamed changes tell: a snapshot's reads
     stand ahead of the stream, by a clock of their own, and are asked only where there is nothing else. A read at a
     place that its partition has reached tells nothing: a blocking snapshot that is taken again has that of the first
-    time.
+    time. Nor does one that was sent at a heartbeat at the highest place.
     """
     streamed, all_changes, servers = Reach(), Reach(), Reach()
     reached: set[Position] = set()
@@ -666,7 +677,7 @@ def _new_log(changes: list[Change]) -> Change | None:
             known = all_changes if streamed.highest is None else streamed
             others = {_server(change), servers.highest and _server(servers.highest)} - {None}
             is_later = change.time > known.latest and _tells_commit(change)
-            is_again = change.op == "r" and change.position in reached
+            is_again = (change.op == "r" and change.position in reached) or _is_at_end(change, all_changes.highest)
             is_border = (known.is_beyond(change) and is_later) or (all_changes.is_beyond(change) and len(others) > 1)
             if is_border and not is_again:
                 end = max(reach.highest.record.offset for reach in (streamed, all_changes) if reach.highest)

@@ -11,7 +11,8 @@
       Oracle without its commit, nor another server whose positions go on rising. Where it is the time that tells, streamed
       changes are compared with, where there are any: a read can have a place ahead of what is streamed behind it (a
       blocking snapshot's), and its clock is its own. A read at a place that its partition has reached before tells
-      nothing: a blocking snapshot that is taken again after a kill has the place of the first time, and a later clock;
+      nothing: a blocking snapshot that is taken again after a kill has the place of the first time, and a later clock.
+      Nor does one that was sent at a heartbeat of a server that has written nothing since the highest place;
       an offset has a second record with other bytes (R1): the topic was made anew, and its second life begins with the
       first record that the connector wrote then.
 
@@ -355,7 +356,8 @@
         min_by(topic_life, struct(log_number, `offset`)) as life,
         min_by(greatest(highest.next_offset, streamed.next_offset), struct(log_number, `offset`)) as start
     from followed
-    where not is_read_again and ({{ begins_new_log('highest.position', 'streamed.position') }})
+    where not is_read_again and not coalesce({{ is_at_end('highest.position') }}, false)
+        and ({{ begins_new_log('highest.position', 'streamed.position') }})
     group by source_label, topic, `partition`
     order by source_label, topic, `partition`
 {%- endmacro %}
@@ -392,6 +394,12 @@
 {%- endmacro %}
 
 
+{#- Condition: whether a read stands before the highest position by no more than a sign of life takes: at the log's end. -#}
+{% macro is_at_end(highest) -%}
+    exists(ends, place -> {{ goes_on_from(highest, 'place') }})
+{%- endmacro %}
+
+
 {#- Condition: whether a change has a place that was streamed. -#}
 {% macro is_streamed() -%}
     op != 'r' and position is not null
@@ -410,6 +418,7 @@
     select
         source_label, topic, `partition`, `offset`, op, server, unix_millis(processed_at) as processed_at_ms, topic_life,
         log_number, changed_at,
-        {{ followed_position(scope) }} as position
+        {{ followed_position(scope) }} as position,
+        transform({{ by_connector('ends', scope.connectors) }}, place -> {{ position_across_logs('place', scope.borders) }}) as ends
     from placed
 {%- endmacro %}

@@ -18,6 +18,8 @@
                        too (R3); false where not said, as rows of one statement can share it
       lowest           of a change in a log, by `position_in_log`, the beginning of a position that another delivery of it can
                        have, where that can be lower; not said where they agree
+      ends             of a read, the beginnings of the positions of which one is that of its log's end, if it was sent at a sign of
+                       life of a quiet server, and stands before that though nothing was written in between; not said where it can't
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
       transaction      the transaction that a streamed change names (R11)
       boundary         the transaction that a BEGIN or an END names, `boundary.id`, as `transaction` spells it (G7)
@@ -83,7 +85,7 @@
     {%- for one in connectors(among) if one.get(part) is not none -%}
         {%- do cases.append('when connector in (' ~ text_list(one.names) ~ ') then ' ~ one[part]) -%}
     {%- endfor -%}
-    {%- set types = {'identity': 'array<string>', 'is_tied': 'boolean', 'is_of_one_row': 'boolean'} -%}
+    {%- set types = {'identity': 'array<string>', 'ends': 'array<string>', 'is_tied': 'boolean', 'is_of_one_row': 'boolean'} -%}
     {%- set type = types.get(part, 'string') -%}
     {{ 'case ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as ' ~ type ~ ')' }}
 {%- endmacro %}

@@ -5,19 +5,25 @@
   mark of a snapshot read, and flattened rows can lack it: their times alone show another log. An incremental read bears the
   `gtid` of the event that closed its window, and is in no transaction all the same. The row image is FULL, or the connector
   refuses to start. The server rounds a FLOAT that it sends as text, as snapshots read it.
+
+  A heartbeat that a quiet server sends bears the log's end as the place behind it, and is written nowhere: a read that is sent
+  at one stands as much before the end as it is long, 19 bytes, the file's name and a checksum, if there are any, of 4.
 -#}
 {% macro mysql() -%}
     {%- set row = "if(op != 't', source.`row`, null)" -%}
+    {%- set file = sortable_number("regexp_extract(source.file, '([0-9]+)$', 1)") -%}
+    {%- set end = sortable_number('cast(try_cast(source.pos as bigint) + length(source.file) + more as string)') -%}
     {{ return({
         'names': ['mysql', 'mariadb'],
         'fields': ['server_id', 'file', 'pos', 'row', 'gtid'],
         'position': position_of([
-            sortable_number("regexp_extract(source.file, '([0-9]+)$', 1)"),
+            file,
             sortable_number('source.pos'),
             sortable_number('coalesce(' ~ row ~ ", '0')")
         ]),
         'identity': "array(nullif(source.server_id, '0'), source.file, source.pos, " ~ row ~ ')',
         'is_of_one_row': row ~ ' is not null',
+        'ends': "if(op = 'r', transform(array(19, 19 + 4), more -> " ~ position_of([file, end]) ~ '), null)',
         'server': "concat(source.server_id, ' ', regexp_extract(source.file, '^(.*?)[.]?[0-9]*$', 1))",
         'transaction': 'coalesce(source.gtid, transaction.id)',
         'boundary': 'boundary.id',
