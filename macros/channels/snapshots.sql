@@ -4,7 +4,9 @@
 
   It is told by notifications, each once whoever delivered it again, in the order of the connector's clock and, where
   that ties, of offsets; and by signals that ask for a snapshot: records of Kafka's signal channel, and rows of a signal table,
-  which are changes like any other (R17). An incremental snapshot bears the id of the signal that asked for it.
+  which are changes like any other (R17). An incremental snapshot bears the id of the newest signal that asked for it: one that
+  comes while it goes on adds tables to it. A signal can stop some of its tables alone: an ABORTED then names them, and where it
+  stops the last ones a COMPLETED is sent before it.
 
   The table is made anew where any of those have come.
 
@@ -57,20 +59,40 @@ with
 
 {{ request_steps(prefix, asked_in) }},
 
-answered as (
+asked_by_table as (
+
+    select by_table.snapshot_id, by_table.collection, max_by(asks.id, struct(asks.at, asks.id)) as asked_id
+    from by_table
+    inner join asks
+        on array_contains(by_table.ids, asks.id) and array_contains(asks.collections, by_table.collection)
+    group by by_table.snapshot_id, by_table.collection
+
+),
+
+signalled as (
 
     select
         by_table.*,
+        coalesce(asked_id, first_id) as signal_id
+    from by_table
+    left join asked_by_table using (snapshot_id, collection)
+
+),
+
+answered as (
+
+    select
+        signalled.*,
         ask.at as asked_at,
         coalesce(ask.is_filtered, false) as is_filtered
-    from by_table
+    from signalled
     left join (
         select
             id, max_by(is_filtered, at) as is_filtered, max(at) as at
         from asks
         where id is not null
         group by id
-    ) as ask on by_table.signal_id = ask.id
+    ) as ask on signalled.signal_id = ask.id
 
 )
 
@@ -126,7 +148,7 @@ select
     landed_at
 from asks
 lateral view explode(if(size(collections) > 0, collections, array(cast(null as string)))) exploded as collection
-where not exists (select 1 from by_snapshot where by_snapshot.signal_id = asks.id)
+where not exists (select 1 from by_snapshot where array_contains(by_snapshot.ids, asks.id))
 {%- endmacro %}
 
 
@@ -165,11 +187,12 @@ distinct_notices as (
         additional_data['current_collection_in_progress'] as current,
         additional_data['status'] as status,
         try_cast(additional_data['total_rows_scanned'] as bigint) as rows_scanned,
-        array_compact(flatten(array(
+        upper(`type`) = 'ABORTED' and aggregate_type like 'Incremental%' and additional_data['data_collections'] is not null as is_part,
+        filter(array_compact(flatten(array(
             coalesce(split(additional_data['data_collections'], ' *, *'), cast(array() as array<string>)),
             coalesce(split(additional_data['data_collection'], ' *, *'), cast(array() as array<string>)),
             array(additional_data['scanned_collection'], additional_data['current_collection_in_progress'])
-        ))) as collections
+        ))), name -> name != '') as collections
     from (
         select
             *,
@@ -182,12 +205,41 @@ distinct_notices as (
 
 ),
 
+since_start as (
+
+    select
+        *,
+        count_if(`type` in ('STARTED', 'SKIPPED')) over (
+            partition by kind order by {{ by_clock }} rows unbounded preceding
+        ) as start
+    from distinct_notices
+
+),
+
+ended as (
+
+    select
+        *,
+        `type` in ('COMPLETED', 'SKIPPED') or (
+            `type` = 'ABORTED'
+            {#- None of its tables is left, of those that were told of. #}
+            and (not is_part or size(array_except(
+                flatten(collect_set(collections) over by_clock),
+                flatten(collect_set(if(is_part, collections, array_compact(array(scanned)))) over by_clock)
+            )) = 0)
+        ) as ends
+    from since_start
+    window by_clock as (partition by kind, start order by {{ by_clock }} rows unbounded preceding)
+
+),
+
 begun as (
 
     select
         *,
-        `type` in ('STARTED', 'SKIPPED') or coalesce(lag(`type`) over by_clock in ('COMPLETED', 'ABORTED', 'SKIPPED'), true) as begins
-    from distinct_notices
+        `type` in ('STARTED', 'SKIPPED')
+            or coalesce(lag(ends) over by_clock and not is_part, true) as begins
+    from ended
     window by_clock as (partition by kind order by {{ by_clock }})
 
 ),
@@ -209,15 +261,16 @@ by_snapshot as (
         kind,
         number,
         {%- for name, type in {
-            'started': 'STARTED', 'completed': 'COMPLETED', 'aborted': 'ABORTED', 'skipped': 'SKIPPED', 'paused': 'PAUSED',
-            'resumed': 'RESUMED'
+            'started': 'STARTED', 'completed': 'COMPLETED', 'skipped': 'SKIPPED', 'paused': 'PAUSED', 'resumed': 'RESUMED'
         }.items() %}
         max(if(`type` = '{{ type }}', at, null)) as {{ name }}_at,
         {%- endfor %}
         sha2({{ exact_json('struct(kind, min(struct(at, topic, `partition`, `offset`)) as first)') }}, 256) as snapshot_id,
-        if(kind = 'incremental', min_by(id, struct(at, topic, `partition`, `offset`)), null) as signal_id,
+        collect_set(if(kind = 'incremental', id, null)) as ids,
         array_distinct(flatten(collect_list(collections))) as collections,
-        collect_list(struct(`type`, at, scanned, current, status, rows_scanned)) as notices,
+        collect_list(struct(
+            `type`, at, topic, `partition`, `offset`, id, scanned, current, status, rows_scanned, is_part, collections
+        )) as notices,
         max(batch_id) as batch_id,
         max(landed_at) as landed_at
     from numbered
@@ -237,7 +290,15 @@ by_table as (
                 struct(notice.at, notice.status, notice.rows_scanned), null
             )),
             notice -> notice is not null
-        )) as scan
+        )) as scan,
+        array_max(transform(notices, notice -> if(
+            notice.`type` = 'ABORTED' and (not notice.is_part or array_contains(notice.collections, collection)), notice.at, null
+        ))) as aborted_at,
+        {#- The first that tells of it: the id changes when another signal comes. #}
+        if(kind = 'incremental', array_min(transform(
+            filter(notices, notice -> collection is null or array_contains(notice.collections, collection)),
+            notice -> struct(notice.at, notice.topic, notice.`partition`, notice.`offset`, notice.id)
+        )).id, null) as first_id
     from by_snapshot
     lateral view explode(if(size(collections) > 0, array_sort(collections), array(cast(null as string)))) exploded as collection
 

@@ -101,6 +101,27 @@ NOTICES: list[tuple[str, str, Row]] = [
 ]  # fmt: skip
 
 
+def stopped_in_parts() -> Iterator[tuple[str, Row]]:
+    """An incremental snapshot that a second signal adds a table to, and of which others stop tables; one behind it."""
+    first, second = {"id": "ad-hoc-2"}, {"id": "ad-hoc-3"}
+    yield "STARTED", {**first, "data_collections": "public.p,public.q,public.r"}
+    yield "IN_PROGRESS", {
+        **second, "data_collections": "public.p,public.q,public.r,public.s",
+        "current_collection_in_progress": "public.p",
+    }  # fmt: skip
+    yield "ABORTED", {**second, "data_collections": "public.p"}
+    yield "ABORTED", {**second, "data_collections": ""}
+    of_q = {"scanned_collection": "public.q", "total_rows_scanned": "0", "status": "EMPTY"}
+    yield "TABLE_SCAN_COMPLETED", {**second, **of_q, "data_collections": "public.q,public.r,public.s"}
+    # Where the last tables are stopped, the queue is empty before it is said what was stopped, and the id is forgotten.
+    yield "COMPLETED", second
+    yield "ABORTED", {"id": "0a6f", "data_collections": "public.s,public.r"}
+    # Its STARTED was lost, and that of the one before it was not.
+    yield "IN_PROGRESS", {
+        "id": "ad-hoc-4", "data_collections": "public.p", "current_collection_in_progress": "public.p",
+    }  # fmt: skip
+
+
 def notices(prefix: str) -> list[Record]:
     """An initial snapshot of two tables, one that was aborted, one that was skipped, an incremental one that rested."""
     notices = []
@@ -108,7 +129,11 @@ def notices(prefix: str) -> list[Record]:
         about = {} if kind == "Initial" and not more else {"data_collections": "public.a, public.b"}
         of_signal = {"id": "ad-hoc-1"} if kind == "Incremental" else {}
         notices.append(notice(prefix, offset, kind, what, **about, **of_signal, **more))
-    return notices
+    stopped = (
+        notice(prefix, len(NOTICES) + number, "Incremental", what, **more)
+        for number, (what, more) in enumerate(stopped_in_parts())
+    )
+    return [*notices, *stopped]
 
 
 def signals(prefix: str) -> list[Record]:
@@ -118,7 +143,15 @@ def signals(prefix: str) -> list[Record]:
         record(f"{prefix}-signal", 0, prefix, asked, STARTED),
         record(f"{prefix}-signal", 1, prefix, {"type": "stop-snapshot", "data": {"type": "INCREMENTAL"}}, STARTED),
         record(f"{prefix}-signal", 2, prefix, {"type": "execute-snapshot", "data": {"type": "BLOCKING"}}, STARTED),
-    ]
+        record(f"{prefix}-signal", 3, prefix, {"id": "ad-hoc-2", "type": "execute-snapshot", "data": {
+            "data-collections": ["public.[p-r]"], "additional-conditions": [
+                {"data-collection": "public.q", "filter": "true"}
+            ],
+        }}, STARTED),
+        record(f"{prefix}-signal", 4, prefix, {"id": "ad-hoc-3", "type": "execute-snapshot", "data": {
+            "data-collections": ["public.s"],
+        }}, STARTED),
+    ]  # fmt: skip
     rows: list[Row] = [
         {"id": "ad-hoc-1", "type": "execute-snapshot", "data": json.dumps({
             "data-collections": ["public.a", "public.b"], "type": "incremental",
@@ -713,8 +746,16 @@ def test_snapshots_by_table(built: Built) -> None:
         ("incremental", "public.a", "scanned", True, 2, "SUCCEEDED", 9),
         ("incremental", "public.b", "started", True, 0, None, None),
         ("incremental", "public.c", "asked", False, 0, None, None),
+        ("incremental", "public.p", "aborted", True, 1, None, None),
+        ("incremental", "public.q", "completed", True, 0, "EMPTY", 0),
+        ("incremental", "public.r", "aborted", True, 0, None, None),
+        ("incremental", "public.s", "aborted", False, 0, None, None),
+        ("incremental", "public.p", "in_progress", False, 1, None, None),
         ("blocking", None, "asked", False, 0, None, None),
     ], key=str)  # fmt: skip
+    signals_of = {(one["collection"], one["state"]): one["signal_id"] for one in snapshots}
+    assert signals_of["public.p", "aborted"] == signals_of["public.q", "completed"] == "ad-hoc-2"
+    assert signals_of["public.s", "aborted"] == "ad-hoc-3"
     [rested] = [one for one in snapshots if one["state"] == "scanned"]
     times = ("asked_at", "started_at", "paused_at", "resumed_at", "scanned_at", "completed_at", "aborted_at")
     assert rested["signal_id"] == "ad-hoc-1"
