@@ -89,7 +89,7 @@ def notice(prefix: str, offset: int, kind: str, what: str, **data: str) -> Recor
 
 
 DONE = {"scanned_collection": "public.a", "total_rows_scanned": "9", "status": "SUCCEEDED"}
-EMPTY = {"scanned_collection": "public.b", "total_rows_scanned": "0", "status": "EMPTY"}
+EMPTY = {"scanned_collection": "public.b", "total_rows_scanned": "0", "status": "SUCCEEDED"}
 AT_WORK = {"current_collection_in_progress": "public.a", "maximum_key": "99", "last_processed_key": "50"}
 NOTICES: list[tuple[str, str, Row]] = [
     ("Initial", "STARTED", {}), ("Initial", "IN_PROGRESS", AT_WORK), ("Initial", "TABLE_SCAN_COMPLETED", DONE),
@@ -740,7 +740,7 @@ def test_snapshots_by_table(built: Built) -> None:
 
     assert sorted([tuple(one[name] for name in names) for one in snapshots], key=str) == sorted([
         ("initial", "public.a", "completed", False, 1, "SUCCEEDED", 9),
-        ("initial", "public.b", "completed", False, 0, "EMPTY", 0),
+        ("initial", "public.b", "completed", False, 0, "SUCCEEDED", 0),
         ("initial", None, "aborted", False, 0, None, None),
         ("initial", None, "skipped", False, 0, None, None),
         ("incremental", "public.a", "scanned", True, 2, "SUCCEEDED", 9),
