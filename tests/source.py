@@ -190,6 +190,11 @@ class Source:
         self.last_commit = None if self.connector == "postgresql" else self.last_commit
         self.tick()
 
+    def written(self) -> list[dict[str, Any]]:
+        """The records since this was asked last; the source keeps none of them."""
+        records, self.records = self.records, []
+        return records
+
     def lines(self, records: Sequence[Mapping[str, Any]] | None = None) -> str:
         """Records as lines of a record file."""
         return "".join(json.dumps(record) + "\n" for record in (self.records if records is None else records))
@@ -229,7 +234,9 @@ class Source:
                 column.name: before[column.name] if column.name in table.key else None for column in table.columns
             }
             before = before if op == "d" else None
-        blocks = {"postgresql": self._postgresql, "mariadb": self._mariadb, "oracle": self._oracle}
+        blocks = {"postgresql": self._postgresql, "oracle": self._oracle} | dict.fromkeys(
+            ("mysql", "mariadb"), self._binlog
+        )
         source = blocks.get(self.connector, self._with_lsns)(event, snapshot)
         source = {
             "version": "3.5.0.Final", "connector": self.connector, "name": self.prefix, "snapshot": snapshot,
@@ -287,8 +294,8 @@ class Source:
             **({"event_serial_no": 2 if event.op == "u" else 1} if self.connector == "sqlserver" else {}),
         }  # fmt: skip
 
-    def _mariadb(self, event: Event, _: str) -> Row:
-        """MariaDB's times are whole seconds; a read has no server and no transaction."""
+    def _binlog(self, event: Event, _: str) -> Row:
+        """MariaDB's and MySQL's times are whole seconds; a read has no server and no transaction."""
         is_read = event.op == "r"
         return {
             "ts_ms": self.now // 1_000_000 * 1000, "server_id": 0 if is_read else self.server,

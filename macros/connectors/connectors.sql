@@ -31,6 +31,7 @@
       rounds_floats    whether its reads have six digits of a number of single precision, and its streamed changes all
                        (R12); false where not said
       has_documents    whether its rows are documents; false where not said
+      is_alone         condition: whether a change is all of its transaction, and no END counts it (G7); not said where none is
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
       place_of_read    where the places of streamed changes can rest on the snapshot reads before them (S in R4): the place of
                        such a read, a number; NULL where a read's doesn't tell S. Its position is that number, as it sorts,

@@ -3,7 +3,8 @@
   `mariadb-bin.1000000`. Rows of one event share `pos` and differ in `row`; a truncate and a schema change bear the one that
   the last row before them left behind. Another server, or another name of its files, is another log; `server_id` 0 is the
   mark of a snapshot read, and flattened rows can lack it: their times alone show another log. An incremental read bears the
-  `gtid` of the event that closed its window, and is in no transaction all the same. The row image is FULL, or the connector
+  `gtid` of the event that closed its window, and is in no transaction all the same. A truncate is a transaction by itself: of
+  MySQL's neither BEGIN nor END is told, as of what XA commits, of MariaDB's only BEGIN. The row image is FULL, or the connector
   refuses to start. The server rounds a FLOAT that it sends as text, as snapshots read it.
 
   A heartbeat that a quiet server sends bears the log's end as the place behind it, and is written nowhere: a read that is sent
@@ -28,6 +29,7 @@
         'transaction': 'coalesce(source.gtid, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['db', 'table']],
+        'is_alone': "(op = 't')",
         'previous_table': renamed_by_statement(),
         'is_before_whole': true,
         'rounds_floats': true

@@ -36,9 +36,9 @@
 {#-
   What bronze knows of the tables of changes models.
 
-  Returns: [{changes, relation, boundary, prefix, collections, committed}]; `prefix` is the topic prefix, `boundary` an
-  expression, the transaction that a BEGIN or an END names; `collections` are the names that END may give the table;
-  `committed` is a condition, whether a change is of a transaction.
+  Returns: [{changes, relation, boundary, prefix, collections, committed, is_alone}]; `prefix` is the topic
+  prefix, `boundary` an expression, the transaction that a BEGIN or an END names; `collections` are the names that END may
+  give the table; `committed` is a condition, whether a change is of a transaction; `is_alone` is the connector's.
 -#}
 {% macro feeds_of(changes) -%}
     {%- set models = {} -%}
@@ -63,7 +63,8 @@
                 'changes': of_model.name, 'relation': relation_of(of_model.name) | string, 'prefix': row[2],
                 'boundary': connector.boundary,
                 'collections': collections_of(connector, {'db': row[3], 'schema': row[4], 'table': row[5]}),
-                'committed': 'transaction_id is not null' if connector.get('has_lone_changes') else 'not is_read'
+                'committed': 'transaction_id is not null' if connector.get('has_lone_changes') else 'not is_read',
+                'is_alone': connector.get('is_alone')
             }) -%}
         {%- endfor -%}
     {%- endfor -%}
@@ -151,8 +152,12 @@
   doesn't.
 
   That these counts are met proves nothing where BEGIN came twice before an END (a restart in its middle), and there are
-  none where END never comes (MariaDB's DDL): such a one is complete in a run that began after a later one was landed.
-  Changes from before the first BEGIN are from before the setting was made.
+  none where END never comes (MariaDB's DDL) or neither (MySQL's XA): such a one is complete in a run that began after a
+  later one was landed. Changes from before the first BEGIN are from before the setting was made.
+
+  What has no BEGIN, or none yet, stands in that order before what is behind it in one of its tables: where it is not known
+  to be complete, neither does that show, nor what began later. A change that is all of its transaction (`is_alone`) waits
+  for nothing.
 
   Args:
       seen: the last landing before the run that was before this one
@@ -168,11 +173,24 @@ with
 
 {{ judged_steps(source_name, feeds) }},
 
+without_begin as (
+
+    select cast(map(
+        {%- for one in feeds %}
+        {{ text_literal(one.changes) }}, min(positions[{{ text_literal(one.changes) }}]){{ ',' if not loop.last }}
+        {%- endfor %}
+    ) as map<string, string>) as hidden_from
+    from judged
+    where is_blocking and began is null
+
+),
+
 first_blocking as (
 
     select min(began) as began
     from judged
-    where is_blocking
+    cross join without_begin
+    where is_blocking or exists(map_entries(positions), one -> coalesce(one.value >= hidden_from[one.key], false))
 
 )
 
@@ -259,6 +277,7 @@ arrived as (
             count(*) as changes,
             min(position) as position
         from {{ one.relation }}
+        {{- ' where not ' ~ one.is_alone if one.is_alone }}
         group by transaction_id
         {{ 'union all' if not loop.last }}
         {%- else %}

@@ -70,7 +70,10 @@ def cuts(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[Cut]:
 
 def _waits_for(lacking: Mapping[str, int] | None) -> str:
     if lacking is None:
-        return "waits for its BEGIN (see that `provide.transaction.metadata` is on, and its topic landed)"
+        return (
+            "waits for its BEGIN (see that `provide.transaction.metadata` is on, and its topic landed), or where the"
+            " connector tells none, as MySQL's of XA, for the landing after a later one"
+        )
     if not lacking:
         return "waits for its END, or for the landing after"
     return "waits for " + ", ".join(

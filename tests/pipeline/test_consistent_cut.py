@@ -322,45 +322,84 @@ def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The rows of two histories after a landing, and the versions of these tables."""
+    """The rows of two histories after a landing, the versions of these tables, and the open rows of other tables."""
 
     rows: tuple[list[int], list[int]]
     versions: tuple[int, int]
+    is_open: dict[str, list[int]]
+
+
+def without_begin() -> list[list[dict[str, Any]]]:
+    """Four landings of MySQL, whose connector tells neither BEGIN nor END of TRUNCATE and of XA."""
+    source = Source("cut6", connector="mysql", has_schemas=False, has_tombstones=False)
+    one, two = (Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two"))
+
+    def commit(id_: int) -> None:
+        with source.commit():
+            source.insert(one, {"id": id_})
+            source.insert(two, {"id": id_})
+        source.tell(one=1, two=1)
+
+    def truncate(table: Table) -> None:
+        with source.commit():
+            source.truncate(table)
+
+    landings = []
+    commit(1)
+    landings.append(source.written())
+    commit(2)
+    truncate(one)
+    commit(3)
+    landings.append(source.written())
+    with source.commit():
+        source.insert(one, {"id": 4})
+    commit(5)
+    landings.append(source.written())
+    commit(6)
+    truncate(two)
+    landings.append(source.written())
+    return landings
 
 
 @pytest.fixture(scope="module")
 def on_the_way(spark: SparkSession, of_db2: Places) -> list[Shown]:
-    """What four landings of another source beside that one show, whose tables are modelled before all have come."""
+    """What four landings of another source beside that one show, whose tables are modelled before all have come.
+
+    With them come those of one more source.
+    """
     source = Source("cut5", connector="db2", has_schemas=False, has_tombstones=False)
+    beside = {"cut6": without_begin()}
     one, two = (Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two"))
     two.rows[two.key_of({"id": 9})] = {"id": 9}
     shown: list[Shown] = []
 
     def build(*records: dict[str, Any]) -> None:
-        land(spark, of_db2, f"cut-on-the-way-{len(shown)}", source.lines(records), ())
+        others = [record for landings in beside.values() for record in landings[len(shown)]]
+        land(spark, of_db2, f"cut-on-the-way-{len(shown)}", source.lines([*records, *others]), beside)
         if not shown:
             [seen] = [table for table in seen_tables(spark, of_db2) if table.source == "cut5"]
             feeds = {row["feed"] for row in rows_of(of_db2.table("bronze", "records"), "feed")}
             [feed] = [one for one in feeds if one.startswith("cut5__db__db__two")]
             other = replace(seen, name="cut5__db__two", source_table="db__two", full_name="cut5.db.two", feed=feed)
             write(of_db2.project, without_tests(missing(of_db2.project, [seen, other])))
-            declare_consistent(of_db2.project, "cut4", "cut5")
-        run_models(of_db2, "--select", "cut5_*", "--exclude", "*_current", "*_accounting", accounting=True)
+            declare_consistent(of_db2.project, "cut4", "cut5", *beside)
+        built = [f"{name}_*" for name in ("cut5", *beside)]
+        run_models(of_db2, "--select", *built, "--exclude", "*_current", "*_accounting", accounting=True)
         places = [of_db2.table("gold", f"cut5__db__{table.name}_history") for table in (one, two)]
         first, second = (sorted(row["id"] for row in rows_of(place)) for place in places)
         versions = [DeltaTable(place).version() for place in places]
-        shown.append(Shown((first, second), (versions[0], versions[1])))
-
-    def written() -> list[dict[str, Any]]:
-        """What the connector has written since this was asked last."""
-        records, source.records = source.records, []
-        return records
+        is_open = {
+            table.name: sorted(row["id"] for row in rows_of(table.history.location) if row["valid_to"] is None)
+            for table in captured_tables(of_db2)
+            if table.history is not None and table.source_name in beside
+        }
+        shown.append(Shown((first, second), (versions[0], versions[1]), is_open))
 
     # Retention has removed the rows of the first transaction, but not its BEGIN and END.
     with source.commit():
         source.insert(one, {"id": 1})
         source.insert(two, {"id": 1})
-    written()
+    source.written()
     source.tell(one=1, two=1)
     with source.commit():
         source.insert(one, {"id": 2})
@@ -371,13 +410,13 @@ def on_the_way(spark: SparkSession, of_db2: Places) -> list[Shown]:
         source.insert(one, {"id": 3})
     source.tell(one=1, two=1)
     [late] = [record for record in source.records if '"after": {"id": 3}' in record["value"]]
-    build(*(record for record in written() if record != late))
+    build(*(record for record in source.written() if record != late))
 
     source.lsn = 2000
     with source.commit():
         source.insert(one, {"id": 4})
     source.tell(one=1)
-    build(late, *written())
+    build(late, *source.written())
 
     # A server that is restored to an older state goes on with one of the tables.
     source.lsn = 1500
@@ -411,3 +450,21 @@ def test_a_table_that_has_nothing_of_a_new_log_yet_shows_no_half_transaction(on_
 def test_a_transaction_that_is_told_again_as_the_last_stays_shown(on_the_way: list[Shown]) -> None:
     assert [landing.rows[0] for landing in on_the_way[2:]] == [[2, 3, 4, 5]] * 2
     assert on_the_way[3].versions == on_the_way[2].versions
+
+
+@pytest.mark.parametrize("landing", [0, 1])
+def test_a_truncate_that_no_boundary_tells_of_waits_for_nothing(on_the_way: list[Shown], landing: int) -> None:
+    rows = ([1], [1]), ([3], [1, 2, 3])
+    assert rows_of_source(on_the_way[landing], "cut6") == rows[landing]
+
+
+def test_what_stands_behind_a_transaction_that_has_no_begin_waits_with_it_in_every_table(
+    on_the_way: list[Shown],
+) -> None:
+    assert rows_of_source(on_the_way[2], "cut6") == rows_of_source(on_the_way[1], "cut6")
+    assert rows_of_source(on_the_way[3], "cut6") == ([3, 4, 5, 6], [])
+
+
+def rows_of_source(shown: Shown, source: str) -> tuple[list[int], ...]:
+    """The open rows of a source's tables, one and two."""
+    return tuple(rows for table, rows in sorted(shown.is_open.items()) if table.startswith(source))
