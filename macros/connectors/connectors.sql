@@ -32,6 +32,8 @@
                        (R12); false where not said
       has_documents    whether its rows are documents; false where not said
       is_alone         condition: whether a change is all of its transaction, and no END counts it (G7); not said where none is
+      has_one_time     whether all changes of a transaction have the time of its BEGIN, in milliseconds, so that two transactions
+                       with one id can be told apart (G7); false where not said
       has_lone_changes whether what is written outside of a transaction is in none (G7); false where not said
       place_of_read    where the places of streamed changes can rest on the snapshot reads before them (S in R4): the place of
                        such a read, a number; NULL where a read's doesn't tell S. Its position is that number, as it sorts,

@@ -26,6 +26,7 @@
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],
+        'has_one_time': true,
         'place_of_read': 'if(' ~ commit ~ ' is null, try_cast(source.lsn as bigint), null)',
         'last_commit': commit,
         'own_place': 'try_cast(' ~ place ~ ' as bigint)',

@@ -36,9 +36,9 @@
 {#-
   What bronze knows of the tables of changes models.
 
-  Returns: [{changes, relation, boundary, prefix, collections, committed, is_alone}]; `prefix` is the topic
+  Returns: [{changes, relation, boundary, prefix, collections, committed, is_alone, has_one_time}]; `prefix` is the topic
   prefix, `boundary` an expression, the transaction that a BEGIN or an END names; `collections` are the names that END may
-  give the table; `committed` is a condition, whether a change is of a transaction; `is_alone` is the connector's.
+  give the table; `committed` is a condition, whether a change is of a transaction; the others are the connector's.
 -#}
 {% macro feeds_of(changes) -%}
     {%- set models = {} -%}
@@ -64,7 +64,8 @@
                 'boundary': connector.boundary,
                 'collections': collections_of(connector, {'db': row[3], 'schema': row[4], 'table': row[5]}),
                 'committed': 'transaction_id is not null' if connector.get('has_lone_changes') else 'not is_read',
-                'is_alone': connector.get('is_alone')
+                'is_alone': connector.get('is_alone'),
+                'has_one_time': connector.get('has_one_time', false)
             }) -%}
         {%- endfor -%}
     {%- endfor -%}
@@ -240,10 +241,25 @@ boundaries as (
 
 ),
 
+timed as (
+
+    select
+        *,
+        -- an id that comes again with another time is another transaction's; an END's own time can be that of what ends it
+        {% if feeds and (feeds | first).has_one_time -%}
+            last_value(if(status = 'BEGIN', at, null), true) over (partition by transaction_id order by `offset`)
+        {%- else -%}
+            cast(null as timestamp)
+        {%- endif %} as committed_at
+    from boundaries
+
+),
+
 announced as (
 
     select
         transaction_id,
+        committed_at,
         min(`offset`) as began,
         min(at) as began_at,
         min(batch_id) as batch_id,
@@ -253,8 +269,8 @@ announced as (
             transform(array_sort(collect_list(struct(`offset`, status))), one -> one.status), 1, 2
         ) = array('BEGIN', 'END') as is_counted_whole,
         flatten(collect_list(if(status = 'END', data_collections, null))) as promised
-    from boundaries
-    group by transaction_id
+    from timed
+    group by transaction_id, committed_at
 
 )
 {%- endmacro %}
@@ -266,6 +282,7 @@ arrived as (
 
     select
         transaction_id,
+        committed_at,
         sum(changes) as changes,
         map_from_entries(collect_list(struct(model, changes))) as changes_of,
         map_from_entries(collect_list(struct(model, position))) as positions
@@ -273,18 +290,21 @@ arrived as (
         {%- for one in feeds %}
         select
             transaction_id,
+            {{ "if(transaction_id is null, null, date_trunc('millisecond', changed_at))" if one.has_one_time
+                else 'cast(null as timestamp)' }} as committed_at,
             {{ text_literal(one.changes) }} as model,
             count(*) as changes,
             min(position) as position
         from {{ one.relation }}
         {{- ' where not ' ~ one.is_alone if one.is_alone }}
-        group by transaction_id
+        group by all
         {{ 'union all' if not loop.last }}
         {%- else %}
-        select '' as transaction_id, '' as model, 0 as changes, '' as position where false
+        select '' as transaction_id, cast(null as timestamp) as committed_at, '' as model, 0 as changes, '' as position
+        where false
         {%- endfor %}
     ) as counts
-    group by transaction_id
+    group by transaction_id, committed_at
 
 )
 {%- endmacro %}
@@ -309,7 +329,9 @@ transactions as (
         changes_of,
         coalesce(positions, map()) as positions
     from announced
-    full outer join arrived on announced.transaction_id = arrived.transaction_id
+    full outer join arrived
+        on announced.transaction_id = arrived.transaction_id
+        and coalesce(announced.committed_at = arrived.committed_at, true)
 
 ),
 

@@ -361,14 +361,35 @@ def without_begin() -> list[list[dict[str, Any]]]:
     return landings
 
 
+def with_ids_that_begin_anew() -> list[list[dict[str, Any]]]:
+    """Four landings of PostgreSQL, whose transaction ids wrap: each transaction has the id of the first."""
+    source = Source("cut7", has_schemas=False, has_tombstones=False)
+    tables = [Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two")]
+
+    def commit(id_: int) -> None:
+        source.transaction = 500
+        with source.commit():
+            for table in tables:
+                source.insert(table, {"id": id_})
+        source.tell(one=1, two=1)
+
+    commit(1)
+    whole = source.written()
+    commit(2)
+    first, late, *told = source.written()
+    commit(3)
+    of_third, late_too, *told_late = source.written()
+    return [whole, [first, *told], [late, of_third], [late_too, *told_late]]
+
+
 @pytest.fixture(scope="module")
 def on_the_way(spark: SparkSession, of_db2: Places) -> list[Shown]:
     """What four landings of another source beside that one show, whose tables are modelled before all have come.
 
-    With them come those of one more source.
+    With them come those of two more sources.
     """
     source = Source("cut5", connector="db2", has_schemas=False, has_tombstones=False)
-    beside = {"cut6": without_begin()}
+    beside = {"cut6": without_begin(), "cut7": with_ids_that_begin_anew()}
     one, two = (Table(name, [Column("id", {"type": "int32"})], ("id",)) for name in ("one", "two"))
     two.rows[two.key_of({"id": 9})] = {"id": 9}
     shown: list[Shown] = []
@@ -463,6 +484,14 @@ def test_what_stands_behind_a_transaction_that_has_no_begin_waits_with_it_in_eve
 ) -> None:
     assert rows_of_source(on_the_way[2], "cut6") == rows_of_source(on_the_way[1], "cut6")
     assert rows_of_source(on_the_way[3], "cut6") == ([3, 4, 5, 6], [])
+
+
+@pytest.mark.parametrize("landing", range(4))
+def test_a_transaction_that_has_the_id_of_an_old_one_is_counted_by_itself(
+    on_the_way: list[Shown], landing: int
+) -> None:
+    rows = [1], [1], [1, 2], [1, 2, 3]
+    assert rows_of_source(on_the_way[landing], "cut7") == (rows[landing], rows[landing])
 
 
 def rows_of_source(shown: Shown, source: str) -> tuple[list[int], ...]:
