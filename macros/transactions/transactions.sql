@@ -147,7 +147,7 @@
   Query: from the first transaction on that isn't known to be complete, all of them. In the order of their BEGINs, which
   is that of their commits; positions of different tables need not compare.
 
-  A transaction is complete when each table has the changes that its END counts; of several ENDs the one that counts most.
+  A transaction is complete when each table has the changes that its END counts; of several ENDs the greatest of a collection.
   What it counts of a table is waited for from the first transaction on that has a change there, since the table's topic can
   begin later than that of BEGIN and END; where a change from before the first BEGIN is there, such as a snapshot's read, it
   doesn't.
@@ -268,7 +268,13 @@ announced as (
         slice(
             transform(array_sort(collect_list(struct(`offset`, status))), one -> one.status), 1, 2
         ) = array('BEGIN', 'END') as is_counted_whole,
-        flatten(collect_list(if(status = 'END', data_collections, null))) as promised
+        -- of several ENDs each counts what came behind its own BEGIN: the greatest of a collection stands last, and stays
+        map_from_entries(array_sort(transform(
+            flatten(collect_list(if(status = 'END', data_collections, null))),
+            one -> struct(
+                coalesce(one.data_collection, ''), coalesce(try_cast(one.event_count as bigint), {{ unknown_count() }})
+            )
+        ))) as promised
     from timed
     group by transaction_id, committed_at
 
@@ -324,7 +330,7 @@ transactions as (
         batch_id,
         is_counted_whole,
         coalesce(has_ended, false) as has_ended,
-        coalesce(promised, array()) as promised,
+        coalesce(promised, map()) as promised,
         coalesce(changes, 0) as changes,
         changes_of,
         coalesce(positions, map()) as positions
@@ -387,11 +393,17 @@ counted as (
         landmarks.*,
         seen_began,
         map_from_entries(filter(
-            -- of several ENDs each counts what came behind its own BEGIN: the greatest of a table stands last, and stays
-            array_sort(transform(promised, one -> struct(
-                {{ model_of_collection(feeds) }} as model,
-                coalesce(try_cast(one.event_count as bigint), {{ unknown_count() }}) - coalesce(changes_of[{{ model_of_collection(feeds) }}], 0) as lacking
-            ))),
+            transform(map_entries(aggregate(
+                transform(
+                    map_entries(promised),
+                    one -> struct({{ model_of_collection(feeds) }} as model, one.value as changes)
+                ),
+                cast(map() as map<string, bigint>),
+                -- each of MongoDB's shards counts its own, under its own name of the collection
+                (sums, one) -> if(one.model is null, sums, map_concat(sums, map(
+                    one.model, coalesce(try_add(coalesce(sums[one.model], 0), one.changes), {{ unknown_count() }})
+                )))
+            )), one -> struct(one.key as model, one.value - coalesce(changes_of[one.key], 0) as lacking)),
             one -> one.lacking > 0 and coalesce(
                 of_table[one.model].begins_at < first_position or of_table[one.model].began <= began, false
             )
@@ -427,7 +439,7 @@ judged as (
 
 
 {#-
-  Expression: the changes model of `one.data_collection`; NULL where no model has the table, or where the name could be
+  Expression: the changes model of the collection `one.key`; NULL where no model has the table, or where the name could be
   that of several (tables of one schema and name in two databases).
 -#}
 {% macro model_of_collection(feeds) -%}
@@ -445,9 +457,9 @@ judged as (
     {%- if not entries -%}
         cast(null as string)
     {%- elif '*' in models | map('first') -%}
-        coalesce({{ by_name }}one.data_collection), {{ by_name }}regexp_replace(one.data_collection, '^[^.]*', '*')))
+        coalesce({{ by_name }}one.key), {{ by_name }}regexp_replace(one.key, '^[^.]*', '*')))
     {%- else -%}
-        {{ by_name }}one.data_collection)
+        {{ by_name }}one.key)
     {%- endif %}
 {%- endmacro %}
 

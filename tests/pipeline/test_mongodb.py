@@ -582,7 +582,8 @@ def of_two_clocks() -> list[str]:
 def cut_short() -> list[str]:
     """Transactions of two inserts each, of which two have not come whole; END names the replica set too.
 
-    The session's id is spelled as connectors do, and as a UUID.
+    The session's id is spelled as connectors do, and as a UUID. Of the third, each of two shards counts its own insert,
+    as up to 2.4 (`connection.mode=replica_set`), the second one twice.
     """
     session = "11111111-2222-3333-4444-555555555555"
     own, others = INTERNAL % (1, 1), INTERNAL % (2, 2)
@@ -595,11 +596,14 @@ def cut_short() -> list[str]:
             change = event("mg_cut", second, "c", after={"_id": key}, source=source, transaction=block)
             lines.append(record("mg_cut.shop.t", offset, json.dumps(key), change))
             offset += 1
-        ended = {"event_count": 2, "data_collections": [{"data_collection": "rs0.shop.t", "event_count": 2}]}
-        halves: list[Row] = [{"status": "BEGIN"}, {"status": "END"} | ended]
+        counts = (("rs0", 1), ("rs1", 1), ("rs1", 1)) if spelled == others else (("rs0", 2),)
+        halves: list[Row] = []
+        for shard, count in counts:
+            counted = {"data_collection": f"{shard}.shop.t", "event_count": count}
+            halves += {"status": "BEGIN"}, {"status": "END", "event_count": count, "data_collections": [counted]}
         for half, boundary_end in enumerate(halves):
             boundary = {"id": f"{spelled}:{number}", "ts_ms": (STARTED + second) * 1000, "event_count": None}
-            lines.append(record("mg_cut.transaction", 2 * second + half, session, boundary | boundary_end))
+            lines.append(record("mg_cut.transaction", 10 * second + half, session, boundary | boundary_end))
     return lines
 
 
