@@ -75,7 +75,8 @@ def _waits_for(lacking: Mapping[str, int] | None) -> str:
             " connector tells none, as MySQL's of XA, for the landing after a later one"
         )
     if not lacking:
-        return "waits for its END, or for the landing after"
+        # Db2, MongoDB, SQL Server before Debezium 3.5
+        return "waits for its END, which may come with the source's next change alone, or for the landing after"
     return "waits for " + ", ".join(
         f"{count:,} of {model}" if count < _UNREADABLE else f"a count of {model} that can be read"
         for model, count in sorted(lacking.items())
