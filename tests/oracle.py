@@ -542,7 +542,8 @@ def counted_deliveries(changes: list[Change], key_columns: tuple[str, ...]) -> l
         content = change.content if counts else ""
         # A read is in no transaction (R11), but PostgreSQL's tells the one that its snapshot was taken in.
         transaction = change.source.get("txId") if change.connector is _POSTGRESQL else change.transaction
-        identity = (key, change.log, _place_in_log(change), change.op, transaction, content, occurrence)
+        read_at = change.processed if key_columns and change.op == "r" and not _told(change) else None
+        identity = (key, change.log, _place_in_log(change), change.op, transaction, content, read_at, occurrence)
         change.disposition = "duplicate" if identity in known else change.disposition
         if identity not in known:
             counted.append(change)

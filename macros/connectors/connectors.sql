@@ -104,7 +104,8 @@
 {#-
   Expression over `before_text`, `after_text` and `log_number`: what makes two records one change (R3), as a structure to
   hash; the source's log (R5) is part of it. `total_order` and the envelope's time are not: they differ between deliveries of
-  one change. What tells no position repeats nothing that could be known: each delivery of it stands alone.
+  one change. A streamed change that tells no position repeats nothing that could be known: each delivery of it stands alone.
+  A read that tells none is known by the envelope's time: to read it again makes another, and what is sent again says the same.
 
   Args:
       key: the declared key, whose value is in `key_struct`, or where that has a `problem` in `key_text`; none for a table without one
@@ -117,6 +118,10 @@
     {#- Where the source has no such key, rows of one statement can share it, and a place in the log (R18). -#}
     {%- set lacks_key = [] -%}
     {%- for name in key -%}{%- do lacks_key.append('key_text.' ~ quoted(name) ~ ' is null') -%}{%- endfor -%}
+    {%- set identity = by_connector('identity', among) -%}
+    {%- if key -%}
+        {%- set identity = "if(op = 'r' and place is null, array_append(" ~ identity ~ ', cast(processed_at_ms as string)), ' ~ identity ~ ')' -%}
+    {%- endif -%}
     named_struct(
         {%- if key %}
         'key', key_struct,
@@ -128,7 +133,7 @@
             place is null and (op != 'r' or connector is null)
                 or (problem <=> 'key_not_told' and previous_key is null),
             {{ delivery_itself() }},
-            {{ by_connector('identity', among) }}
+            {{ identity }}
         ),
         'content', {{ "if(op = 'r' or " ~ is_tied ~ ' or ' ~ lacks_key | join(' or ') ~ ', ' ~ content ~ ', null)' if key else content }}
     )

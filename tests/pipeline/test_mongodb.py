@@ -361,6 +361,11 @@ BY_HAND: list[tuple[str, int, str, Row]] = [
     # A value of another type has one text in both spellings, which the whole document keeps.
     ("plain", 97, "c", {"after": {"_id": "plain", "status": {"$date": 1709287200120}}}),
     ("plain", 98, "u", {"updateDescription": described({"status": {"$date": "2024-03-01T10:00:00.12Z"}})}),
+    # Of reads that tell no place a later one is another, and one that is sent again the same.
+    ("reread", 99, "r", {"after": {"_id": "reread", "status": "a"}, "source": {"snapshot": "true", "ts_ms": 0}}),
+    ("reread", 100, "u", {"updateDescription": described({"status": "b"})}),
+    ("reread", 99, "r", {"after": {"_id": "reread", "status": "a"}, "source": {"snapshot": "true", "ts_ms": 0}}),
+    ("reread", 101, "r", {"after": {"_id": "reread", "status": "a"}, "source": {"snapshot": "true", "ts_ms": 0}}),
 ]  # fmt: skip
 DEEP = '{"x":' * 1100 + "1" + "}" * 1100
 # key | from | opened_by | closed_by | status | qty | tags | unresolved | exact
@@ -400,6 +405,9 @@ BY_HAND_VERSIONS = f"""
     shard  | 5  | update |        | "b"  | null | null          |                          |
     plain  | 97 | insert | update | "2024-03-01T10:00:00.120000Z" | null | null | |
     plain  | 98 | update |        | "2024-03-01T10:00:00.120000Z" | null | null | |
+    reread | 99 | snapshot | update | "a" | null | null        |                          |
+    reread | 100 | update | snapshot | "b" | null | null       |                          |
+    reread | 101 | snapshot |      | "a"  | null | null          |                          |
     deep   | 80 | insert | update | "a"  | 1    | []            |                          |
     deep   | 81 | update | update | "a"  | null | []            |                          | qty={DEEP}
     deep   | 82 | update |        | "a"  | 2    | []            |                          |
