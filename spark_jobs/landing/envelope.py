@@ -230,11 +230,10 @@ def _is_unicode(part: str) -> Column:
 
 
 def _is_tombstone() -> Column:
-    # With schemas on, JsonConverter can write a null value as {"schema": null, "payload": null}.
-    nothing = F.col("value_text").rlike(r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
-    return (F.col("value").isNull() & F.col("value_text").isNull()) | (
-        F.col("e.op").isNull() & F.coalesce(nothing, F.lit(False))
-    )
+    # What JsonConverter makes of a null that has a schema, or whose schema it lost: alone, or behind that.
+    null = r'(?s)^\s*(null|\{\s*"schema"\s*:\s*(null|\{.*\})\s*,\s*"payload"\s*:\s*null\s*\})\s*$'
+    nothing = F.col("v.payload").isNull() & F.col("e.op").isNull() & F.col("is_whole") & F.col("value_text").rlike(null)
+    return (F.col("value").isNull() & F.col("value_text").isNull()) | F.coalesce(nothing, F.lit(False))
 
 
 def _reason() -> Column:

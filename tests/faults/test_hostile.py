@@ -196,6 +196,7 @@ BAD = [
     Bad("headers-not-understood", damaged(), line={"headers": [5]}),
     Bad("value-not-json", "[" * 2000 + "]" * 2000),
     Bad("value-not-json", "\x00"),
+    Bad("value-not-json", '{"schema":{"a":[{"b":1}],"payload":null}'),
     Bad("value-not-json", json.dumps(damaged()) + "x"),
     Bad("value-not-json", json.dumps(damaged()) * 2),
     Bad("value-not-json", json.dumps([damaged()])),
