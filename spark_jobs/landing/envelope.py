@@ -54,6 +54,9 @@ REASONS = {
     "not-unicode": "it has bytes that are no UTF-8, or spells half a letter (a surrogate alone)",
     "base64-not-understood": "what should be base64 is none",
     "headers-not-understood": "the headers are no list of keys and values",
+    "line-bad-number": "partition and offset have to be whole numbers that Kafka can have, and a timestamp milliseconds"
+    " since 1970 or a time in ISO 8601",
+    "line-not-decoded": "kcat couldn't decode its key or value (key_error, payload_error): land the topic from Kafka",
     "line-without-offset": "the line has no topic, partition or offset: a Debezium value alone is no record; the"
     ' README\'s "Your own project" shows how to give it them',
     "line-without-value": "the line has no value, payload or value_base64, and fields of other names, one of which"

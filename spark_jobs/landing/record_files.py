@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -10,11 +13,18 @@ from spark_jobs.record import HEADERS, JSON_LIMITS, LAST_MILLIS, goes_on, has_ha
 
 _LINE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, headers string,"
-    " key_base64 string, value_base64 string, payload string, ts bigint, tstype string, _malformed string"
+    " key_base64 string, value_base64 string, payload string, ts bigint, tstype string, key_error string,"
+    " payload_error string, _malformed string"
 )
+# Field → its type; and the same line read as texts alone.
+_KINDS = dict(field.split() for field in _LINE.split(", "))
+_LINE_OF_TEXTS = ", ".join(f"{name} string" for name in _KINDS)
+_TIMES = ("timestamp", "ts")
+_WHOLE = "^[0-9]+$"
+_ISO_8601 = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
 _OF_VALUES = ("value", "payload", "value_base64")
 # `broker` is kcat's.
-_FIELDS = (*(field.split()[0] for field in _LINE.split(", ")[:-1]), "broker")
+_FIELDS = (*(name for name in _KINDS if name != "_malformed"), "broker")
 _PARSED_HEADERS = "array<struct<key: string, value: string, value_base64: string>>"
 
 
@@ -38,6 +48,9 @@ def records_of(lines: DataFrame) -> DataFrame:
         .withColumn("is_text", F.col("is_utf8") & ~has_half_letters(F.col("line")))
         .withColumn("bytes", F.when(~F.col("is_utf8"), F.col("value").cast("binary")))
         .withColumn("r", F.when(F.col("is_text"), F.from_json("line", _LINE, options)))
+        # Read once more where a number is spelled otherwise, or something is no JSON: few lines are.
+        .withColumn("texts", F.when(F.col("r._malformed").isNotNull(), F.from_json("line", _LINE_OF_TEXTS, options)))
+        .withColumn("r", F.when(F.col("texts").isNull(), F.col("r")).otherwise(_of_texts()))
         .withColumn("parsed_headers", F.when(F.col("r.headers").isNotNull(), _parsed_headers(is_kcat)))
     )
     # kcat has other names for the value and the time; a line can have the names of both.
@@ -57,6 +70,27 @@ def records_of(lines: DataFrame) -> DataFrame:
         F.col("r.key").alias("key_text"),
         value.alias("value_text"),
     )
+
+
+def _of_texts() -> Column:
+    """A line's fields as `_LINE` has them, from a reading in which all are texts."""
+    return F.struct(*[_number(name, kind).alias(name) for name, kind in _KINDS.items()])
+
+
+def _number(name: str, kind: str) -> Column:
+    """A field of the reading as texts; of a number NULL where the text is none."""
+    text = F.col(f"texts.{name}")
+    if kind == "string":
+        return text
+    number = F.when(text.rlike(_WHOLE), text.try_cast(kind))
+    if name not in _TIMES:
+        return number
+    return F.coalesce(number, F.when(text.rlike(_ISO_8601), F.unix_millis(F.try_to_timestamp(text))))
+
+
+def _has_bad_number() -> Column:
+    numbers = [name for name, kind in _KINDS.items() if kind != "string"]
+    return reduce(or_, [F.col(f"texts.{name}").isNotNull() & F.col(f"r.{name}").isNull() for name in numbers])
 
 
 def _line(text: Column) -> Column:
@@ -80,7 +114,8 @@ def _line_goes_on(line: Column) -> Column:
 
 # The reasons that a line has, whatever its record's value may be: what can't be read of it is in the line alone.
 OF_LINES = (
-    "line-not-json", "line-without-offset", "line-without-value", "base64-not-understood", "headers-not-understood"
+    "line-not-json", "line-bad-number", "line-not-decoded", "line-without-offset", "line-without-value",
+    "base64-not-understood", "headers-not-understood",
 )  # fmt: skip
 
 
@@ -89,7 +124,9 @@ def _reason() -> Column:
     return (
         F.when(~F.col("is_text"), "not-unicode")
         .when(F.col("r").isNull() | F.col("r._malformed").isNotNull() | _line_goes_on(F.col("line")), "line-not-json")
+        .when(F.col("texts").isNotNull() & _has_bad_number(), "line-bad-number")
         .when(~is_record, "line-without-offset")
+        .when(F.coalesce("r.key_error", "r.payload_error").isNotNull(), "line-not-decoded")
         .when(_has_its_value_elsewhere(), "line-without-value")
         .when(~_is_base64("r.key_base64") | ~_is_base64("r.value_base64"), "base64-not-understood")
         .when(F.col("r.headers").isNotNull() & ~_are_headers(F.col("parsed_headers")), "headers-not-understood")

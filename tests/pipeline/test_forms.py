@@ -766,15 +766,18 @@ def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(
         {"offset": 1, "broker": 1},
         {"offset": 2, "value": None, "size": 0},
         {"offset": 3, "body": "{}"},
+        {"offset": 4, "value": "null"},
+        {"offset": 5, "value": '{"schema": {"type": "struct", "optional": true}, "payload": null}'},
+        {"offset": 6, "payload": None, "payload_error": "Invalid CP1 magic byte 123, expected 0"},
     ]
     landed(spark, built.places, "valueless", [{**common, **one} for one in parts])
     kinds = (
         bronze.read(spark, built.places, "records").where("topic = 'fm_valueless'").select("offset", "kind").collect()
     )
-    [entry] = held_entries(spark, built.places, []).where("topic = 'fm_valueless'").collect()
+    entries = held_entries(spark, built.places, []).where("topic = 'fm_valueless'").collect()
 
-    assert {row["offset"]: row["kind"] for row in kinds} == dict.fromkeys((0, 1, 2), "tombstone")
-    assert (entry["offset"], entry["code"]) == (3, "line-without-value")
+    assert {row["offset"]: row["kind"] for row in kinds} == dict.fromkeys((0, 1, 2, 4, 5), "tombstone")
+    assert {entry["offset"]: entry["code"] for entry in entries} == {3: "line-without-value", 6: "line-not-decoded"}
 
 
 def test_a_registry_that_is_down_lands_nothing_and_loses_nothing(
