@@ -205,6 +205,50 @@ def avro(record: Record, registry: StandIn, kind: str = "confluent") -> Record:
     return made
 
 
+# --- JSON Schema --------------------------------------------------------------------------------------------------
+
+_JSON_TYPES = {"boolean": "boolean", "int16": "integer", "int32": "integer", "int64": "integer", "string": "string"}
+
+
+def json_type(described: Mapping[str, Any], index: int | None = None) -> Row:
+    """A type of Connect's schema as JsonSchemaData writes it; of a field also its place among others."""
+    kind = described["type"]
+    made: Row = {}
+    if kind == "struct":
+        fields = {one["field"]: json_type(one, place) for place, one in enumerate(described["fields"])}
+        made |= {"type": "object", "properties": dict(sorted(fields.items()))}
+    elif kind == "map":
+        made |= {"type": "object", "connect.type": "map", "additionalProperties": json_type(described["values"])}
+    elif kind == "array":
+        made |= {"type": "array", "items": json_type(described["items"])}
+    elif kind == "bytes":
+        made |= {"type": "number" if described.get("name") == _DECIMAL else "string", "connect.type": "bytes"}
+    elif kind in ("float", "double"):
+        made |= {"type": "number", "connect.type": {"float": "float32", "double": "float64"}[kind]}
+    else:
+        made["type"] = _JSON_TYPES[kind]
+        if made["type"] == "integer":
+            made["connect.type"] = kind
+    stands = {"name": "title", "version": "connect.version", "parameters": "connect.parameters", "default": "default"}
+    made |= {theirs: described[ours] for ours, theirs in stands.items() if ours in described}
+    made = {"oneOf": [{"type": "null"}, made]} if described.get("optional") else made
+    return made if index is None else made | {"connect.index": index}
+
+
+def json_schema(record: Record, registry: StandIn) -> Record:
+    """A record by Confluent's JsonSchemaConverter: JSON behind the id of its schema."""
+    made = {name: value for name, value in record.items() if name not in ("key", "value")}
+    for part in ("key", "value"):
+        schema, payload = parts_of(record[part])
+        if schema is None:
+            made[part] = record[part]
+            continue
+        number = registry.register({"$schema": "http://json-schema.org/draft-07/schema#", **json_type(schema)}, "JSON")
+        data = numeric(json.dumps(payload)).encode()
+        made[f"{part}_base64"] = base64.b64encode(wire(number, data)).decode()
+    return made
+
+
 def schema_id(record: Record, registry: StandIn, *, is_compact: bool = False) -> Record:
     """A record by Apicurio's converter to JSON, with the id of Connect's own schema: around it, or in front of it."""
     made = dict(record)

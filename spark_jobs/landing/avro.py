@@ -22,6 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StructType
 
+from spark_jobs.landing import json_schema
+from spark_jobs.landing.json_schema import UnreadableError
 from spark_jobs.landing.registry import CONTENT, GLOBAL, GUID, LONG, SHORT, Registries, parsed
 from spark_jobs.record import text_of
 from spark_jobs.session import with_settings
@@ -55,18 +57,14 @@ _FIELD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 class Schema:
     """A registry's answer to one id: Connect's schema as JSON, and Avro's to decode with, or the code of why not.
 
-    `avro` is empty where the registry has Connect's own schema: then the bytes behind the id are JSON. `named` is what
-    Spark reads by it, with the names of fields that Avro would refuse; None where it has them already.
+    `avro` is empty where the registry has Connect's own schema, or JSON Schema: then the bytes behind the id are JSON.
+    `named` is what Spark reads by it, with the names of fields that Avro would refuse; None where it has them already.
     """
 
     connect: str = ""
     avro: str = ""
     code: str | None = None
     named: DataType | None = None
-
-
-class _Unreadable(Exception):
-    """A schema that says what Kafka Connect has no word for."""
 
 
 def wire_format(column: Column, headers: Column, part: str) -> Column:
@@ -193,6 +191,8 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
     if registered.code is not None:
         return Schema(code=registered.code)
     schema = parsed(registered.text)
+    if registered.is_json_schema:
+        return _of_json_schema(schema)
     if (
         isinstance(schema, dict)
         and isinstance(schema.get("type"), str)
@@ -206,10 +206,17 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
         parts = [{"name": "v", "type": _bare(schema, {}, fields)}, {"name": "end", "type": _fixed_end()}]
         avro = json.dumps({"type": "record", "name": "TidemarkValue", "fields": parts})
         read = spark.range(0).select(_read(F.lit(b""), avro)["v"].alias("v"))
-    except (_Unreadable, AnalysisException, Py4JJavaError, RecursionError, LookupError, TypeError, ValueError):
+    except (UnreadableError, AnalysisException, Py4JJavaError, RecursionError, LookupError, TypeError, ValueError):
         # Avro's parser and Spark's have exceptions of their own, which PySpark passes on as Java's.
         return Schema(code="schema-not-read")
     return Schema(connect, avro, named=_named(read.schema, fields)["v"].dataType if fields else None)
+
+
+def _of_json_schema(schema: Any) -> Schema:
+    try:
+        return Schema(json.dumps(json_schema.connect_schema(schema)))
+    except (UnreadableError, RecursionError, LookupError, AttributeError, TypeError, ValueError):
+        return Schema(code="schema-not-read")
 
 
 def _named(struct: StructType, fields: Mapping[str, str]) -> StructType:
@@ -282,13 +289,13 @@ def connect_schema(schema: Any, named_types: dict[str, Any] | None = None, space
         space: The namespace that names without one are in.
 
     Raises:
-        _Unreadable: It has a type of which Connect has none, such as a union of several.
+        UnreadableError: It has a type of which Connect has none, such as a union of several.
     """
     named_types = {} if named_types is None else named_types
     if isinstance(schema, list):
         rest = [one for one in schema if one != "null"]
         if len(rest) != 1:
-            raise _Unreadable
+            raise UnreadableError
         return {**connect_schema(rest[0], named_types, space), "optional": "null" in schema}
     if isinstance(schema, str):
         if schema in _PRIMITIVES:

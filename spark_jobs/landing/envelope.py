@@ -82,7 +82,10 @@ REASONS = {
     "schema-unknown": "the schema registry knows no schema of its id",
     "schema-ambiguous": "two schema registries give different schemas for its id, and nothing tells of which it is: set"
     " the one of its topic alone, then release it",
-    "schema-not-read": "its schema is none of Avro or Connect that can be read",
+    "schema-not-read": "its schema is none of Avro, JSON Schema or Connect that can be read",
+    "schema-protobuf": "Protobuf isn't read: set AvroConverter or JsonConverter in the connector",
+    "schema-of-glue": "it is written by AWS Glue's converter, whose registry isn't asked: set JsonConverter in the"
+    " connector, or an AvroConverter with a registry of Confluent's or Apicurio's kind",
     "schema-by-guid": "a header names its schema by a GUID, which isn't looked up: have the converter write ids in"
     " front of keys and values (PrefixSchemaIdSerializer)",
     "schema-not-asked": "one landing asks for a thousand schemas, and its was not among the most frequent: release it",
@@ -92,6 +95,8 @@ REASONS = {
     "unknown-op": "the envelope's op is none of c, u, d, r, t, m",
     "no-time": "neither the envelope nor its source tells a time",
     "bad-number": "a time or a place in the log is told that is no whole number within range",
+    "avro-as-text": 'it is Avro printed as text, which names the type of what can be NULL ({"long": 17}), as kcat -s'
+    " and kafka-avro-console-consumer print it: land the topic from Kafka",
     "no-after": "an insert, update or read without the row's state after it",
     "no-message": "a logical decoding message without its prefix and content",
 }
@@ -232,6 +237,12 @@ def _is_unicode(part: str) -> Column:
     return F.col(part).isNull() | (text.isNotNull() & ~has_half_letters(text))
 
 
+def _no_text(part: str) -> Column:
+    """The reason of bytes that are no text. AWS Glue's begin with 3, 0 or 5 for how they are packed, and a UUID."""
+    is_of_glue = F.substring(part, 1, 2).isin(F.lit(b"\3\0"), F.lit(b"\3\5")) & (F.length(part) > 18)
+    return F.when(is_of_glue, "schema-of-glue").otherwise("not-unicode")
+
+
 def _is_tombstone() -> Column:
     # What JsonConverter makes of a null that has a schema, or whose schema it lost: alone, or behind that.
     null = r'(?s)^\s*(null|\{\s*"schema"\s*:\s*(null|\{.*\})\s*,\s*"payload"\s*:\s*null\s*\})\s*$'
@@ -249,9 +260,9 @@ def _reason() -> Column:
     is_plain = F.size(F.json_object_keys(F.concat(F.lit('{"key":'), key, F.lit("}")))) == 1
     key_is_json = key.isNull() | F.col("key_names").isNotNull() | F.coalesce(is_plain, F.lit(False))
     return (
-        F.when(~_is_unicode("key"), "not-unicode")
+        F.when(~_is_unicode("key"), _no_text("key"))
         .when(F.col("is_tombstone"), F.lit(None))
-        .when(~_is_unicode("value"), "not-unicode")
+        .when(~_is_unicode("value"), _no_text("value"))
         .when(
             F.col("v").isNull() | ~F.col("is_whole"),
             F.when(_is_object() & ~goes_on(F.col("value_text")), "no-envelope").otherwise("value-not-json"),
@@ -262,7 +273,7 @@ def _reason() -> Column:
         .when(~op.isin(*OPS, "m"), "unknown-op")
         .when(has_no_name | (op.isin(*OPS) & (F.coalesce(table, F.lit("")) == "")), "no-source")
         .when(op.isin(*OPS) & ~_has_time(), "no-time")
-        .when(~_is_all_numbers(), "bad-number")
+        .when(~_is_all_numbers(), F.when(_names_types(), "avro-as-text").otherwise("bad-number"))
         .when(is_schema_change, F.lit(None))
         .when(op == "m", F.when(~_has_message(), "no-message"))
         .when(~key_is_json, "key-not-json")
@@ -301,6 +312,13 @@ def _is_all_numbers() -> Column:
     sequence = F.col("e.source.sequence")
     is_listed = (F.col("e.source.connector") != "postgresql") | sequence.rlike(_SEQUENCE)
     return reduce(and_, [*are_whole, sequence.isNull() | F.coalesce(is_listed, F.lit(True))])
+
+
+def _names_types() -> Column:
+    """Whether a time or place has Avro's type around it, as Avro's own form in JSON has of a union."""
+    names = [f"{block}.{name}" for block in _CLOCKS for name in _UNITS_OF_TIME]
+    names += [f"e.source.{name}" for name in _NUMBERS_OF_PLACE]
+    return reduce(or_, [F.coalesce(F.col(name).startswith('{"long":'), F.lit(False)) for name in names])
 
 
 def _is_whole(name: str, lowest: int, highest: int) -> Column:

@@ -46,10 +46,11 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A registry's answer: the text of a schema, or the code of R2 for why there is none."""
+    """A registry's answer: the text of a schema, in Avro or in JSON Schema, or the code of R2 for why there is none."""
 
     text: str = ""
     code: str | None = None
+    is_json_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,11 @@ class Registry:
             raise self._refused(error.http_status_code) from None
         except Exception as error:
             raise self._silent(error) from None
-        if schema.schema_type not in (None, "AVRO") or schema.references:
+        if schema.schema_type == "PROTOBUF":
+            return Found(code="schema-protobuf")
+        if schema.schema_type not in (None, "AVRO", "JSON") or schema.references:
             return Found(code="schema-not-read")
-        return Found(schema.schema_str or "")
+        return Found(schema.schema_str or "", is_json_schema=schema.schema_type == "JSON")
 
     def _of_apicurio(self, kind: str, schema_id: int) -> Found:
         import requests

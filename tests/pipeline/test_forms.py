@@ -29,7 +29,19 @@ from spark_jobs.quarantine import Released, held_entries, release
 from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
-from tests.forms import Record, avro, cloud_event, decimal, flattened, numeric, parts_of, schema_id, to_bytes, wire
+from tests.forms import (
+    Record,
+    avro,
+    cloud_event,
+    decimal,
+    flattened,
+    json_schema,
+    numeric,
+    parts_of,
+    schema_id,
+    to_bytes,
+    wire,
+)
 from tests.projects import empty_project, renamed, rows_of, run_models
 from tests.registry import StandIn, serving
 from tests.source import UNAVAILABLE, Column, Source, Table
@@ -176,6 +188,7 @@ def forms_of(registry: StandIn) -> dict[str, Callable[[Record], Record | None]]:
         "fm_headers": lambda one: avro(one, registry, "headers"),
         "fm_schema_id": lambda one: schema_id(one, registry),
         "fm_compact": lambda one: schema_id(one, registry, is_compact=True),
+        "fm_json_schema": lambda one: json_schema(one, registry),
         "fm_event": cloud_event,
         "fm_event_schema": lambda one: cloud_event(without_metadata(one), with_schema=True),
         "fm_event_avro": lambda one: cloud_event(one, registry=registry),
@@ -248,8 +261,10 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
     """Topic → its records, the code that each is held with, and what its reason says."""
     plain = life("fm_bad")[2]
     number = registry.register({"type": "record", "name": "Odd", "fields": [{"name": "a", "type": ["int", "string"]}]})
-    json_schema = registry.register({"type": "object"}, "JSON")
-    or_null = registry.register({"type": ["object", "null"]}, "JSON")
+    several = registry.register({"oneOf": [{"type": "string"}, {"type": "object"}]}, "JSON")
+    endless_json = registry.register({"type": "object", "properties": {"next": {"$ref": "#"}}}, "JSON")
+    protobuf = registry.register("syntax = 'proto3';", "PROTOBUF")
+    union = json.loads(plain["value"])["payload"] | {"ts_ms": {"long": 1_700_000_000_000}}
     within_itself = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     endless = registry.register(within_itself)
     good = base64.b64decode(avro(plain, registry)["value_base64"])
@@ -263,8 +278,17 @@ def not_understood(registry: StandIn) -> dict[str, tuple[list[Record], str, str]
         "fm_bad.huge_id": (topic("fm_bad.huge_id", packed(b"\0\0\0\0\0" + b"\xff" * 8)), "schema-unknown", "knows no"),
         "fm_bad.union": (topic("fm_bad.union", packed(wire(number, b"\0\2"))), "schema-not-read", "none of Avro"),
         "fm_bad.endless": (topic("fm_bad.endless", packed(wire(endless, b"\0"))), "schema-not-read", "none of Avro"),
-        "fm_bad.other": (topic("fm_bad.other", packed(wire(json_schema, b"{}"))), "schema-not-read", "none of Avro"),
-        "fm_bad.or_null": (topic("fm_bad.or_null", packed(wire(or_null, b"{}"))), "schema-not-read", "none of Avro"),
+        "fm_bad.several": (topic("fm_bad.several", packed(wire(several, b"{}"))), "schema-not-read", "none of Avro"),
+        "fm_bad.next": (topic("fm_bad.next", packed(wire(endless_json, b"{}"))), "schema-not-read", "none of Avro"),
+        "fm_bad.protobuf": (
+            topic("fm_bad.protobuf", packed(wire(protobuf, b"\0\1"))), "schema-protobuf", "Protobuf isn't read: set",
+        ),
+        "fm_bad.glue": (
+            topic("fm_bad.glue", packed(b"\3\0" + b"\x8b" * 16 + b"\2a")), "schema-of-glue", "AWS Glue's converter",
+        ),
+        "fm_bad.as_text": (
+            topic("fm_bad.as_text", {"value": json.dumps(union)}), "avro-as-text", "land the topic from Kafka",
+        ),
         "fm_bad.short": (topic("fm_bad.short", packed(good[:-1])), "avro-not-decoded", "no value of their schema"),
         "fm_bad.long": (topic("fm_bad.long", packed(good + b"\0")), "avro-not-decoded", "no value of their schema"),
         "fm_bad.magic": (topic("fm_bad.magic", packed(b"\0\1")), "value-not-json", "not one JSON object"),

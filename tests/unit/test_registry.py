@@ -116,10 +116,13 @@ def test_an_address_at_which_there_is_no_registry_is_a_fault(registry: StandIn, 
         registries(registry.url + path).schema(kind, 1)
 
 
-def test_a_schema_that_is_no_avro_has_a_code(registry: StandIn) -> None:
-    number = registry.register({"type": "object"}, "JSON")
+def test_a_schema_that_is_no_avro_is_json_schema_or_has_a_code(registry: StandIn) -> None:
+    numbers = [registry.register({"type": "object", "title": kind}, kind) for kind in ("JSON", "PROTOBUF", "OTHER")]
 
-    assert registries(registry.url).schema(SHORT, number) == Found(code="schema-not-read")
+    assert [registries(registry.url).schema(SHORT, number) for number in numbers] == [
+        Found('{"type": "object", "title": "JSON"}', is_json_schema=True), Found(code="schema-protobuf"),
+        Found(code="schema-not-read"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("is_apicurio", [False, True])
