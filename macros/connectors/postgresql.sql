@@ -49,8 +49,8 @@
 {#-
   Expression: where a read stands. One that names a commit shows what was committed up to then: it is right behind that, or
   where its own place is higher there, and in either case before what was written later. Where its own place is the first
-  part, zeros stand in for it: as many as a number has of what tells S, or is an incremental read at S, so that offsets
-  decide between the two; a single one of what stands at the commit that it names, or tells a commit and is no S.
+  part, zeros stand in for it: as many as a number has of what tells S, and of incremental reads at S or without a commit,
+  so that offsets decide between the two; a single one of what names a commit and is no S.
 -#}
 {% macro position_of_read(commit, place) -%}
     {%- set first = 'if(source.lsn is null, ' ~ committed_behind(commit, place) ~ ', cast(greatest('
