@@ -29,6 +29,15 @@ def say_landed(landed: Landed) -> None:
             + " The key that its model declares stays (R8). Under one with more columns older deletes end nothing where"
             " `before` isn't the whole row: declare it with snapshot_deletes='close', and take a complete snapshot."
         )
+    for one in landed.doubled:
+        some = "1 offset has" if one.offsets == 1 else f"{one.offsets} offsets have"
+        click.echo(
+            on_one_line(
+                f"{one.topic}, partition {one.partition}: {some} several contents, the first {one.first_offset}"
+                f" ({one.file}), as of a topic that was deleted and recreated (R1, R5)."
+            )
+            + " If it was not, histories come out wrong: land the mended files into a lakehouse that never had these."
+        )
     if in_bronze and not landed.landed and not landed.quarantined:
         click.echo("Nothing was added: bronze holds these deliveries (R1).")
 

@@ -21,7 +21,7 @@ from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
-from spark_jobs.landing.input_files import files_named, in_even_parts, refuse_damaged, refuse_others
+from spark_jobs.landing.input_files import files_named, in_even_parts, path_of, refuse_damaged, refuse_others
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.rejects import quarantine_rows, settle
@@ -49,7 +49,7 @@ class Landed:
     """What became of the records of one landing.
 
     Of those that were `known`, so many were `held` already; `rekeyed` has the tables whose key has another shape now
-    (R8).
+    (R8), `doubled` the partitions of which offsets came with several contents.
     """
 
     read: int = 0
@@ -60,6 +60,7 @@ class Landed:
     batch_id: int | None = None
     feeds: dict[str, int] = field(default_factory=dict)
     rekeyed: list[Rekeyed] = field(default_factory=list)
+    doubled: list[Doubled] = field(default_factory=list)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -75,6 +76,18 @@ class Landed:
         for feed, count in more.feeds.items():
             self.feeds[feed] = self.feeds.get(feed, 0) + count
         self.rekeyed += more.rekeyed
+        self.doubled += more.doubled
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """A partition of which one batch brought some offsets with several contents (R1), and a file that has the first."""
+
+    topic: str
+    partition: int
+    offsets: int
+    first_offset: int
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +217,10 @@ def _land(
     if any(part["rejected"] for part in survey):
         # The quarantine first: were landing killed here, the next one finds these known and the others still to come.
         result.quarantined, result.held = quarantine_rows(spark, places, rejected)
-    result.feeds, has_shapes = _append_unknown(spark, places, rows.where("reason is null"), survey, batch_id)
+    understood = rows.where("reason is null and topic is not null and partition is not null and offset is not null")
+    result.feeds, has_shapes, is_told_twice = _append_unknown(spark, places, understood, survey, batch_id)
+    if is_told_twice:
+        result.doubled = _doubled(understood)
     if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)
     if files:
@@ -218,15 +234,14 @@ def _land(
 
 
 def _append_unknown(
-    spark: SparkSession, places: Places, rows: DataFrame, survey: Sequence[Row], batch_id: int
-) -> tuple[dict[str, int], bool]:
+    spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row], batch_id: int
+) -> tuple[dict[str, int], bool, bool]:
     """Append the records that bronze does not hold, and before them their shapes.
 
     Returns:
-        How many, by feed, and whether a shape was new.
+        How many, by feed, whether a shape was new, and whether records had one offset, where that was asked.
     """
-    records = rows.where("topic is not null and partition is not null and offset is not null")
-    unknown = _unknown(records, bronze.deliveries_within(spark, places, survey))
+    unknown, is_told_twice = _unknown(records, bronze.deliveries_within(spark, places, survey))
     if unknown is not records:
         unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -245,19 +260,23 @@ def _append_unknown(
     feeds: dict[str, int] = {}
     for one in sorted(seen, key=lambda one: str(one["feed"])):
         feeds[one["feed"]] = feeds.get(one["feed"], 0) + one["records"]
-    return feeds, has_new
+    return feeds, has_new, is_told_twice
 
 
-def _unknown(records: DataFrame, stored: DataFrame) -> DataFrame:
-    """The records whose delivery is not stored, each once: those given where that is all of them."""
+def _unknown(records: DataFrame, stored: DataFrame) -> tuple[DataFrame, bool]:
+    """The records whose delivery is not stored, each once: those given where that is all of them.
+
+    Beside them whether two had one offset; false where all are stored.
+    """
     delivery = list(bronze.DELIVERY)
     # What of the usual is not so is seen in a few narrow columns, before whole records are moved.
     deliveries = records.select(*delivery)
     is_stored = not stored.isEmpty()
     if is_stored and deliveries.join(stored, on=delivery, how="left_anti").isEmpty():
-        return records.limit(0)
-    unknown = records.dropDuplicates(delivery) if _is_told_twice(deliveries) else records
-    return unknown.join(stored, on=delivery, how="left_anti") if is_stored else unknown
+        return records.limit(0), False
+    is_told_twice = _is_told_twice(deliveries)
+    unknown = records.dropDuplicates(delivery) if is_told_twice else records
+    return unknown.join(stored, on=delivery, how="left_anti") if is_stored else unknown, is_told_twice
 
 
 def _is_told_twice(deliveries: DataFrame) -> bool:
@@ -266,6 +285,23 @@ def _is_told_twice(deliveries: DataFrame) -> bool:
     offsets = F.bitmap_count(F.bitmap_construct_agg(F.bitmap_bit_position("offset"))).alias("offsets")
     counted = deliveries.groupBy("topic", "partition", bucket).agg(F.count("*").alias("deliveries"), offsets)
     return not counted.where("deliveries > offsets").isEmpty()
+
+
+def _doubled(records: DataFrame) -> list[Doubled]:
+    """The partitions of which offsets have several contents."""
+    contents = records.groupBy(*bronze.PLACE).agg(
+        F.count_distinct("content_hash").alias("contents"), F.min("origin").alias("origin")
+    )
+    parts = contents.where("contents > 1").groupBy("topic", "partition")
+    found = parts.agg(
+        F.count("*").alias("offsets"),
+        F.min("offset").alias("first_offset"),
+        F.min_by("origin", "offset").alias("origin"),
+    ).orderBy("topic", "partition")
+    return [
+        Doubled(one["topic"], one["partition"], one["offsets"], one["first_offset"], path_of(one["origin"]))
+        for one in found.collect()
+    ]
 
 
 def _append_unknown_shapes(

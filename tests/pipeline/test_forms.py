@@ -24,6 +24,7 @@ from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.errors import Fault
 from spark_jobs.landing.forms import exact_field
 from spark_jobs.landing.land import Landed, Landing, land_files
+from spark_jobs.outcomes import say_landed
 from spark_jobs.places import Places
 from spark_jobs.quarantine import Released, held_entries, release
 from spark_jobs.reporting.settings import fields
@@ -779,6 +780,33 @@ def test_a_line_has_the_names_of_kcat_and_of_files(built: Built, spark: SparkSes
     assert (stored["kind"], stored["value"].decode()) == ("change", numeric(sent["value"]))
     assert stored["timestamp"].microsecond == 1_000
     assert [(one["key"], bytes(one["value"])) for one in stored["headers"]] == [("h", b"1")]
+
+
+def test_a_line_may_tell_numbers_and_times_as_texts(built: Built, spark: SparkSession) -> None:
+    sent = life("fm_texts")[2]
+    times = ["2023-11-14T22:13:20.001Z", "2023-11-14 23:13:20.001+01:00", "1700000000001", 1_700_000_000_001]
+    spelled = [{"partition": "0", "offset": str(place), "timestamp": time} for place, time in enumerate(times, 7)]
+    landed(spark, built.places, "texts", [{**sent, **one} for one in spelled])
+    stored = bronze.read(spark, built.places, "records").where("topic = 'fm_texts.public.items'").collect()
+
+    assert sorted((row["partition"], row["offset"]) for row in stored) == [(0, 7), (0, 8), (0, 9), (0, 10)]
+    assert {row["timestamp"].isoformat()[:23] for row in stored} == {"2023-11-14T22:13:20.001"}
+    assert {(row["kind"], row["value"].decode()) for row in stored} == {("change", numeric(sent["value"]))}
+
+
+def test_offsets_that_come_with_several_contents_are_said(
+    built: Built, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = life("fm_doubled")[:3]
+    lines = [first, second, {**third, "offset": second["offset"]}, {**first}]
+    outcome = landed(spark, built.places, "doubled", lines)
+    say_landed(outcome)
+
+    assert [(one.topic, one.offsets, one.first_offset) for one in outcome.doubled] == [
+        ("fm_doubled.public.items", 1, second["offset"])
+    ]
+    assert f"1 offset has several contents, the first {second['offset']} (" in capsys.readouterr().out
+    assert landed(spark, built.places, "said_twice", [third, {**third}]).doubled == []
 
 
 def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(

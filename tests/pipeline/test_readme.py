@@ -89,6 +89,21 @@ def test_every_command_ends_well(statuses: dict[str, int]) -> None:
     assert {command: status for command, status in statuses.items() if status} == {}
 
 
+def test_values_alone_are_given_an_offset_each(tmp_path: Path) -> None:
+    """Whatever stands between and behind them; `land`, which the block ends with, is left out."""
+    [text] = [one["text"] for one in _BLOCK.finditer(README) if "input_line_number" in one["text"]]
+    (tmp_path / "dump").mkdir()
+    for name, lines in {"1": '{"a": 1}\n\n{"a": 2}', "2": 'null\n{"a": 3}\n', "3": '\n{"a": 4}'}.items():
+        (tmp_path / f"dump/{name}.json").write_text(lines)
+    recipe, is_land, _ = text.partition(".venv/bin/tidemark land")
+    subprocess.run(recipe, shell=True, check=True, cwd=tmp_path)  # noqa: S602 - it is the README's own
+    made = [json.loads(line) for line in (tmp_path / "dumps/orders.jsonl").read_text().splitlines()]
+
+    assert is_land
+    assert [one["value"] for one in made] == ['{"a": 1}', '{"a": 2}', "null", '{"a": 3}', '{"a": 4}']
+    assert [one["offset"] for one in made] == [0, 1, 2, 3, 4]
+
+
 def rows_under(header: str) -> list[list[str]]:
     table = README.partition(f"{header}\n")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
