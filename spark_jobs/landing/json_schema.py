@@ -8,7 +8,7 @@ in base64 or as numbers. A type's name is its schema's `title`; what else JSON S
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 _TYPES = {"boolean": "boolean", "integer": "int64", "number": "double", "string": "string"}
 # Connect's names of these, as JsonConverter embeds them.
@@ -60,8 +60,8 @@ def _described(schema: Mapping[str, Any], kind: str | None, root: Mapping[str, A
         return {"type": "map", "keys": {"type": "string", "optional": False}, "values": values}
     if kind == "object":
         properties = list(schema.get("properties", {}).items())
-        places = {name: one.get("connect.index", place) for place, (name, one) in enumerate(properties)}
-        in_order = sorted(properties, key=lambda one: places[one[0]])
+        indexes = {name: one.get("connect.index", index) for index, (name, one) in enumerate(properties)}
+        in_order = sorted(properties, key=lambda one: indexes[one[0]])
         return {"type": "struct", "fields": [connect_schema(one, root) | {"field": name} for name, one in in_order]}
     if kind == "array":
         # A map whose keys are no texts is an array of objects of key and value.
@@ -77,8 +77,7 @@ def _referred(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     document, _, path = reference.partition("#")
     if document:
         raise UnreadableError
-    place: Any = root
+    found: Any = root
     for step in path.split("/")[1:]:
-        place = place[step.replace("~1", "/").replace("~0", "~")]
-    found: Mapping[str, Any] = place
-    return found
+        found = found[step.replace("~1", "/").replace("~0", "~")]
+    return cast("Mapping[str, Any]", found)
