@@ -170,7 +170,7 @@
 
 {#- After a run: write down, in one commit, how far each model came. Writes nothing where nothing moved (G3). -#}
 {% macro tidemark_end(results) -%}
-    {%- if is_build_command() -%}
+    {%- if is_build_command() and memory() -%}
         {%- do sign_commits(is_over=true) -%}
         {%- do compile_queries(true) -%}
         {%- set moved = {} -%}
