@@ -20,8 +20,8 @@ from expectations import docs_view
 from expectations.results import OF_RECORDS, read
 from spark_jobs.bronze import LINEAGE
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.reporting.masking import Mask
-from spark_jobs.reporting.run import ExpectationResult
+from spark_jobs.expectation_result import ExpectationResult
+from spark_jobs.masking import Mask
 
 DATA_DOCS = "data_docs"
 

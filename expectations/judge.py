@@ -17,8 +17,8 @@ from expectations.rules.findings import Frames, summary
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
+from spark_jobs.masking import Mask
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import Shown, shown
 
 # Tables are judged side by side: while one is planned on the driver another has the executors.

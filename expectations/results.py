@@ -13,8 +13,8 @@ from great_expectations.expectations.expectation import Expectation
 
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.reporting.masking import Mask
-from spark_jobs.reporting.run import ExpectationResult
+from spark_jobs.expectation_result import ExpectationResult
+from spark_jobs.masking import Mask
 
 # The layers whose rows are named by places, and have whole rows of the source in columns of Tidemark's own.
 OF_RECORDS = ("bronze", "silver_changes")

@@ -16,9 +16,9 @@ from expectations.rules.findings import SAMPLES
 from expectations.rules.law import Law
 from expectations.suite_files import file_of, load_suites
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.expectation_result import ExpectationResult
+from spark_jobs.masking import Mask
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import Mask
-from spark_jobs.reporting.run import ExpectationResult
 
 
 def validate(

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.columns import OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import progress, table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import OWN_COLUMNS
 
 # What the key has in a log that was built without one.
 _NO_KEY = ("none",)

@@ -27,6 +27,8 @@ KINDS = (
     "change", "truncate", "tombstone", "transaction", "heartbeat", "message", "schema_change", "notification", "signal",
     "outbox",
 )  # fmt: skip
+# Those that say what became of a table's rows.
+ROW_KINDS = ("change", "truncate")
 # What tells one shape of a table's values from its others.
 SHAPE = ("feed", "topic", "shape_id", "key_fields")
 

@@ -606,8 +606,8 @@ def show(quarantine_id: str, project_dir: str) -> None:
     """Show one entry whole; QUARANTINE_ID is its id or the beginning of it."""
     from spark_jobs import bronze, steps
     from spark_jobs.declarations import declared_tables
+    from spark_jobs.masking import Mask
     from spark_jobs.quarantine import VALUES, entry, is_shown
-    from spark_jobs.reporting.masking import Mask
 
     run = steps.Run(Places.of(project_dir), "quarantine show")
     spark = run.session()

@@ -16,9 +16,9 @@ from spark_jobs.delta import progress
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.land import Landing, land_rows
 from spark_jobs.landing.record_files import OF_LINES
+from spark_jobs.masking import hidden
 from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import hidden
 
 # Codes of `problem` in a changes log, in words: those of macros/changes/changes.sql and, of documents, documents.sql.
 PROBLEMS = {

@@ -17,11 +17,11 @@ from spark_jobs.declarations import CapturedTable, Model, beginning_of, by_name,
 from spark_jobs.delta import is_table, table_if_made
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.macro_queries import query
+from spark_jobs.masking import Mask
 from spark_jobs.names import exact_json, from_exact_json, quoted, table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.query import rows_of
-from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.signs import MEANINGS, shown_key
 from spark_jobs.texts import literal, on_one_line, quantity
 

@@ -19,9 +19,9 @@ from expectations.rules.history import (
 )
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.macro_queries import query
+from spark_jobs.masking import Mask
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
-from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import shown
 from tests import oracle
 from tests.projects import EPOCH, account_of, rows_of

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import Frames, broken_rows, lost_columns
 from expectations.rules.law import Law
+from spark_jobs.columns import CURRENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.macro_queries import query
 from spark_jobs.names import quoted, table_at
-from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.texts import folded
 
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.masking import Mask
 from spark_jobs.names import exact_json
-from spark_jobs.reporting.masking import Mask
 from spark_jobs.shown import Shown
 
 SAMPLES = 20

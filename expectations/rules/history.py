@@ -14,10 +14,10 @@ from pyspark.sql.types import DataType
 
 from expectations.rules.findings import Frames, breaking, broken_rows, lacks, lost_columns
 from expectations.rules.law import WARNING, Law
+from spark_jobs.columns import OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.macro_queries import query
 from spark_jobs.names import table_at
-from spark_jobs.scaffolding.tables import OWN_COLUMNS
 from spark_jobs.texts import folded
 
 

@@ -11,13 +11,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.bronze import ROW_KINDS
 from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.delta import clear, is_table, progress, table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
-from spark_jobs.reporting.bronze_contents import EVENT_KINDS, ROW_KINDS, Content, Held, owners
+from spark_jobs.reporting.bronze_contents import EVENT_KINDS, Content, owners
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.quarantine import Held
 from spark_jobs.texts import quantity
 
 _STORED = pa.schema([

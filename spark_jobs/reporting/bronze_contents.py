@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.bronze import ROW_KINDS
 from spark_jobs.delta import table_if_made
 from spark_jobs.names import literal_map
 from spark_jobs.places import Places
 
-ROW_KINDS = ("change", "truncate")
 # What has a table of its own, with a row for each, by kind: the column of bronze that says in which.
 EVENT_KINDS = {"message": "source_name", "outbox": "topic"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,17 +43,6 @@ class Content:
         """What says in which table they are, where each record is a row of one beside changes: its kind, and a name."""
         column = EVENT_KINDS.get(self.kind)
         return (self.kind, getattr(self, column)) if column else None
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Entries of the quarantine that are held: how many on a topic (empty where a line had none) for a reason."""
-
-    code: str
-    reason: str
-    topic: str
-    records: int
-    samples: tuple[str, ...] = ()
 
 
 def contents(

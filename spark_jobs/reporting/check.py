@@ -15,16 +15,17 @@ from pyspark.sql import SparkSession
 from expectations.validate import validate
 from spark_jobs.declarations import Beside, CapturedTable
 from spark_jobs.errors import DataError
+from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.files import no_room
+from spark_jobs.masking import Mask, hidden
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.dropped_tables import signs_of_drops
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.liveness import pulses
-from spark_jobs.reporting.masking import Mask, hidden
 from spark_jobs.reporting.report import write_report
-from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
+from spark_jobs.reporting.run import Evidence, RunSummary
 from spark_jobs.reporting.schema_changes import schema_changes
 
 _GAPS = "expect_no_gap_in_offsets"

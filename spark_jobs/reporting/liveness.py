@@ -14,9 +14,10 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.kafka_offsets import HEARTBEATS
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS, LAST_MILLIS
-from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content, Held, moment
+from spark_jobs.reporting.bronze_contents import Content, moment
 from spark_jobs.reporting.kafka import ASKED_NO_MORE, TopicLag
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.quarantine import Held
 from spark_jobs.texts import quantity
 
 CHANGING, NOTHING_NEW, DEAD = "changing", "nothing_new", "dead"
@@ -107,7 +108,7 @@ def pulses(
     """
     if looked_at is None:
         return []
-    of_rows = [one for one in contents if one.kind in ROW_KINDS and one.source_name]
+    of_rows = [one for one in contents if one.kind in bronze.ROW_KINDS and one.source_name]
     sources = {one.feed: one.source_name for one in of_rows}
     # What no table has, or not yet, shows that its connector lives, too.
     signs = [(one.source_name, one.last_pending_at) for one in of_rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
@@ -10,12 +11,22 @@ from pyspark.sql import functions as F
 from spark_jobs import quarantine
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import is_table
+from spark_jobs.masking import Mask
 from spark_jobs.places import Places
-from spark_jobs.reporting.bronze_contents import Held
-from spark_jobs.reporting.masking import Mask
 
 _SAMPLES = 3
 _LETTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Entries of the quarantine that are held: how many on a topic (empty where a line had none) for a reason."""
+
+    code: str
+    reason: str
+    topic: str
+    records: int
+    samples: tuple[str, ...] = ()
 
 
 def held_by_reason(

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.landing.record_files import OF_LINES
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.reporting.accounting import Account
-from spark_jobs.reporting.bronze_contents import Held
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtRun
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import DEAD, Pulse
 from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.quarantine import Held
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import SettingFinding
 from spark_jobs.reporting.signs import LOST, Sign
@@ -35,29 +36,6 @@ class RunSummary:
     started_at: datetime
     stages: Mapping[str, float] = field(default_factory=dict)
     landed: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectationResult:
-    """One expectation on one layer of a captured table.
-
-    `unexpected_count` is the number of rows that break it, None where it doesn't count rows; `sample_keys` are keys of
-    some of them as JSON text, columns declared sensitive as short hashes.
-    """
-
-    table: str
-    layer: str
-    expectation: str
-    description: str
-    severity: str
-    passed: bool
-    unexpected_count: int | None
-    sample_keys: tuple[str, ...]
-
-    @property
-    def stops(self) -> bool:
-        """Whether the run fails by it."""
-        return not self.passed and self.severity == "critical"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.connectors import Connector, connector_named
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import is_table
 from spark_jobs.landing.kafka_offsets import WHAT_COMPACTION_COSTS
 from spark_jobs.landing.shapes import UNSIGNED_TYPES, bytes_as_text, unknown_type
 from spark_jobs.places import Places
-from spark_jobs.reporting.bronze_contents import ROW_KINDS, Content
-from spark_jobs.reporting.connectors import Connector, connector_named
+from spark_jobs.reporting.bronze_contents import Content
 from spark_jobs.reporting.measures import NOTHING, Asked, Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
@@ -262,16 +262,16 @@ def _of_topics(
 
 
 def _connectors(table: CapturedTable, contents: Sequence[Content]) -> list[Connector]:
-    names = {one.connector for one in contents if one.feed == table.feed and one.kind in ROW_KINDS}
+    names = {one.connector for one in contents if one.feed == table.feed and one.kind in bronze.ROW_KINDS}
     return [connector_named(name) for name in sorted(names)]
 
 
 def _of_sources(
     tables: Sequence[CapturedTable], contents: Sequence[Content], measured: Mapping[str, Measures]
 ) -> Iterator[SettingFinding]:
-    sources = {one.source_name: one.connector for one in contents if one.kind in ROW_KINDS}
+    sources = {one.source_name: one.connector for one in contents if one.kind in bronze.ROW_KINDS}
     for source, connector in sorted(sources.items()):
-        own = {one.feed for one in contents if one.kind in ROW_KINDS and one.source_name == source}
+        own = {one.feed for one in contents if one.kind in bronze.ROW_KINDS and one.source_name == source}
         its_tables = [table for table in tables if table.feed in own]
         of_source = [measured[table.name] for table in its_tables]
         declared = {table.transaction_topic for table in its_tables if table.transaction_topic}

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Row
 
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.reporting.masking import Mask
+from spark_jobs.masking import Mask
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 from spark_jobs.texts import quantity

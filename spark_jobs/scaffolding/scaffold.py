@@ -12,7 +12,6 @@ from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, declared_tables
 from spark_jobs.delta import is_table
 from spark_jobs.places import Places
-from spark_jobs.reporting.bronze_contents import ROW_KINDS
 from spark_jobs.scaffolding.tables import (
     SeenTable,
     as_declared,
@@ -81,7 +80,7 @@ class Scaffold:
         for channel in seen_channels(spark, places):
             is_read = (channel.kind, channel.prefix) in channels
             beside |= _unless_there(places, files_of_channels([channel]), there, is_read=is_read)
-        records = bronze.read(spark, places, "records").where(F.col("kind").isin(*ROW_KINDS))
+        records = bronze.read(spark, places, "records").where(F.col("kind").isin(*bronze.ROW_KINDS))
         feeds = {row["feed"] for row in records.select("feed").distinct().collect()}
         rowless = sorted(feeds - {table.feed for table in tables} - {*by_feed})
         return cls(places, tables, beside, declared.tables, rowless)

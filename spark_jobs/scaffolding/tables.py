@@ -13,6 +13,8 @@ from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.columns import EVENT_COLUMNS, OWN_COLUMNS
+from spark_jobs.connectors import VECTOR, connector_named
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.envelope import DOCUMENTS
 from spark_jobs.landing.forms import OUTBOX_TOPIC
@@ -20,32 +22,9 @@ from spark_jobs.landing.shapes import bytes_as_text
 from spark_jobs.names import text_literal
 from spark_jobs.places import Places
 from spark_jobs.record import JSON_LIMITS
-from spark_jobs.reporting.connectors import VECTOR, connector_named
 from spark_jobs.scaffolding.types import carried_type, encoding_to_declare, note_on_text
 from spark_jobs.texts import folded
 from spark_jobs.unsigned import Unsigned, unsigned_columns
-
-# What gold adds to a source's columns. The names are those of the macro `own_columns`, as
-# tests/project/test_shared_lists.py sees to.
-OWN_COLUMNS = {
-    "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean", "opened_by": "string",
-    "closed_by": "string", "previous_key": "string", "next_key": "string", "is_start_known": "boolean",
-    "unresolved_columns": "array<string>", "exact_values": "map<string,string>", "position": "string",
-    "transaction_id": "string", "topic": "string", "partition": "int", "offset": "bigint", "version_id": "string",
-}  # fmt: skip
-
-# Those of them that a current state has; the names are those of the macro `current_columns`, as that test sees to.
-CURRENT_COLUMNS = (
-    "valid_from", "unresolved_columns", "exact_values", "position", "transaction_id", "topic", "partition", "offset",
-    "version_id",
-)  # fmt: skip
-
-# What `outbox` gives every event beside the fields of its payload.
-EVENT_COLUMNS = {
-    "event_id": "string", "aggregate_type": "string", "aggregate_id": "string", "event_type": "string",
-    "occurred_at": "timestamp", "payload": "string", "exact_values": "map<string,string>", "topic": "string",
-    "partition": "int", "offset": "bigint", "source_label": "string", "batch_id": "bigint", "landed_at": "timestamp",
-}  # fmt: skip
 
 # Connector → the fields of its source block that the log of each of its tables is scaffolded with.
 _SOURCE_FIELDS = {"oracle": ("user_name",)}

@@ -13,19 +13,12 @@ from typing import Any, Literal
 import jinja2
 
 from expectations.template import Described, suite_source
+from spark_jobs.columns import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import Fault
 from spark_jobs.names import quoted
 from spark_jobs.scaffolding.channels import TABLES as CHANNEL_TABLES
-from spark_jobs.scaffolding.tables import (
-    CURRENT_COLUMNS,
-    EVENT_COLUMNS,
-    OWN_COLUMNS,
-    SeenChannel,
-    SeenColumn,
-    SeenEvents,
-    SeenTable,
-)
+from spark_jobs.scaffolding.tables import SeenChannel, SeenColumn, SeenEvents, SeenTable
 from spark_jobs.texts import literal, on_one_line
 
 LOG_COLUMNS = {

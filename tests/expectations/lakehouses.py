@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 
 from expectations.template import suite_source
 from spark_jobs import bronze
+from spark_jobs.columns import CURRENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.delta import is_table
 from spark_jobs.names import quoted
 from spark_jobs.places import Places
-from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, OWN_COLUMNS
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 CHANGE = (

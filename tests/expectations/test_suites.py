@@ -15,10 +15,10 @@ from expectations.suite_files import load_suites
 from expectations.validate import validate
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import UsageError
+from spark_jobs.expectation_result import ExpectationResult
+from spark_jobs.masking import Mask
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import contents, topics_of
-from spark_jobs.reporting.masking import Mask
-from spark_jobs.reporting.run import ExpectationResult
 from tests.expectations.lakehouses import write_bronze
 from tests.expectations.stories import PRIVATE, SCRIPT, bad_story, good_story, secret_story, shown_story, wrapped_story
 

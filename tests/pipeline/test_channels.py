@@ -29,10 +29,11 @@ from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries
 from spark_jobs.reporting.accounting import built_through
-from spark_jobs.reporting.bronze_contents import Content, Held, contents
+from spark_jobs.reporting.bronze_contents import Content, contents
 from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.liveness import CHANGING, DEAD, NOTHING_NEW, pulses
 from spark_jobs.reporting.measures import measure
+from spark_jobs.reporting.quarantine import Held
 from spark_jobs.reporting.schema_changes import SchemaChange, because, because_of_key, schema_changes
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_channels, write

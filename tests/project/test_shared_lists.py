@@ -7,11 +7,11 @@ from ast import literal_eval
 from pathlib import Path
 
 from docs.generate import PROJECT, returned, written
+from spark_jobs.columns import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.landing.forms import _BLOCK, _PLACE_FIELDS
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.reporting.signs import MEANINGS
-from spark_jobs.scaffolding.tables import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.scaffolding.types import _DECLARABLE
 from spark_jobs.scaffolding.write import DOCUMENT_TYPE
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.columns import OWN_COLUMNS
 from spark_jobs.macro_queries import query
-from spark_jobs.scaffolding.tables import OWN_COLUMNS
 
 NAMES = {one: one for one in OWN_COLUMNS}
 COLUMNS = [{"name": "id", "type": "string"}, {"name": "name", "type": "string"},

@@ -24,26 +24,28 @@ from expectations.checkpoint import new_context, run_checkpoint, write_docs
 from expectations.results import OF_RECORDS, _is_shown
 from expectations.template import suite_source
 from spark_jobs import listing
+from spark_jobs.connectors import connector_named
 from spark_jobs.declarations import CapturedTable, Model, by_name
 from spark_jobs.engine_errors import first_cause, redacted
 from spark_jobs.errors import Fault
+from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.landing.shapes import INT_UNSIGNED, UNSIGNED
 from spark_jobs.listing import _last_check, _newest
+from spark_jobs.masking import Mask
 from spark_jobs.names import exact_json
 from spark_jobs.places import Places
 from spark_jobs.reporting.accounting import Account, account
-from spark_jobs.reporting.bronze_contents import Content, Held
-from spark_jobs.reporting.connectors import connector_named
+from spark_jobs.reporting.bronze_contents import Content
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun, dbt_run
 from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse, pulses
-from spark_jobs.reporting.masking import Mask
 from spark_jobs.reporting.measures import Asked, Lag, Measures
 from spark_jobs.reporting.page import compact, duration, page
+from spark_jobs.reporting.quarantine import Held
 from spark_jobs.reporting.report import _publish, last_report, reports_of
-from spark_jobs.reporting.run import Evidence, ExpectationResult, RunSummary
+from spark_jobs.reporting.run import Evidence, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, _fields, findings
 from spark_jobs.reporting.signs import Sign, shown_key, signs

@@ -1,4 +1,4 @@
-"""What the report knows of connectors: settings of a source that its records can betray.
+"""What Python knows of connectors: settings of a source that its records can betray.
 
 How a connector's events are read is in macros/connectors, a file for each.
 """
