@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import jinja2
 
-from expectations.template import Described, suite_source
 from spark_jobs.columns import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.errors import Fault
@@ -83,9 +82,10 @@ def _written(table: SeenTable, templates: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def suites_of(tables: Iterable[Described]) -> dict[str, str]:
-    """Path in the project → text, of what is expected of tables, seen or declared."""
-    return {f"expectations/suites/{table.name}.py": suite_source(table) for table in tables}
+def suites_of(tables: Iterable[SeenTable | CapturedTable]) -> dict[str, str]:
+    """Path in the project → text, of what is expected of tables, seen or declared; one without a key has no history."""
+    template = _environment().get_template("suite.py.j2")
+    return {f"expectations/suites/{table.name}.py": template.render(table=table) for table in tables}
 
 
 def files_of_sources(tables: Iterable[SeenTable]) -> dict[str, str]:
@@ -249,7 +249,7 @@ def _struct(columns: Iterable[SeenColumn]) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701 - writes SQL and YAML; each value goes through a filter of its kind
+    environment = jinja2.Environment(  # noqa: S701 - writes no HTML; each value goes through a filter of its kind
         loader=jinja2.PackageLoader("spark_jobs.scaffolding"),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
@@ -258,6 +258,7 @@ def _environment() -> jinja2.Environment:
         "yaml": _yaml,
         "argument": _argument,
         "literal": _literal,
+        "python": literal,
         "block": _block,
         "described": _described,
         "tojson": _list,

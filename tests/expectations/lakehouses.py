@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from expectations.template import suite_source
 from spark_jobs import bronze
 from spark_jobs.columns import CURRENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.delta import is_table
 from spark_jobs.names import quoted
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.write import suites_of, write
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 CHANGE = (
@@ -225,9 +225,7 @@ class Story:
             for name, count in (self.outcomes or {}).items()
         ]
         write_account(spark, places, table, [*outcomes, *self.signs], self.built_with)
-        suites = places.project / "expectations" / "suites"
-        suites.mkdir(parents=True, exist_ok=True)
-        (suites / f"{self.name}.py").write_text(suite_source(table), encoding="utf-8")
+        write(places.project, suites_of([table]), "w")
         return table
 
 

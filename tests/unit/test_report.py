@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 import spark_jobs.reporting
 from expectations.checkpoint import new_context, run_checkpoint, write_docs
 from expectations.results import OF_RECORDS, _is_shown
-from expectations.template import suite_source
 from spark_jobs import listing
 from spark_jobs.connectors import connector_named
 from spark_jobs.declarations import CapturedTable, Model, by_name
@@ -50,6 +49,7 @@ from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import Fields, SettingFinding, _fields, findings
 from spark_jobs.reporting.signs import Sign, shown_key, signs
 from spark_jobs.run_memory import Memory
+from spark_jobs.scaffolding.write import suites_of
 from spark_jobs.texts import visible
 from spark_jobs.trace import Trace, _has_values
 from spark_jobs.unsigned import Unsigned
@@ -1173,7 +1173,7 @@ def test_hidden_letters_and_lengths_of_time_are_spelled() -> None:
 @pytest.mark.parametrize("key", [("id",), ()])
 def test_a_suite_is_python_whatever_the_names_are(column: str, key: tuple[str, ...]) -> None:
     columns = tuple({"name": one, "type": "string", "field": one, "sensitive": False} for one in (*key, column))
-    source = suite_source(captured(key=key, columns=columns))
+    [source] = suites_of([captured(key=key, columns=columns)]).values()
     names = compile(source, "suite", "exec").co_names
     assert ("gold_history" in names) == bool(key)
     assert 'TABLE = "src__t"' in source
