@@ -29,7 +29,7 @@ def require_built_as_declared(spark: SparkSession, places: Places, tables: Seque
     built_as = {row["name"]: row["identifier"] for row in rows}
     if otherwise := [table.name for table in tables if _is_built_otherwise(spark, table, built_as)]:
         raise UsageError(
-            f"{', '.join(otherwise)}: not built as declared: its tables have the key or the names of before."
+            f"{', '.join(otherwise)}: not built as declared: the key or a name was changed after the last build."
             f" Run `tidemark build{places.option}` first."
         )
 

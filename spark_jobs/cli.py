@@ -249,8 +249,8 @@ def build(dbt_arguments: tuple[str, ...], project_dir: str, log_format: str, wai
 
     if strange := next((one for one in dbt_arguments if _PLACING.fullmatch(one)), None):
         raise UsageError(
-            f"build {strange}: it isn't left to dbt where things are. Say --target NAME or --project-dir DIR, not"
-            " behind `--`; the profile is the one of profiles.yml."
+            f"build {strange}: Tidemark itself passes the target and the folders to dbt. Put --target NAME or"
+            " --project-dir DIR before `--`; the profile is that of profiles.yml."
         )
     run = steps.Run(Places.of(project_dir), "build")
 

@@ -45,9 +45,9 @@ _LOOKS = 30
 # What Spark says where a query that begins finds other partitions than the look before it did.
 _OTHER_PARTITIONS = "you must specify all TopicPartitions"
 # What Spark says, without a place, of a record whose time has more digits than milliseconds have.
-_BEYOND_CALENDARS = "long overflow"
+_TOO_LATE = "long overflow"
 # What it and Kafka's client say of a record that time doesn't mend.
-_UNREADABLE = re.compile(rf"at offset \d+ is invalid|fetching the next record|corrupt message|{_BEYOND_CALENDARS}")
+_UNREADABLE = re.compile(rf"at offset \d+ is invalid|fetching the next record|corrupt message|{_TOO_LATE}")
 _PASSED_OVER = (
     "What was landed is whole; the next run goes on from there. A record that can never be read is passed over by"
     ' --starting \'{"TOPIC": {"PARTITION": OFFSET}}\' with the offset behind it, and counted as a gap.'
@@ -231,33 +231,41 @@ class _Stream:
                 if self.stop.is_set() or self.is_moved:
                     return
                 if isinstance(self.failed, TidemarkError):
-                    cause = str(self.failed)
-                    if self.failed.__cause__ is not None:  # words of another's are in it
-                        cause = self.topics.settings.redacted(cause)
-                    hint = f" {_PASSED_OVER}" if _UNREADABLE.search(cause) else ""
-                    if _BEYOND_CALENDARS in cause:
-                        hint = f" The time of a record is beyond all calendars; {self.batch_in_words()}{hint}"
-                    raise type(self.failed)(f"{cause}{hint}") from self.failed.__cause__
+                    raise self.with_hint(self.failed) from self.failed.__cause__
                 cause = first_cause(self.topics.settings.redacted(str(error)))
                 if _OTHER_PARTITIONS in cause:
                     self.is_moved = True  # a topic came or went behind the look: it is looked at again
                     return
-                if isinstance(self.failed, ENGINE_ERRORS):
-                    raise Fault(
-                        f"How far {self.topics.servers} is landed could not be written: {cause}. What is landed is"
-                        " whole; when the cause is gone, the next landing goes on behind it."
-                    ) from self.failed
-                if self.failed is not None and not _UNREADABLE.search(str(self.failed)):
-                    cause = self.topics.settings.redacted(unforeseen(self.failed))
-                    raise Fault(
-                        f"Records of {self.topics.servers} could not be landed: {cause}. What was landed is whole; the"
-                        " next run goes on from there, once the cause is gone."
-                    ) from None
-                raise Fault(f"Records of {self.topics.servers} could not be read: {cause}. {_PASSED_OVER}") from None
+                raise self.fault_of(cause) from (self.failed if isinstance(self.failed, ENGINE_ERRORS) else None)
             finally:
                 with suppress(*ENGINE_ERRORS, OSError):  # where Spark is gone its query is too
                     if query.isActive:
                         self.end(query)
+
+    def with_hint(self, failed: TidemarkError) -> TidemarkError:
+        """What a batch failed with, and what to do where a record can't be read."""
+        cause = str(failed)
+        if failed.__cause__ is not None:  # words of another's are in it
+            cause = self.topics.settings.redacted(cause)
+        hint = f" {_PASSED_OVER}" if _UNREADABLE.search(cause) else ""
+        if _TOO_LATE in cause:
+            hint = f" The time of a record is later than the year 9999; {self.batch_in_words()}{hint}"
+        return type(failed)(f"{cause}{hint}")
+
+    def fault_of(self, cause: str) -> Fault:
+        """What could not be done where the query ended by another error: write how far it is, land records, or read."""
+        if isinstance(self.failed, ENGINE_ERRORS):
+            return Fault(
+                f"How far {self.topics.servers} is landed could not be written: {cause}. What is landed is whole; when"
+                " the cause is gone, the next landing goes on behind it."
+            )
+        if self.failed is not None and not _UNREADABLE.search(str(self.failed)):
+            cause = self.topics.settings.redacted(unforeseen(self.failed))
+            return Fault(
+                f"Records of {self.topics.servers} could not be landed: {cause}. What was landed is whole; the next run"
+                " goes on from there, once the cause is gone."
+            )
+        return Fault(f"Records of {self.topics.servers} could not be read: {cause}. {_PASSED_OVER}")
 
     def batch_in_words(self) -> str:
         """Where the records of the newest batch are."""
