@@ -502,7 +502,7 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
     run = steps.Run(Places.of(project_dir), "sql")
     spark = run.session()
     declared = declared_tables(run.places)
-    show_tables(spark, run.places, declared.tables, declared.beside)
+    show_tables(spark, run.places, declared.tables, declared.channels)
     rows = rows_of(spark, text)
     if as_json:
         for row in rows:

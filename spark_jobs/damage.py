@@ -208,7 +208,7 @@ def move_aside(spark: SparkSession, places: Places, run_id: str, damage: Damage)
 def models_by_place(declared: Declared) -> dict[str, tuple[str, Model]]:
     """The location of each table that models build of records → what `rebuild` is asked for it by, and its model."""
     found = {model.location: (table.name, model) for table in declared.tables for model in table.models}
-    alone = [one.model for one in declared.beside] + [one.transactions for one in declared.tables if one.transactions]
+    alone = [one.model for one in declared.channels] + [one.transactions for one in declared.tables if one.transactions]
     return found | {model.location: (model.name, model) for model in alone}
 
 

@@ -84,8 +84,8 @@ class CapturedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A table of what arrives beside changes: its `kind` is its macro (`messages`, …), or `outbox`.
+class Channel:
+    """The table of a channel, of what arrives beside changes: its `kind` is its macro (`messages`, …), or `outbox`.
 
     `prefix` is the topic prefix, empty for an outbox, which has `topics` instead; `is_hidden` is whether a field of an
     outbox's payload is declared sensitive.
@@ -103,10 +103,10 @@ class Declared:
     """Everything that the project's models declare to be built of records."""
 
     tables: list[CapturedTable]
-    beside: list[Beside]
+    channels: list[Channel]
 
 
-_BESIDE = ("messages", "schema_versions", "snapshots")
+_CHANNELS = ("messages", "schema_versions", "snapshots")
 
 
 def run_dbt(places: Places, arguments: list[str]) -> Any:
@@ -173,7 +173,7 @@ def by_name(tables: Sequence[CapturedTable]) -> dict[str, CapturedTable]:
 
 
 def declared_tables(places: Places) -> Declared:
-    """The captured tables, and those of what arrives beside changes, each in the order of their names."""
+    """The captured tables, and those of channels, each in the order of their names."""
     with redirect_stdout(io.StringIO()) as said, reading(places) as options:
         # Without manifest.json, which takes as long to write as the rest: commands that build or document leave one.
         result = run_dbt(places, ["--quiet", "--no-write-json", "parse", *options])
@@ -181,8 +181,8 @@ def declared_tables(places: Places) -> Declared:
         raise UsageError(f"The project's models can't be read: {beginning_of(result.exception or said.getvalue())}")
     models = _Models(places, result.result)
     tables = [models.captured(node) for node in models.nodes if "columns" in models.declared_by(node)]
-    beside = [
-        Beside(
+    channels = [
+        Channel(
             kind,
             declared.get(f"{kind}_of", ""),
             models.built(node),
@@ -191,11 +191,11 @@ def declared_tables(places: Places) -> Declared:
         )
         for node in models.nodes
         for declared in [models.declared_by(node)]
-        for kind in (*_BESIDE, "outbox")
+        for kind in (*_CHANNELS, "outbox")
         if f"{kind}_of" in declared or (kind == "outbox" and kind in declared)
     ]
     return Declared(
-        sorted(tables, key=lambda table: table.name), sorted(beside, key=lambda one: (one.model.name, one.kind))
+        sorted(tables, key=lambda table: table.name), sorted(channels, key=lambda one: (one.model.name, one.kind))
     )
 
 

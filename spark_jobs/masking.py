@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.declarations import CapturedTable, Channel
 from spark_jobs.delta import id_of, table_if_made
 from spark_jobs.names import exact_json
 from spark_jobs.places import Places
@@ -19,7 +19,7 @@ _DIGITS = 10
 
 
 def hidden(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside]
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel]
 ) -> frozenset[str]:
     """The feeds of captured tables with a column that is declared sensitive, or was seen and is not declared (R8).
 
@@ -33,7 +33,7 @@ def hidden(
         table.feed
         for table in tables
         if table.sensitive or seen.get(table.feed, set()) - {column["field"] for column in table.columns}
-    ).union(*[one.topics for one in beside if one.is_hidden])
+    ).union(*[one.topics for one in channels if one.is_hidden])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.bronze import ROW_KINDS
-from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.declarations import CapturedTable, Channel
 from spark_jobs.delta import clear, is_table, progress, table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -33,7 +33,7 @@ class Account:
     """What became of the records of one subject, all records so far.
 
     `subject` is `table` (a captured table), `feed` (records of a table that has no models) or `topic` (records of no
-    table); `model` is the table beside changes in which a topic's events are. `changed` is what differs from the run
+    table); `model` is the channel's table in which a topic's events are. `changed` is what differs from the run
     before, by disposition, `landed` how many changes and truncates bronze has of it, `lost` how many fewer, at least,
     than in the run before: of a topic, that table's rows. `versions` says of how many changes its history has any,
     where its changes were counted, `found_versions` how many it has that a first change found (R19), and
@@ -121,7 +121,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """A table beside changes as it stands: topic → rows, and the last landing that it has read."""
+    """A channel's table as it stands: topic → rows, and the last landing that it has read."""
 
     model: str
     rows: Mapping[str, int]
@@ -146,11 +146,11 @@ def _read_through(spark: SparkSession, places: Places) -> dict[str, int]:
     return {} if read is None else {row[0]: row[1] for row in read.groupBy("name").agg(F.max("batch_id")).collect()}
 
 
-def event_tables(spark: SparkSession, places: Places, beside: Sequence[Beside]) -> dict[tuple[str, str], EventTable]:
+def event_tables(spark: SparkSession, places: Places, channels: Sequence[Channel]) -> dict[tuple[str, str], EventTable]:
     """What says in which table an event is (`Content.events`) → that table; of two of one topic the first."""
-    recorded = _read_through(spark, places) if beside else {}
+    recorded = _read_through(spark, places) if channels else {}
     found: dict[tuple[str, str], EventTable] = {}
-    for one in beside:
+    for one in channels:
         kind = {"messages": "message"}.get(one.kind, one.kind)
         if kind not in EVENT_KINDS:
             continue
@@ -174,7 +174,7 @@ def account(
 ) -> list[Account]:
     """The accounts of all tables, then of feeds without models, then of topics of no table.
 
-    `kept` are the tables beside changes, as `event_tables` gives them.
+    `kept` are the tables of channels, as `event_tables` gives them.
     """
     feeds: dict[str, Counter[str]] = defaultdict(Counter, {table.feed: Counter() for table in tables})
     topics: dict[str, Counter[str]] = defaultdict(Counter)

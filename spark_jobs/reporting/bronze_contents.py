@@ -40,7 +40,7 @@ class Content:
 
     @property
     def events(self) -> tuple[str, str] | None:
-        """What says in which table they are, where each record is a row of one beside changes: its kind, and a name."""
+        """What says in which table they are, where each record is a row of a channel's: its kind, and a name."""
         column = EVENT_KINDS.get(self.kind)
         return (self.kind, getattr(self, column)) if column else None
 
@@ -57,7 +57,7 @@ def contents(
         spark: The session.
         places: Where bronze is.
         built_through: Feed → number of the last landing that its changes table has read.
-        events_through: The same of tables beside changes, by `Content.events`.
+        events_through: The same of tables of channels, by `Content.events`.
     """
     records = table_if_made(spark, places.table("bronze", "records"))
     if records is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from expectations.validate import validate
-from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.declarations import CapturedTable, Channel
 from spark_jobs.errors import DataError
 from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.files import no_room
@@ -57,7 +57,7 @@ def check(
     tables: Sequence[CapturedTable],
     run: RunSummary,
     *,
-    beside: Sequence[Beside] = (),
+    channels: Sequence[Channel] = (),
     sample_rows: bool = True,
 ) -> CheckOutcome:
     """Check all layers of the captured tables, and write the report.
@@ -67,7 +67,7 @@ def check(
         places: The project and its lakehouse.
         tables: The captured tables, as `captured_tables` gives them.
         run: The run that the check ends. Its dbt results count where they are later than its beginning.
-        beside: The tables of what arrives beside changes.
+        channels: The tables of channels.
         sample_rows: Whether keys and quarantined records are shown.
 
     Raises:
@@ -79,14 +79,14 @@ def check(
         described = settings.fields(spark, places, tables)
         measured = measures.measure(spark, places, tables, {name: one.asked for name, one in described.items()})
         through = accounting.built_through(spark, places, tables, measured)
-        kept = accounting.event_tables(spark, places, beside)
+        kept = accounting.event_tables(spark, places, channels)
         contents = bronze_contents.contents(spark, places, through, {name: one.through for name, one in kept.items()})
-        hides = hidden(spark, places, tables, beside)
+        hides = hidden(spark, places, tables, channels)
         quarantined = quarantine.held_by_reason(
             spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
         )
         counted = accounting.counted(spark, places, tables)
-        for more in (signs_of_key_shapes(spark, places, tables), signs_of_drops(spark, places, tables, beside)):
+        for more in (signs_of_key_shapes(spark, places, tables), signs_of_drops(spark, places, tables, channels)):
             for name, rows in more.items():
                 counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, contents, quarantined, measured, counted, kept)
@@ -95,7 +95,7 @@ def check(
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(contents)
             expected = validate(spark, places, tables, folder, topics, sample_rows=sample_rows)
-        changed = schema_changes(spark, places, tables, beside, hides, sample_rows=sample_rows)
+        changed = schema_changes(spark, places, tables, channels, hides, sample_rows=sample_rows)
         table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
         lags = kafka.lags(spark, places)
         looks = [one.landed_at for one in contents if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.bronze import LINEAGE
-from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.declarations import CapturedTable, Channel
 from spark_jobs.delta import table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -20,7 +20,7 @@ _DROPS = r"kind = 'DROP' or kind = 'CREATE' and ddl rlike r'(?i)^\s*create\s+or\
 
 
 def signs_of_drops(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], beside: Sequence[Beside]
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel]
 ) -> dict[str, list[Row]]:
     """Table → rows as the accounting has them (kind, name, records, sample_keys); none where no model has statements.
 
@@ -28,11 +28,11 @@ def signs_of_drops(
         spark: The session.
         places: Where bronze is.
         tables: The captured tables.
-        beside: The tables of what arrives beside changes.
+        channels: The tables of channels.
     """
     kept = {table.feed: (table, table.history.location) for table in tables if table.history is not None}
     signs: dict[str, list[Row]] = {}
-    for one in beside:
+    for one in channels:
         versions = table_if_made(spark, one.model.location) if one.kind == "schema_versions" else None
         if versions is None:
             continue

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.declarations import Beside, CapturedTable
+from spark_jobs.declarations import CapturedTable, Channel
 from spark_jobs.delta import is_table
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -53,7 +53,7 @@ def schema_changes(
     spark: SparkSession,
     places: Places,
     tables: Sequence[CapturedTable],
-    beside: Sequence[Beside],
+    channels: Sequence[Channel],
     hidden: Collection[str],
     *,
     sample_rows: bool,
@@ -64,11 +64,11 @@ def schema_changes(
         spark: The session.
         places: Where bronze is.
         tables: The captured tables.
-        beside: The tables of what arrives beside changes.
+        channels: The tables of channels.
         hidden: The feeds of tables whose values people may not see.
         sample_rows: Whether statements may be shown at all.
     """
-    wanted = [one for one in beside if one.kind == "schema_versions" and is_table(spark, one.model.location)]
+    wanted = [one for one in channels if one.kind == "schema_versions" and is_table(spark, one.model.location)]
     if not wanted:
         return {}
     by_feed = {table.feed: table for table in tables}

@@ -1,4 +1,4 @@
-"""The tables of records beside changes, as scaffolding describes them."""
+"""The tables of channels, as scaffolding describes them."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ class Scaffold:
             as_declared(table, by_feed[table.feed]) if table.feed in by_feed else table
             for table in seen_tables(spark, places)
         ]
-        topics = frozenset[str]().union(*(one.topics for one in declared.beside))
-        channels = {(one.kind, one.prefix) for one in declared.beside}
+        topics = frozenset[str]().union(*(one.topics for one in declared.channels))
+        channels = {(one.kind, one.prefix) for one in declared.channels}
         beside: dict[str, str] = {}
         there = model_files(places.project)
         for one in seen_events(spark, places):

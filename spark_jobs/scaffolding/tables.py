@@ -38,7 +38,7 @@ _ON_LARGE = {
     " large, set REPLICA IDENTITY FULL, or declare `null_is_unchanged`.",
 }
 
-# Kind of record → the macro, and the folder, of the table that a topic prefix has for records beside changes.
+# Kind of record → the macro, and the folder, of the channel's table in which a topic prefix has such records.
 CHANNELS = {
     "message": "messages", "schema_change": "schema_versions", "notification": "snapshots", "signal": "snapshots",
 }  # fmt: skip

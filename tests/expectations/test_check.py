@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import Beside, CapturedTable, Model
+from spark_jobs.declarations import CapturedTable, Channel, Model
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
@@ -40,7 +40,7 @@ class Lakehouse:
     orders: Story = field(default_factory=lambda: Story("orders", outcomes={"opened": 2, "no_op": 1}))
     notes: Story = field(default_factory=lambda: Story("notes", is_keyed=False, sensitive=("v",)))
     beside: Story = field(default_factory=lambda: Story("beside"))
-    events: list[Beside] = field(default_factory=list)
+    events: list[Channel] = field(default_factory=list)
     tables: list[CapturedTable] = field(default_factory=list)
 
     def build(self) -> None:
@@ -76,8 +76,8 @@ class Lakehouse:
             for name in ("order_events", "src_messages")
         )
         self.events = [
-            Beside("outbox", "", orders, topics=frozenset(["outbox.event.order"])),
-            Beside("messages", "src", messages),
+            Channel("outbox", "", orders, topics=frozenset(["outbox.event.order"])),
+            Channel("messages", "src", messages),
         ]
         rows = [{"topic": "outbox.event.order", "batch_id": 1}] * 2
         write_table(self.spark, self.events[0].model, "topic string, batch_id bigint", rows)
@@ -89,7 +89,7 @@ class Lakehouse:
     def check(self, run_id: str) -> CheckOutcome:
         """Run the check."""
         run = RunSummary(run_id, "tidemark check", datetime.now(UTC))
-        return check(self.spark, self.places, self.tables, run, beside=self.events)
+        return check(self.spark, self.places, self.tables, run, channels=self.events)
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,8 @@ def test_rows_of_a_table_that_was_dropped_are_told_until_something_comes_of_them
     columns = "db string, schema string, table string, kind string, position string, is_snapshot boolean, ddl string"
     write_table(spark, ddl, columns, statements)
     write_bronze(spark, places, [story])
-    table, beside = story.write(spark, places), Beside("schema_versions", "src", ddl)
-    [sign] = signs_of_drops(spark, places, [table], [beside])[table.name]
+    table, channel = story.write(spark, places), Channel("schema_versions", "src", ddl)
+    [sign] = signs_of_drops(spark, places, [table], [channel])[table.name]
 
     assert (sign["name"], sign["records"], sign["sample_keys"]) == ("dropped_rows", 1, ['{"id":"gone"}'])
 

@@ -99,13 +99,13 @@ def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkS
     [table] = declared.tables
     plain = replace(table, columns=tuple({**one, "sensitive": False} for one in table.columns))
     bare = replace(plain, columns=tuple(one for one in plain.columns if one["name"] != "email"))
-    plainly = [replace(one, is_hidden=False) for one in declared.beside]
+    plainly = [replace(one, is_hidden=False) for one in declared.channels]
     shown_topics = [
-        [topic for topic in (TOPIC, OUTBOX) if is_shown(spark, places, Declared([one], beside), topic)]
-        for one, beside in ((table, plainly), (plain, plainly), (bare, plainly), (plain, declared.beside))
+        [topic for topic in (TOPIC, OUTBOX) if is_shown(spark, places, Declared([one], channels), topic)]
+        for one, channels in ((table, plainly), (plain, plainly), (bare, plainly), (plain, declared.channels))
     ]
     assert shown_topics == [[], [TOPIC, OUTBOX], [], [TOPIC]]
     summary = RunSummary("outbox", "tidemark check", datetime.now(UTC))
-    held = check(spark, places, [plain], summary, beside=declared.beside).evidence.quarantine
+    held = check(spark, places, [plain], summary, channels=declared.channels).evidence.quarantine
     assert {one.topic for one in held} >= {TOPIC, OUTBOX}
     assert {one.topic for one in held if PLANTED in str(one.samples)} == {TOPIC}

@@ -495,7 +495,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
 
 
 TABLES = ("ch_r__public__t", "ch_s__public__t", "ch_my__shop__products")
-BESIDE = ("ch_a_messages", "ch_a_schema_versions", "ch_a_snapshots")
+CHANNELS = ("ch_a_messages", "ch_a_schema_versions", "ch_a_snapshots")
 
 
 def scaffolded(spark: SparkSession, places: Places) -> None:
@@ -546,9 +546,9 @@ def built(spark: SparkSession, registry: StandIn, tmp_path_factory: pytest.TempP
     land(spark, places, "second", again[len(again) // 2 :] + halves[len(halves) // 2 :] + scans("ch_r"))
     without_news = [f"ch_{name}_*" for name in ("a", "s", "v", "my", "n", "o", "q")]
     run(places, "run", "--exclude", "config.materialized:current", *without_news)
-    idle = run(places, "run", "--select", *BESIDE, "ch_b_messages", "ch_r_snapshots", "ch_r__public__t_history")
-    before = {name: rows_of(places.table("silver", name)) for name in BESIDE}
-    run(places, "build", "--full-refresh", "--select", *BESIDE)
+    idle = run(places, "run", "--select", *CHANNELS, "ch_b_messages", "ch_r_snapshots", "ch_r__public__t_history")
+    before = {name: rows_of(places.table("silver", name)) for name in CHANNELS}
+    run(places, "build", "--full-refresh", "--select", *CHANNELS)
     return Built(places, declared_tables(places), idle, before)
 
 
@@ -580,7 +580,7 @@ def test_tables_depend_on_what_came_and_not_on_how(built: Built, kind: str) -> N
 
 def test_nothing_new_writes_nothing_and_a_refresh_gives_the_same(built: Built) -> None:
     assert set(built.again.values()) == {"nothing new"}
-    for name in BESIDE:
+    for name in CHANNELS:
         assert sorted(built.rows(name), key=str) == sorted(built.before[name], key=str)
 
 
@@ -666,7 +666,7 @@ def test_a_statement_is_of_the_table_that_it_names_and_not_of_the_row_before_it(
 ) -> None:
     versions = sorted(built.rows("ch_q_schema_versions"), key=lambda one: one["position"])
     tables = tables_of(built, spark, "ch_q")
-    changed = schema_changes(spark, built.places, tables, built.declared.beside, (), sample_rows=True)
+    changed = schema_changes(spark, built.places, tables, built.declared.channels, (), sample_rows=True)
 
     assert [
         (one["db"], one["schema"], one["table"], one["kind"], [tuple(change.values()) for change in one["changes"]])
@@ -685,7 +685,7 @@ def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None
     versions = sorted(built.rows("ch_my_schema_versions"), key=lambda one: (one["position"], one["offset"]))
     products = [one for one in versions if one["table"] == "products"]
     changed = schema_changes(
-        spark, built.places, built.declared.tables, built.declared.beside, (), sample_rows=True
+        spark, built.places, built.declared.tables, built.declared.channels, (), sample_rows=True
     )["ch_my__shop__products"]  # fmt: skip
 
     assert {one["table"] for one in versions} == {"products", "sync_marker", "later"}
@@ -707,7 +707,7 @@ def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None
 
 def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkSession) -> None:
     tables = tables_of(built, spark, "ch_a")
-    changed = schema_changes(spark, built.places, tables, built.declared.beside, (), sample_rows=True)
+    changed = schema_changes(spark, built.places, tables, built.declared.channels, (), sample_rows=True)
     first = ("price: decimal(8,2) → decimal(12,2)", "new added (text)",
              "size: enum('s','m') → enum('s','m','l')", "old dropped")  # fmt: skip
 
@@ -719,10 +719,10 @@ def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkS
 
 
 def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, spark: SparkSession) -> None:
-    tables, beside = built.declared.tables, built.declared.beside
+    tables, channels = built.declared.tables, built.declared.channels
     feeds = [one.feed for one in tables]
     for hidden, sample_rows in (((), False), (feeds, True)):
-        changed = schema_changes(spark, built.places, tables, beside, hidden, sample_rows=sample_rows)
+        changed = schema_changes(spark, built.places, tables, channels, hidden, sample_rows=sample_rows)
         products = changed["ch_my__shop__products"]
         assert {one.statement for one in products} == {None}
         assert products[-1].line.startswith("active dropped (2026-")
