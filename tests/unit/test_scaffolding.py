@@ -7,7 +7,8 @@ import yaml
 from pyspark.sql import Row
 
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, _column
-from spark_jobs.scaffolding.write import _described, files_of
+from spark_jobs.scaffolding.write import _described, files_of, suites_of
+from tests.evidence import captured
 
 
 def described(encoding: str | None, default: str | None = None, *, is_optional: bool = True) -> str:
@@ -58,3 +59,13 @@ def test_a_description_begins_no_html_in_dbt_s_documentation() -> None:
     said = [one for file in files for one in descriptions(file)]
     assert any("‹img src=x" in one for one in said)
     assert [one for one in said if "<" in one] == []
+
+
+@pytest.mark.parametrize("column", ["name", "a.b", "select", "Odd Name", "ü", 'quo"te', "back\\slash", '"""', "\u202e"])
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_a_suite_is_python_whatever_the_names_are(column: str, key: tuple[str, ...]) -> None:
+    columns = tuple({"name": one, "type": "string", "field": one, "sensitive": False} for one in (*key, column))
+    [source] = suites_of([captured(key=key, columns=columns)]).values()
+    names = compile(source, "suite", "exec").co_names
+    assert ("gold_history" in names) == bool(key)
+    assert 'TABLE = "src__t"' in source
