@@ -30,7 +30,7 @@ _LOOKING = ("Show", "Describe", "Explain")
 
 
 def show_tables(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel] = ()
+    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel]
 ) -> None:
     """Make every table of the lakehouse a view under its own name, and that of its model, without its layer."""
     models = [model for one in tables for model in (one.changes, one.current, one.history) if model is not None]

@@ -89,7 +89,7 @@ def settings(places: Places) -> dict[str, str]:
     return {name: str(value) for name, value in options.items() if value != ""}
 
 
-def build_session(places: Places, *, catalog: bool = False) -> SparkSession:
+def build_session(places: Places, *, catalog: bool) -> SparkSession:
     """The process's Spark session. Only with `catalog` may it open the metastore: dbt takes it, nothing else does."""
     # Spark hands times to Python in the process's zone.
     os.environ["TZ"] = "UTC"

@@ -170,7 +170,7 @@ def account(
     quarantined: Sequence[Held],
     measured: Mapping[str, Measures],
     counted: Mapping[str, Sequence[Row]],
-    kept: Mapping[tuple[str, str], EventTable] | None = None,
+    kept: Mapping[tuple[str, str], EventTable],
 ) -> list[Account]:
     """The accounts of all tables, then of feeds without models, then of topics of no table.
 
@@ -187,7 +187,7 @@ def account(
             feeds[owner[one.topic]]["tombstones" if one.kind == "tombstone" else "other_kinds"] += one.records
         elif one.events is None:
             topics[one.topic][one.kind or "unknown_kind"] += one.records
-        elif table := (kept or {}).get(one.events):
+        elif table := kept.get(one.events):
             kept_in[one.topic] = table
             topics[one.topic].update(pending=one.pending, duplicates=one.records - one.pending)
         else:

@@ -49,7 +49,7 @@ def contents(
     spark: SparkSession,
     places: Places,
     built_through: Mapping[str, int],
-    events_through: Mapping[tuple[str, str], int] | None = None,
+    events_through: Mapping[tuple[str, str], int],
 ) -> list[Content]:
     """Bronze's records, counted.
 
@@ -63,7 +63,7 @@ def contents(
     if records is None:
         return []
     # No feed has a colon in its name.
-    events = {f"{kind}:{name}": batch for (kind, name), batch in (events_through or {}).items()}
+    events = {f"{kind}:{name}": batch for (kind, name), batch in events_through.items()}
     through = literal_map({"": -1, **built_through, **events})
     named = [F.when(F.col("kind") == kind, F.concat(F.lit(f"{kind}:"), column)) for kind, column in EVENT_KINDS.items()]
     is_pending = F.col("batch_id") > F.coalesce(

@@ -26,7 +26,7 @@ def document(
     evidence: Evidence,
     finished_at: datetime,
     previous: Mapping[str, Any] | None,
-    data_docs: str | None = None,
+    data_docs: str | None,
 ) -> dict[str, Any]:
     """The report of a run.
 

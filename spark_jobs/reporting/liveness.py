@@ -91,8 +91,8 @@ def pulses(
     contents: Sequence[Content],
     measured: Mapping[str, Measures],
     looked_at: datetime | None,
-    lags: Sequence[TopicLag] = (),
-    quarantined: Sequence[Held] = (),
+    lags: Sequence[TopicLag],
+    quarantined: Sequence[Held],
 ) -> list[Pulse]:
     """The pulse of every topic prefix that has shown any sign of life, in the order of names.
 

@@ -209,11 +209,12 @@ def findings(
     tables: Sequence[CapturedTable],
     contents: Sequence[Content],
     measured: Mapping[str, Measures],
+    *,
     described: Mapping[str, Fields],
     gaps: Mapping[str, int],
     signs: Mapping[str, Mapping[str, Sign]],
-    changed: Mapping[str, Sequence[SchemaChange]] | None = None,
-    compacted: Mapping[str, str] | None = None,
+    changed: Mapping[str, Sequence[SchemaChange]],
+    compacted: Mapping[str, str],
 ) -> list[SettingFinding]:
     """The harmful settings of all sources.
 
@@ -232,9 +233,9 @@ def findings(
         measures = measured[table.name]
         every += _of_table(
             table, measures, described.get(table.name, Fields()), _connectors(table, contents),
-            signs.get(table.name, {}), (changed or {}).get(table.name, ()),
+            signs.get(table.name, {}), changed.get(table.name, ()),
         )  # fmt: skip
-        if shows := [*_of_topics(table, contents, gaps.get(table.name, 0), compacted or {})]:
+        if shows := [*_of_topics(table, contents, gaps.get(table.name, 0), compacted)]:
             every.append(
                 SettingFinding(
                     "cleanup.policy (topic)",

@@ -245,7 +245,7 @@ def test_sql_knows_the_tables_that_no_captured_table_is_alone_with(spark: SparkS
     location = checked.places.table("ops", "src_transactions")
     spark.range(1).write.format("delta").save(location)
     transactions = Model("src_transactions", "ops.src_transactions", location)
-    show_tables(spark, checked.places, [replace(one, transactions=transactions) for one in checked.tables])
+    show_tables(spark, checked.places, [replace(one, transactions=transactions) for one in checked.tables], [])
     for name in ("src_transactions", "progress", "accounting"):
         assert not spark.table(name).isEmpty()
         spark.catalog.dropTempView(name)

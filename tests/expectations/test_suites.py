@@ -134,7 +134,7 @@ def validated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         module.write_text("\n\n\ndef ".join([head, *kept]))
     module = places.project / "expectations" / "suites" / "wrapped.py"
     module.write_text(module.read_text().replace('return suite(TABLE, "silver_changes")', WRAPPED))
-    results = validate(spark, places, list(tables.values()), home / "run", topics_of(contents(spark, places, {})))
+    results = validate(spark, places, list(tables.values()), home / "run", topics_of(contents(spark, places, {}, {})))
     return Validated(results, home / "run", places, tables)
 
 
@@ -213,7 +213,7 @@ def test_data_docs_escape_what_events_hold(validated: Validated) -> None:
 
 
 def test_samples_can_be_switched_off(spark: SparkSession, validated: Validated, tmp_path: Path) -> None:
-    topics = topics_of(contents(spark, validated.places, {}))
+    topics = topics_of(contents(spark, validated.places, {}, {}))
     results = validate(spark, validated.places, [validated.tables["bad"]], tmp_path, topics, sample_rows=False)
     assert not any(one.sample_keys for one in results)
     assert {one.expectation for one in results if not one.passed} == {name for name, _ in FAULTS}

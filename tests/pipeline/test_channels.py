@@ -782,11 +782,12 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
     tables = built.declared.tables
     measured = measure(spark, built.places, tables, {})
     through = built_through(spark, built.places, tables, measured)
-    landed, unbuilt = (contents(spark, built.places, of) for of in (through, {}))
+    landed, unbuilt = (contents(spark, built.places, of, {}) for of in (through, {}))
 
     def state(minutes: float, landed: Sequence[Content] = landed, **own: Any) -> dict[str, str]:
         at = datetime.fromtimestamp(STARTED / 1000, UTC) + timedelta(minutes=minutes)
-        return {one.source: one.state for one in pulses(spark, built.places, tables, landed, measured, at, **own)}
+        known = {"lags": [], "quarantined": []} | own
+        return {one.source: one.state for one in pulses(spark, built.places, tables, landed, measured, at, **known)}
 
     def lagging(topic: str, *, is_gone: bool = False) -> str:
         an_hour_in = str(datetime.fromtimestamp(STARTED / 1000, UTC).replace(tzinfo=None) + timedelta(hours=1))
@@ -807,7 +808,7 @@ def test_a_quiet_source_and_a_dead_connector(built: Built, spark: SparkSession) 
     )
     assert state(60, quarantined=[Held("registry-unknown", "", "ch_r.public.t", 1)])["ch_r"] != DEAD
     spark.sql(f"delete from {entries} where quarantine_id = 'of ch_r'")
-    [ahead] = [one for one in pulses(spark, built.places, [], landed, {}, LANDED) if one.source == "ch_w"]
+    [ahead] = [one for one in pulses(spark, built.places, [], landed, {}, LANDED, [], []) if one.source == "ch_w"]
     assert ahead.last_heartbeat == LANDED, "no later than it was landed"
 
 

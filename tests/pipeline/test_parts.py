@@ -1577,7 +1577,7 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
     orders.declare("{{ history", "{{ config(alias='orders_versions') }}{{ history", history)
     yield
     assert rows_of(orders.places.table("gold", "orders_versions"), "state") == [{"state": "sent"}]
-    show_tables(orders.spark, orders.places, captured_tables(orders.places))
+    show_tables(orders.spark, orders.places, captured_tables(orders.places), [])
     for name in ("orders_versions", f"{orders.source}__public__orders_history"):
         assert [row["state"] for row in orders.spark.table(name).collect()] == ["sent"]
 

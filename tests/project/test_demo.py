@@ -357,7 +357,7 @@ def test_there_are_ten_questions_each_with_its_rows() -> None:
 @pytest.fixture(scope="module")
 def shown(demo: Demo, spark: SparkSession) -> None:
     """The tables under the names that questions have for them, as `tidemark sql` shows them."""
-    show_tables(spark, demo.places, demo.tables)
+    show_tables(spark, demo.places, demo.tables, [])
 
 
 @pytest.fixture

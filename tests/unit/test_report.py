@@ -52,7 +52,7 @@ SCHEMA = json.loads(Path(spark_jobs.reporting.__path__[0], SCHEMA_FILE).read_tex
 
 def report(found: Evidence, previous: dict[str, Any] | None = None, run_id: str = "r1", **own: Any) -> dict[str, Any]:
     run = RunSummary(run_id, "tidemark check", AT, {"land": 1.5, "build": 12.0}, **own)
-    said = document(run, found, AT + timedelta(seconds=20), previous)
+    said = document(run, found, AT + timedelta(seconds=20), previous, None)
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(said)))
     return said
 
@@ -196,7 +196,7 @@ def test_records_of_topics_that_nobody_asks_for_any_more_speak_for_no_connector(
 
     def state(minutes: int) -> str:
         lag = TopicLag("default", "src.t", 5, None, f"{AT - minutes * MINUTE:%Y-%m-%d %H:%M:%S}", is_gone=False)
-        [one] = pulses(no_session, nowhere, [table], landed, measured, AT, [lag])
+        [one] = pulses(no_session, nowhere, [table], landed, measured, AT, [lag], [])
         return one.state
 
     assert [state(minutes) for minutes in (0, 59, 61)] == ["changing", "changing", "dead"]
@@ -284,9 +284,9 @@ def test_a_topic_without_models_is_accounted_for_in_whatever_order_its_records_a
     ]
     held = [Held("no-after", "no state", "src.u", 1)]
 
-    accounts = account([], counted, held, {}, {})
+    accounts = account([], counted, held, {}, {}, {})
 
-    assert accounts == account([], counted[::-1], held, {}, {})
+    assert accounts == account([], counted[::-1], held, {}, {}, {})
     assert [(one.subject, one.name, one.records) for one in accounts] == [("feed", "src__u", 8)]
 
 
@@ -366,7 +366,7 @@ def test_a_history_that_is_not_accounted_for_is_a_warning() -> None:
     history = Model("src__t_history", "gold.src__t_history", "nowhere")
     uncounted, measured = captured(history=history), {"src__t": Measures(changes=5, history=4, problems=1)}
     contents = [Content("src__t", "src.t", "change", "postgresql", "src", 5, 0, AT)]
-    [one] = account([uncounted], contents, [], measured, {})
+    [one] = account([uncounted], contents, [], measured, {}, {})
 
     assert {name: count for name, count in one.dispositions.items() if count} == {"not_accounted": 4, "quarantined": 1}
     assert [

@@ -10,13 +10,23 @@ import pytest
 from pyspark.sql import Row
 
 from spark_jobs.connectors import connector_named
+from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.shapes import INT_UNSIGNED, UNSIGNED
+from spark_jobs.reporting import settings
 from spark_jobs.reporting.bronze_contents import Content
 from spark_jobs.reporting.measures import Asked, Measures
-from spark_jobs.reporting.settings import Fields, _fields, findings
+from spark_jobs.reporting.settings import Fields, SettingFinding, _fields
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.unsigned import Unsigned
 from tests.evidence import captured
+
+
+def findings(
+    tables: Sequence[CapturedTable], contents: Sequence[Content], measured: Mapping[str, Measures], **own: Any
+) -> list[SettingFinding]:
+    """What is found where nothing else is known than a test says."""
+    usual: dict[str, Any] = {"described": {}, "gaps": {}, "signs": {}, "changed": {}, "compacted": {}}
+    return settings.findings(tables, contents, measured, **usual | own)
 
 
 def test_each_harmful_setting_is_named_with_what_to_set() -> None:
@@ -27,7 +37,12 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
                                    undeclared=("w",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
     found_settings = findings(
-        [table], found, measured, {"src__t": Fields(Asked(("v",)), ("id",), (), ("v",))}, {"src__t": 2}, unresolved
+        [table],
+        found,
+        measured,
+        described={"src__t": Fields(Asked(("v",)), ("id",), (), ("v",))},
+        gaps={"src__t": 2},
+        signs=unresolved,
     )
     assert {one.setting: one.severity for one in found_settings} == {
         "provide.transaction.metadata": "warning",
@@ -76,7 +91,7 @@ def test_bytes_that_come_as_text_are_left_out_as_null() -> None:
 
 def test_declarations_that_statements_or_records_contradict_are_named() -> None:
     disputed = Fields(unsigned=("v",), signed=("w",), own_key=("a", "b"))
-    found = findings([captured()], [], {"src__t": Measures(10)}, {"src__t": disputed}, {}, {})
+    found = findings([captured()], [], {"src__t": Measures(10)}, described={"src__t": disputed})
 
     assert [(one.setting, one.severity) for one in found] == [
         ("encoding (model)", "warning"), ("encoding (model)", "warning"), ("key (model)", "info"),
@@ -96,7 +111,7 @@ def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
     one = {"src__t": Measures(10)}
     [finding] = [
         finding
-        for finding in findings([captured()], found, one, {}, {}, {}, compacted=policies)
+        for finding in findings([captured()], found, one, compacted=policies)
         if finding.setting == "cleanup.policy (topic)"
     ]
     assert finding.severity == "warning"
@@ -105,7 +120,7 @@ def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("connector", "settings"),
+    ("connector", "named"),
     [
         ("postgresql", {"skipped.operations", "REPLICA IDENTITY"}),
         ("mariadb", {"skipped.operations", "binlog_row_image"}),
@@ -115,32 +130,32 @@ def test_a_compacted_topic_is_named_before_it_has_gaps() -> None:
         ("quux", set()),
     ],
 )
-def test_settings_are_those_of_the_connector(connector: str, settings: set[str]) -> None:
+def test_settings_are_those_of_the_connector(connector: str, named: set[str]) -> None:
     found = [Content("src__t", "src.t", "change", connector, "src", 10, 0)]
     measured = {"src__t": Measures(10, updates=4, updates_without_before=4, is_before_missing=True)}
-    assert {one.setting for one in findings([captured()], found, measured, {}, {}, {})} == settings
+    assert {one.setting for one in findings([captured()], found, measured)} == named
 
 
 def test_a_setting_that_was_mended_is_told_no_more() -> None:
     found = [Content("src__t", "src.t", "truncate", "mysql", "src", 10, 0)]
     measured = {"src__t": Measures(10, updates=5, updates_without_before=4)}
-    assert findings([captured()], found, measured, {}, {}, {}) == []
+    assert findings([captured()], found, measured) == []
 
 
 def test_rows_that_a_transform_flattened_blame_no_setting_of_the_source() -> None:
     found = [Content("src__t", "src.t", "truncate", "mysql", "src", 10, 0)]
     measured = {"src__t": Measures(10, updates=4, updates_without_before=4, is_before_missing=True)}
-    [finding] = findings([captured()], found, measured, {"src__t": Fields(is_flattened=True)}, {}, {})
+    [finding] = findings([captured()], found, measured, described={"src__t": Fields(is_flattened=True)})
     assert (finding.setting, finding.severity) == ("transforms", "info")
     assert "ExtractNewRecordState" in finding.shows
 
 
-@pytest.mark.parametrize(("unresolved", "settings"), [(0, []), (3, ["capture.mode"])])
-def test_documents_are_told_what_helps_them(unresolved: int, settings: list[str]) -> None:
+@pytest.mark.parametrize(("unresolved", "named"), [(0, []), (3, ["capture.mode"])])
+def test_documents_are_told_what_helps_them(unresolved: int, named: list[str]) -> None:
     found = [Content("src__t", "src.t", "change", "mongodb", "src", 10, 0)]
     measured = {"src__t": Measures(10, streamed=8, updates=4, without_transaction=8, unavailable=4)}
     met = {"unresolved_columns": Sign("src__t", "unresolved_columns", "", unresolved, ())} if unresolved else {}
-    assert [one.setting for one in findings([captured()], found, measured, {}, {}, {"src__t": met})] == settings
+    assert [one.setting for one in findings([captured()], found, measured, signs={"src__t": met})] == named
 
 
 def test_a_source_that_streams_no_large_value_is_told_though_every_version_is_filled() -> None:
@@ -148,7 +163,7 @@ def test_a_source_that_streams_no_large_value_is_told_though_every_version_is_fi
 
     def told(**marks: Any) -> list[tuple[str, str]]:
         measured = {"src__t": Measures(10, unavailable=4, **marks)}
-        return [(one.setting, one.severity) for one in findings([captured()], found, measured, {}, {}, {})]
+        return [(one.setting, one.severity) for one in findings([captured()], found, measured)]
 
     assert told(never_streamed=("v",)) == [("lob.enabled", "warning")]
     assert told() == [("unavailable.value.placeholder", "info")]
@@ -156,30 +171,30 @@ def test_a_source_that_streams_no_large_value_is_told_though_every_version_is_fi
 
 def test_columns_that_only_reads_have_values_of_are_told_beside_those_that_one_side_lacks() -> None:
     measured = {"src__t": Measures(10, null_in_stream=("v",))}
-    [finding] = findings([captured()], [], measured, {}, {}, {})
+    [finding] = findings([captured()], [], measured)
     assert finding.setting == "column.exclude.list"
     assert finding.shows.startswith('Columns with values in the snapshot, and NULL in every streamed change: "v".')
 
 
 def test_what_no_schema_describes_may_hide_null() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)), is_described=False)}, {}, {})
+    [finding] = findings([captured()], [], measured, described={"src__t": Fields(Asked(("v",)), is_described=False)})
     assert (finding.setting, finding.severity) == ("replace.null.with.default", "info")
     assert 'that no schema describes never held NULL in 10 changes: "v"' in finding.shows
 
 
 def test_rows_that_a_transform_flattened_need_its_own_option_for_null() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)), is_flattened=True)}, {}, {})
+    [finding] = findings([captured()], [], measured, described={"src__t": Fields(Asked(("v",)), is_flattened=True)})
     assert "transforms.unwrap.replace.null.with.default=false" in finding.set_instead
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)))}, {}, {})
+    [finding] = findings([captured()], [], measured, described={"src__t": Fields(Asked(("v",)))})
     assert "transforms" not in finding.set_instead
     assert "router" not in finding.set_instead
 
 
 def test_each_converter_has_its_own_option_for_null_and_old_routers_have_none() -> None:
     measured = {"src__t": Measures(10, nulls={"v": 0})}
-    [finding] = findings([captured()], [], measured, {"src__t": Fields(Asked(("v",)), is_rerouted=True)}, {}, {})
+    [finding] = findings([captured()], [], measured, described={"src__t": Fields(Asked(("v",)), is_rerouted=True)})
     for option in ("value.converter.json.replace.null.with.default=false", "ignore.default.for.nullables=true"):
         assert option in finding.set_instead
     assert finding.set_instead.endswith("nothing keeps NULL behind a router before Debezium 3.6")
@@ -194,7 +209,7 @@ def test_the_mode_that_cuts_no_time_is_one_of_the_connector_s(connector: str, mo
     [finding] = [
         one
         for one in findings(
-            [captured()], found, {"src__t": Measures(10)}, {"src__t": Fields(connect_times=("v",))}, {}, {}
+            [captured()], found, {"src__t": Measures(10)}, described={"src__t": Fields(connect_times=("v",))}
         )
         if one.setting == "time.precision.mode"
     ]
@@ -290,7 +305,7 @@ def test_what_schemas_told_is_to_be_declared_for_records_without_one(
     described = _fields(captured(columns=columns_v(kind)), shapes_of_v(encodings), {}, {}, is_flattened=False)
     assert described.untold == ((("v", kind, wanted),) if wanted else ())
 
-    found = [one for one in findings([captured()], [], {"src__t": Measures(1)}, {"src__t": described}, {}, {})
+    found = [one for one in findings([captured()], [], {"src__t": Measures(1)}, described={"src__t": described})
              if one.setting == "encoding (model)"]  # fmt: skip
     assert [(one.set_instead, one.severity) for one in found] == (
         [(f"'v': {{'type': '{kind}', 'encoding': '{wanted}'}} in src__t_changes", "warning")] if wanted else []
@@ -322,7 +337,7 @@ def test_a_column_of_text_that_came_in_several_spellings_names_the_type_that_rea
     assert described.spelled == ((("v", wanted),) if wanted else ())
 
     def told(key: str) -> list[tuple[str, str]]:
-        found = findings([captured(key=(key,))], [], {"src__t": Measures(1)}, {"src__t": described}, {}, {})
+        found = findings([captured(key=(key,))], [], {"src__t": Measures(1)}, described={"src__t": described})
         return [(one.set_instead.partition(" in ")[0], one.severity) for one in found if one.setting == "type (model)"]
 
     said = f"'v': '{wanted}'"
@@ -336,4 +351,4 @@ def test_a_healthy_source_is_told_nothing() -> None:
         Content("topic__x", "src.transaction", "transaction", "", "", 4, 0),
     ]
     measured = {"src__t": Measures(10, streamed=8, updates=4, nulls={"v": 3})}
-    assert findings([captured()], found, measured, {"src__t": Fields(Asked(("v",)))}, {}, {}) == []
+    assert findings([captured()], found, measured, described={"src__t": Fields(Asked(("v",)))}) == []
