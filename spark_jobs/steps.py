@@ -502,7 +502,7 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
     from spark_jobs.as_built import require_built_as_declared
     from spark_jobs.declarations import declared_tables
     from spark_jobs.reporting.check import check
-    from spark_jobs.reporting.run import RunSummary
+    from spark_jobs.reporting.evidence import RunSummary
 
     summary = RunSummary(
         run_id=run.run_id,

@@ -9,9 +9,9 @@ from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.cuts import Cut
+from spark_jobs.reporting.evidence import Evidence
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.measures import Lag, Measures
-from spark_jobs.reporting.run import Evidence
 from spark_jobs.reporting.signs import Sign
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -63,12 +63,12 @@ class Account:
         """The difference as what is stored beside dispositions, so that their sum is that of the records."""
         return {"difference": self.difference} if self.difference else {}
 
-    def fault(self, target: str) -> str | None:
-        """What is wrong with the account, in words; None where it is right. `target` is that of `Evidence`."""
+    def fault(self, option: str) -> str | None:
+        """What is wrong with the account, in words; None where it is right. `option` is that of `Evidence`."""
         if self.lost and self.subject == "topic":
             return (
                 f"{self.name}: {self.model} had {self.lost} more of its events at the check before. Was it written by"
-                f" others? `tidemark rebuild{target} {self.model}` makes it anew from bronze."
+                f" others? `tidemark rebuild{option} {self.model}` makes it anew from bronze."
             )
         if self.lost:
             return (
@@ -80,18 +80,18 @@ class Account:
             return (
                 f"{self.name}: {self.model or 'its changes log'} holds {-self.dispositions['duplicates']} more"
                 f" {'events' if self.model else 'changes'} than bronze has records of it. Was bronze replaced?"
-                f" `tidemark build{target} --full-refresh` makes the tables anew from it."
+                f" `tidemark build{option} --full-refresh` makes the tables anew from it."
             )
         if self.difference < 0:
             return (
                 f"{self.name}: of {self.records} records {self.records - self.difference} are accounted for (G6): its"
                 " changes log lacks some that a build has counted. Was it restored, or written by others?"
-                f" `tidemark rebuild{target} {self.name}` makes it anew."
+                f" `tidemark rebuild{option} {self.name}` makes it anew."
             )
         if self.difference:
             return (
                 f"{self.name}: of {self.records} records {self.records - self.difference} are accounted for (G6)."
-                f" `tidemark build{target}` finishes what a broken build left; if the difference stays, please report"
+                f" `tidemark build{option}` finishes what a broken build left; if the difference stays, please report"
                 " it."
             )
         if self.versions is not None:
@@ -104,7 +104,7 @@ class Account:
                 return (
                     f"{self.name}: {quantity(opened, 'change')} opened versions{of_changes}, and its history has those"
                     f" of {self.versions}{of_history}. Was it taken away, or written by others?"
-                    f" `tidemark rebuild{target} {self.name}` makes it anew."
+                    f" `tidemark rebuild{option} {self.name}` makes it anew."
                 )
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.reporting.run import Evidence
+from spark_jobs.reporting.evidence import Evidence
 from spark_jobs.texts import quantity
 
 
@@ -18,7 +18,7 @@ class Step:
 
 def next_steps(evidence: Evidence) -> list[Step]:
     """What to run next after a check."""
-    steps = [Step(fault, "") for one in evidence.accounts if (fault := one.fault(evidence.target))]
+    steps = [Step(fault, "") for one in evidence.accounts if (fault := one.fault(evidence.option))]
     stopped = [one for one in evidence.expectations if one.stops]
     if stopped:
         names = sorted({one.table for one in stopped})
@@ -27,18 +27,18 @@ def next_steps(evidence: Evidence) -> list[Step]:
         steps.append(
             Step(
                 f"{why} A table that was changed by hand is made anew from bronze by",
-                f"tidemark rebuild{evidence.target} {' '.join(built)}",
+                f"tidemark rebuild{evidence.option} {' '.join(built)}",
             )
             if built
             else Step(why, "")
         )
     if evidence.dbt and evidence.dbt.failed:
         why = f"{quantity(evidence.dbt.failed, 'node')} of dbt failed; once the cause is gone:"
-        steps.append(Step(why, f"tidemark build{evidence.target}"))
+        steps.append(Step(why, f"tidemark build{evidence.option}"))
     pending = sum(one.pending for one in evidence.accounts)
     if pending:
         landed = quantity(pending, "landed record is", "landed records are")
-        steps.append(Step(f"{landed} in no table yet.", f"tidemark build{evidence.target}"))
+        steps.append(Step(f"{landed} in no table yet.", f"tidemark build{evidence.option}"))
     unknown = [one for one in evidence.accounts if one.lacks_model]
     unchecked = [one.table for one in evidence.expectations if one.expectation == "suite_to_be_there"]
     if unknown:
@@ -54,18 +54,18 @@ def next_steps(evidence: Evidence) -> list[Step]:
     held = sum(one.records for one in evidence.quarantine)
     if held:
         records = quantity(held, "record is", "records are")
-        steps.append(Step(f"{records} held in quarantine.", f"tidemark quarantine list{evidence.target}"))
+        steps.append(Step(f"{records} held in quarantine.", f"tidemark quarantine list{evidence.option}"))
     harmful = [one for one in evidence.settings if one.severity == "warning"]
     if harmful:
         of_source = quantity(len(harmful), "setting of the source does", "settings of the source do")
         steps.append(Step(f"{of_source} harm: see what to set instead below.", ""))
     if not any(one.records for one in evidence.accounts):
-        steps.append(Step("Nothing has landed yet.", f"tidemark land{evidence.bronze_target} FILES"))
+        steps.append(Step("Nothing has landed yet.", f"tidemark land{evidence.bronze_option} FILES"))
     there = {name for name, measured in evidence.measures.items() if measured.history is not None}
     histories = [table.history for table in evidence.tables if table.history is not None and table.name in there]
     if not steps and histories:
         steps.append(
-            Step("Look at a history.", f'tidemark sql{evidence.target} "select * from {histories[0].name} limit 20"')
+            Step("Look at a history.", f'tidemark sql{evidence.option} "select * from {histories[0].name} limit 20"')
         )
     return steps
 

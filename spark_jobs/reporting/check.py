@@ -22,10 +22,10 @@ from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.dropped_tables import signs_of_drops
+from spark_jobs.reporting.evidence import Evidence, RunSummary
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.liveness import pulses
 from spark_jobs.reporting.report import write_report
-from spark_jobs.reporting.run import Evidence, RunSummary
 from spark_jobs.reporting.schema_changes import schema_changes
 
 _GAPS = "expect_no_gap_in_offsets"
@@ -122,8 +122,8 @@ def check(
             gaps=kafka.gaps(spark, places),
             pulses=pulses(spark, places, tables, contents, measured, max(looks, default=None), lags, quarantined),
             schema_changes=changed,
-            target=places.option,
-            bronze_target=places.bronze_option,
+            option=places.option,
+            bronze_option=places.bronze_option,
             dbt=dbt_run(places, run.started_at, redact=bool(hides) or not sample_rows),
         )
         report = write_report(

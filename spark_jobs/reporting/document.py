@@ -11,9 +11,9 @@ from spark_jobs import __version__
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.advice import next_steps
+from spark_jobs.reporting.evidence import Evidence, RunSummary
 from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.reporting.measures import Measures
-from spark_jobs.reporting.run import Evidence, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 
 LAYOUT = 1
@@ -77,9 +77,7 @@ def document(
 
 
 def _account(account: Account) -> dict[str, Any]:
-    keys = {"found_versions": "found", "found_states": "told"}
-    values = {keys.get(name, name): value for name, value in asdict(account).items()}
-    return {**values, "difference": account.difference}
+    return {**asdict(account), "difference": account.difference}
 
 
 def _table(table: CapturedTable, measures: Measures) -> dict[str, Any]:

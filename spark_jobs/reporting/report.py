@@ -19,8 +19,8 @@ from spark_jobs.errors import Fault
 from spark_jobs.files import Files
 from spark_jobs.places import LATEST, Places
 from spark_jobs.reporting.document import SCHEMA_FILE, document
+from spark_jobs.reporting.evidence import Evidence, RunSummary
 from spark_jobs.reporting.page import page
-from spark_jobs.reporting.run import Evidence, RunSummary
 
 _DATA_DOCS = "data_docs/index.html"
 

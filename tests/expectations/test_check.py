@@ -21,10 +21,10 @@ from spark_jobs.query import show_tables
 from spark_jobs.reporting.accounting import Account
 from spark_jobs.reporting.check import CheckOutcome, check
 from spark_jobs.reporting.dropped_tables import signs_of_drops
+from spark_jobs.reporting.evidence import RunSummary
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
 from spark_jobs.reporting.measures import Asked, Measures, measure
 from spark_jobs.reporting.quarantine import held_by_reason
-from spark_jobs.reporting.run import RunSummary
 from tests.expectations.lakehouses import CHANGE, Story, write_account, write_bronze, write_table
 from tests.projects import PROJECT
 

@@ -16,7 +16,7 @@ from spark_jobs.declarations import Declared, declared_tables
 from spark_jobs.places import Places
 from spark_jobs.quarantine import is_shown
 from spark_jobs.reporting.check import check
-from spark_jobs.reporting.run import RunSummary
+from spark_jobs.reporting.evidence import RunSummary
 from tests.jobs.conftest import BAD, GOOD, PLANTED, CommandLine
 from tests.jobs.lines import TOPIC, line
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.check import check
-from spark_jobs.reporting.run import RunSummary
+from spark_jobs.reporting.evidence import RunSummary
 from spark_jobs.scaffolding.tables import SeenTable
 from tests.captured import CAPTURES, Lakehouse, digest, judged, name_of, ordered, scatter
 from tests.gold import untold

@@ -19,8 +19,8 @@ from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held_entries, release
 from spark_jobs.reporting.check import check
+from spark_jobs.reporting.evidence import RunSummary
 from spark_jobs.reporting.measures import Asked, measure
-from spark_jobs.reporting.run import RunSummary
 from spark_jobs.trace import traced
 from tests.projects import accounts_of, empty_project, land, rows_of, run_models
 

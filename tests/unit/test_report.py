@@ -31,13 +31,13 @@ from spark_jobs.reporting.bronze_contents import Content
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun
 from spark_jobs.reporting.document import SCHEMA_FILE, document
+from spark_jobs.reporting.evidence import Evidence, RunSummary
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse, pulses
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.page import compact, duration, page
 from spark_jobs.reporting.quarantine import Held
 from spark_jobs.reporting.report import _publish, last_report, reports_of
-from spark_jobs.reporting.run import Evidence, RunSummary
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import SettingFinding
 from spark_jobs.reporting.signs import Sign, signs
@@ -126,7 +126,7 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
     ],
 )
 def test_what_is_critical_fails_the_run(bad: dict[str, Any]) -> None:
-    said = report(evidence(**bad, target=" --target other"))
+    said = report(evidence(**bad, option=" --target other"))
     assert said["status"] == "failed"
     assert len(said["failures"]) == 1
     assert said["next"]
@@ -317,7 +317,7 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
     entries = [Held("line-not-json", "no object", "", 2), Held("connector_unknown", "declare it", "t", 3)]
     entries += [Held("registry-unknown", "no registry", topic, 4) for topic in ("t", "u", "v")]
     entries += [Held("no-after", "no state", "w", 1)]
-    said = report(evidence(quarantine=entries, target=" --target other", bronze_target=" --target its"))
+    said = report(evidence(quarantine=entries, option=" --target other", bronze_option=" --target its"))
 
     assert said["status"] == "passed"
     assert [words for words in said["warnings"] if "quarantine" in words] == [
@@ -343,7 +343,7 @@ def test_what_is_held_is_a_warning_of_each_run_that_says_what_helps() -> None:
 )
 def test_what_was_landed_of_tables_without_models_is_a_warning_of_each_run(counts: list[int], words: str) -> None:
     feeds = [Account("feed", f"src__{number}", one, {"no_model": one}) for number, one in enumerate(counts)]
-    found = report(evidence(accounts=feeds, target=" --target other"))
+    found = report(evidence(accounts=feeds, option=" --target other"))
     warnings = [one for one in found["warnings"] if "no model" in one]
 
     assert warnings == [
@@ -396,19 +396,19 @@ def broken(table: str, layer: str) -> ExpectationResult:
     ("found", "command"),
     [
         (
-            evidence(expectations=[broken(one, "gold_history") for one in "dcba"], target=" --target local_dev"),
+            evidence(expectations=[broken(one, "gold_history") for one in "dcba"], option=" --target local_dev"),
             "tidemark rebuild --target local_dev a b c d",
         ),
         (evidence(expectations=[broken("a", "bronze"), broken("b", "silver_changes")]), "tidemark rebuild b"),
         (evidence(expectations=[broken("a", "bronze")]), ""),
         (evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})]), "tidemark build"),
         (
-            evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})], target=" --target local_dev"),
+            evidence(accounts=[Account("table", "src__t", 3, {"pending": 3})], option=" --target local_dev"),
             "tidemark build --target local_dev",
         ),
         (evidence(accounts=[Account("feed", "src__new", 3, {"no_model": 3})]), "tidemark scaffold"),
         (evidence(accounts=[Account("topic", "outbox.event.new", 3, {"no_model": 3})]), "tidemark scaffold"),
-        (evidence(accounts=[], tables=[], bronze_target=" --target local"), "tidemark land --target local FILES"),
+        (evidence(accounts=[], tables=[], bronze_option=" --target local"), "tidemark land --target local FILES"),
         (
             evidence(
                 accounts=[Account("table", "src__t", 0, {"pending": 0})],
@@ -418,7 +418,7 @@ def broken(table: str, layer: str) -> ExpectationResult:
             "tidemark land FILES",
         ),
         (
-            evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)], target=" --target local_dev"),
+            evidence(quarantine=[Held("no-envelope", "no envelope", "t", 2)], option=" --target local_dev"),
             "tidemark quarantine list --target local_dev",
         ),
     ],

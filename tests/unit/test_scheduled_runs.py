@@ -39,7 +39,7 @@ from spark_jobs.lock import leased, writing
 from spark_jobs.outcomes import say_run
 from spark_jobs.places import Places
 from spark_jobs.reporting.check import CheckOutcome, _folder_aside
-from spark_jobs.reporting.run import Evidence
+from spark_jobs.reporting.evidence import Evidence
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
 from spark_jobs.session import _java_noise_aside, _private_folder, require_free_catalog

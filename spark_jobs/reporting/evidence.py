@@ -42,7 +42,7 @@ class RunSummary:
 class Evidence:
     """All that a check found out.
 
-    `target` is the option by which a command acts where it looked, or nothing; `bronze_target` that for what writes to
+    `option` is the option by which a command acts where it looked, or nothing; `bronze_option` that for what writes to
     bronze, which can be another environment's.
     """
 
@@ -59,8 +59,8 @@ class Evidence:
     gaps: Sequence[TopicGap] = ()
     pulses: Sequence[Pulse] = ()
     schema_changes: Mapping[str, Sequence[SchemaChange]] = field(default_factory=dict)
-    target: str = ""
-    bronze_target: str = ""
+    option: str = ""
+    bronze_option: str = ""
 
     @property
     def uncounted(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Evidence:
     @property
     def failures(self) -> list[str]:
         """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
-        lines = [fault for one in self.accounts if (fault := one.fault(self.target))]
+        lines = [fault for one in self.accounts if (fault := one.fault(self.option))]
         lines += [_broken(one) for one in self.expectations if one.stops]
         if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
             failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]
@@ -89,13 +89,13 @@ class Evidence:
             lines += _of_dbt(self.dbt)
         lines += [one.line for one in self.cuts]
         lines += [one.line for one in self.gaps if one.is_loss]
-        lines += _without_models(self.accounts, self.target)
+        lines += _without_models(self.accounts, self.option)
         lines += [
             f"{table}: what became of its changes is not counted. `{{{{ accounting('{history}') }}}}` does it: write"
             f" that to models/ops/{table}_accounting.sql, or enable it there."
             for table, history in self.uncounted.items()
         ]
-        lines += _held(self.quarantine, self.target, self.bronze_target)
+        lines += _held(self.quarantine, self.option, self.bronze_option)
         lines += [one.line for one in self.pulses if one.state == DEAD]
         lines += [
             f"{table}: {one.count:,} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
@@ -120,7 +120,7 @@ def _of_dbt(run: DbtRun) -> list[str]:
     return lines
 
 
-def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
+def _without_models(accounts: Sequence[Account], option: str) -> list[str]:
     """What was landed of tables and of topics of events that no model has; what of tables that can't have any yet."""
     lines = [
         f"{one.name}: {quantity(one.landed, 'landed delete or truncate is', 'landed deletes or truncates are')} in no"
@@ -137,12 +137,12 @@ def _without_models(accounts: Sequence[Account], target: str) -> list[str]:
         landed = quantity(records, "landed record is", "landed records are")
         lines.append(
             f"{alike[0].name}{others}: {landed} in no table, since no model is there, or none that is enabled."
-            f" `tidemark scaffold` writes the models, and `tidemark build{target}` fills them."
+            f" `tidemark scaffold` writes the models, and `tidemark build{option}` fills them."
         )
     return lines
 
 
-def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]:
+def _held(entries: Sequence[Held], option: str, bronze_option: str) -> list[str]:
     """What is held, in a sentence for each code, and what releases it."""
     by_code: dict[tuple[str, bool], list[Held]] = {}
     for entry in entries:
@@ -154,13 +154,13 @@ def _held(entries: Sequence[Held], target: str, bronze_target: str) -> list[str]
         others = f" and {quantity(len(topics) - 1, 'more topic')}" if topics[1:] else ""
         release = "" if code in PROBLEMS else (
             "; mend them or take them out, and land their files again" if is_line
-            else f"; once the cause is gone, `tidemark quarantine release{bronze_target}` tries them again"
+            else f"; once the cause is gone, `tidemark quarantine release{bronze_option}` tries them again"
         )  # fmt: skip
         records, noun = sum(one.records for one in alike), "line" if is_line else "record"
         lines.append(
             f"{quantity(records, noun)}{of}{others} {'is' if records == 1 else 'are'} held in the quarantine ({code}):"
             f" {alike[0].reason}."
-            f" `tidemark quarantine list{target}` names them{release}."
+            f" `tidemark quarantine list{option}` names them{release}."
         )
     return lines
 
