@@ -273,9 +273,10 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
     `kafka_offsets`, `kafka_gaps`) begin empty where they are damaged.
     """
     from spark_jobs import steps
+    from spark_jobs.rebuild import rebuild
 
     run = steps.Run(Places.of(project_dir), "rebuild")
-    run.as_builder(log_format, wait, lambda: steps.rebuild(run, run.session(catalog=True), names))
+    run.as_builder(log_format, wait, lambda: rebuild(run, run.session(catalog=True), names))
 
 
 @tidemark.command()

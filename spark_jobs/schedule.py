@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import steps
+from spark_jobs.catalog import lacks_catalog, let_catalog_go
 from spark_jobs.engine_errors import ENGINE_ERRORS, unforeseen
 from spark_jobs.errors import TERMINATED, Busy, CatalogBusy, DataError, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.fingerprint import fingerprint_of, moving_bronze, project_hash, version_of
@@ -28,7 +29,6 @@ from spark_jobs.logs import log
 from spark_jobs.notify import say_unforeseen, tell_machines, warn
 from spark_jobs.places import DEFAULT_LABEL, Places
 from spark_jobs.run_memory import Memory
-from spark_jobs.session import lacks_catalog, let_catalog_go
 from spark_jobs.upkeep import Upkept, Wanted
 
 if TYPE_CHECKING:

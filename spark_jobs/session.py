@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import errno
-import fcntl
 import locale
 import os
 import re
@@ -22,25 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.delta import files_at
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
-from spark_jobs.errors import CatalogBusy, Fault, UsageError
-from spark_jobs.files import may_write, no_room
-from spark_jobs.lock import pause
+from spark_jobs.errors import Fault, UsageError
+from spark_jobs.files import no_room
 from spark_jobs.places import Places, profile
 
 JAVA = 17
 # How long Java may take to end.
 _ENDING_SECONDS = 10
-# And to end behind a process that did not wait for it.
-_MOMENT_SECONDS = 2
-# Derby's code for a database that another process has open.
-_HELD = "XSDB6"
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 # The one setting that a password could stand in, and how one does in an address of JDBC.
 _METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -241,93 +234,6 @@ def require_thrift_server(places: Places) -> None:
             f"The Thrift Server of target {places.target} doesn't answer at {said['host']}:{said['port']} ({error})."
             " Start it as docs/cluster.md says, or set TIDEMARK_THRIFT_HOST and TIDEMARK_THRIFT_PORT."
         ) from error
-
-
-def require_free_catalog(places: Places, until: float | None = None, stop: threading.Event | None = None) -> None:
-    """Raise CatalogBusy where another process holds the embedded metastore, by the lock that Derby has on a file of it.
-
-    Asked before Spark starts: afterwards the lock can be our own, and Hive hides Derby's answer behind its retries.
-
-    A Fault is raised where the catalog can't be written.
-
-    Args:
-        places: Where the catalog is.
-        until: The time of the monotonic clock until which it is waited for, and for a moment at least, since dbt's Java
-            ends behind dbt; it is not waited for where nothing is said.
-        stop: Set to end the waiting, with Stopped.
-    """
-    metastore = _metastore(places)
-    lock = metastore / "dbex.lck"
-    # Of a folder that can't be written Derby says only that a driver could not be made.
-    if not all(map(may_write, (metastore, lock))):
-        raise _unwritable(places, os.strerror(errno.EACCES))
-    if not lock.exists():
-        return
-    until = None if until is None else max(until, time.monotonic() + _MOMENT_SECONDS)
-    try:
-        while not _is_free(lock):
-            if until is None or time.monotonic() >= until:
-                raise _held(places)
-            pause(0.1, stop)
-    except OSError as error:
-        raise _unwritable(places, error.strerror or str(error)) from error
-
-
-def hold_catalog(session: SparkSession, places: Places) -> None:
-    """Have a running Spark hold the embedded metastore again that it may have let go; raises CatalogBusy."""
-    try:
-        _derby(session, "create=true").close()
-    except Py4JJavaError as error:
-        if _HELD in str(error):
-            raise _held(places) from error
-        # What else is wrong with it the statement says that needs it.
-
-
-def let_catalog_go(places: Places) -> None:
-    """Have a running Spark let go of the embedded metastore, for other processes, until `hold_catalog`."""
-    session = SparkSession.getActiveSession()
-    if session is not None and places.is_local:
-        with suppress(Py4JError):  # so Derby says that it is done, or had nothing to do
-            _derby(session, "shutdown=true")
-
-
-def _derby(session: SparkSession, what: str) -> Any:
-    """A connection to the embedded metastore, by the address that Hive has of it."""
-    url = session.conf.get("spark.hadoop.javax.jdo.option.ConnectionURL")
-    return session._jvm.java.sql.DriverManager.getConnection(str(url).replace("create=true", what))
-
-
-def _held(places: Places) -> CatalogBusy:
-    return CatalogBusy(
-        f"The catalog {places.catalog} is held by another process (dbt, `tidemark build`, or a run of `tidemark run"
-        " --every`), and an embedded one admits one at a time. Wait for it to end, or give --wait TIME."
-    )
-
-
-def _unwritable(places: Places, why: str) -> Fault:
-    return Fault(
-        f"The catalog {places.catalog} can't be written ({why}). Give this user the right to write there, or set"
-        " TIDEMARK_CATALOG to another folder."
-    )
-
-
-def _is_free(lock: Path) -> bool:
-    with lock.open("r+") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
-def lacks_catalog(places: Places) -> bool:
-    """Whether a session that takes the catalog would find none and make an empty one. A running session has its own."""
-    return places.is_local and SparkSession.getActiveSession() is None and not _metastore(places).is_dir()
-
-
-def _metastore(places: Places) -> Path:
-    """The folder of the embedded metastore, as profiles.yml names it."""
-    return Path(places.catalog) / "metastore"
 
 
 @contextmanager

@@ -10,48 +10,37 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.bronze import UNMODELLED
+from spark_jobs.catalog import hold_catalog, require_free_catalog, take_catalog
 from spark_jobs.damage import (
-    Damage,
     damage_behind,
-    damages,
     delta_tables,
     explained,
-    forget_progress,
-    models_by_place,
-    move_aside,
     require_built,
 )
 from spark_jobs.ending import listening
-from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT, first_cause
-from spark_jobs.errors import Busy, CatalogBusy, DataError, Fault, Stopped, TidemarkError, UsageError
+from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
+from spark_jobs.errors import Busy, CatalogBusy, Fault, Stopped
+from spark_jobs.failed_builds import ended, failed
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, layout_of, open_lakehouse, writing
 from spark_jobs.logs import log, start
 from spark_jobs.places import Places
-from spark_jobs.session import build_session, hold_catalog, require_free_catalog, require_thrift_server
+from spark_jobs.session import build_session, require_thrift_server
 
 if TYPE_CHECKING:
-    from spark_jobs.declarations import Declared, Model
     from spark_jobs.landing.kafka import Streamed, Topics
     from spark_jobs.reporting.check import CheckOutcome
     from spark_jobs.upkeep import Upkept, Wanted
-
-# How what a build has made is left by a fault.
-_GOES_ON = "What was built is whole; when the cause is gone, the next run goes on from there."
-# What Spark says where it would make a table at files that its catalog doesn't know.
-_IS_THERE = "LOCATION_ALREADY_EXISTS"
 
 
 @dataclass(slots=True)
@@ -159,7 +148,7 @@ class Run:
         with self.stage("start Spark"):
             spark = build_session(self.places, catalog=catalog)
             if catalog:
-                _take_catalog(spark, self.places)
+                take_catalog(spark, self.places)
         self._go_on()
         return spark
 
@@ -261,164 +250,9 @@ def build(run: Run, arguments: Sequence[str], *, has_tests: bool = True) -> None
         left_out = ["unit_test"] if has_tests else ["unit_test", "test"]
         result = run_dbt(run.places, ["build", "--exclude-resource-type", *left_out, *arguments])
     if result.exception is not None:
-        raise _ended(run.places, result.exception)
+        raise ended(run.places, result.exception)
     if not result.success:
-        raise _failed(run.places, result.result or [])
-
-
-def _ended(places: Places, error: BaseException) -> TidemarkError:
-    """The error of a dbt that ended without a result and has said why; what dbt can't read is the user's to mend."""
-    from dbt.cli.main import DbtUsageException
-    from dbt.exceptions import ParsingError
-    from dbt_common.exceptions import CompilationError, DbtConfigError
-
-    from spark_jobs.declarations import beginning_of
-
-    if isinstance(error, PermissionError):
-        return Fault(
-            f"dbt build: {error.filename} can't be written ({error.strerror}). dbt's log and"
-            " results are in the project: give this user the right to write there, or set DBT_LOG_PATH and"
-            " DBT_TARGET_PATH to folders where it has it."
-        )
-    if isinstance(error, (CompilationError, DbtConfigError, DbtUsageException, ParsingError)):
-        return UsageError(f"dbt build: {beginning_of(error)}")
-    hint = _GOES_ON if places.is_local else (
-        "logs/dbt.log has what the Thrift Server said. If it names the metastore, see that its database answers,"
-        " start the Thrift Server again, and run again."
-    )  # fmt: skip
-    return Fault(f"dbt build: {first_cause(str(error))}. {hint}")
-
-
-def _failed(places: Places, results: Sequence[Any]) -> TidemarkError:
-    """What kept dbt's models from being built; where all were, a test failed."""
-    # What was in the way of one says more than what others met behind it.
-    broken = sorted(
-        (one for one in results if one.status == "error"), key=lambda one: IN_THE_WAY.search(str(one.message)) is None
-    )
-    if not broken:
-        return DataError("dbt build: a test failed; dbt's lines above name it.")
-    messages = [str(one.message) for one in broken]
-    if any("Compilation Error" in one for one in messages):
-        return UsageError(
-            "dbt build: a model's declaration is wrong. dbt's lines above name the model, the option and what it takes:"
-            " change it there, and build again."
-        )
-    names = ", ".join(one.node.name for one in broken)
-    are_not_read = all(map(OF_A_STATEMENT.search, messages))
-    own = sorted({table for one in broken if (table := _table_of_own(places, one.node))})
-    if are_not_read and not own:
-        return UsageError(
-            f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. dbt's lines"
-            " above say where in it; mend it, and run again."
-        )
-    fault = explained(SparkSession.getActiveSession(), places, *messages)
-    if fault is not None:
-        return fault
-    if are_not_read:
-        return Fault(
-            f"dbt build: Spark can't read the statement of {names}: {first_cause(messages[0])}. Tidemark wrote it: a"
-            " table has other columns than its model writes, as where somebody has added one. It can be made anew:"
-            f" `tidemark rebuild{places.option} {' '.join(own)}`."
-        )
-    left = next((one.node.name for one in broken if _IS_THERE in one.message), None)
-    if left is not None:
-        return Fault(
-            f"dbt build: {left} could not be built: the catalog doesn't know the table, and its files are in"
-            f" {places.lakehouse}/warehouse, where a catalog that is lost or was moved away had it. Put its"
-            " folder there aside, and run again: that makes the table anew."
-        )
-    return Fault(f"dbt build: {names} could not be built: {first_cause(messages[0])}. {_GOES_ON}")
-
-
-def _table_of_own(places: Places, node: Any) -> str:
-    """The model that a node of dbt is, or tests, where Tidemark writes its statement; empty where a user does."""
-    if (law := getattr(node, "test_metadata", None)) is None:
-        return node.name if node.config.meta.get("tidemark") else ""
-    is_law = (places.project / f"tests/dbt/generic/{law.name}.sql").is_file()
-    return (node.attached_node or "").rpartition(".")[2] if is_law else ""
-
-
-def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
-    """Make captured tables anew from bronze; what can't be read is moved, and where to is said at once.
-
-    Args:
-        run: The run.
-        spark: A session with the catalog.
-        names: Names of captured tables, of their models, of tables beside them, or `ops.progress` and `ops.accounting`.
-
-    Raises:
-        UsageError: A name is unknown.
-        Fault: Bronze is damaged, or Spark failed.
-        DataError: A test failed.
-    """
-    from spark_jobs.declarations import declared_tables
-
-    declared = declared_tables(run.places)
-    models = {at: model for at, (_, model) in models_by_place(declared).items()}
-    chosen = _chosen(declared, models.values(), names)
-    unreadable = _unreadable(spark, run.places, models, chosen, names)
-    if not chosen and not unreadable:
-        raise UsageError(
-            f"rebuild {' '.join(names)}: it is not damaged, so nothing was done. Tables of ops begin anew only when"
-            " they can't be read."
-        )
-    forget_progress(spark, run.places, [model.name for _, model in unreadable if model is not None])
-    for damage, model in unreadable:
-        place = move_aside(spark, run.places, run.run_id, damage)
-        # Before anything that can fail behind it.
-        log.info("moved aside: %s", place)
-        print(f"moved aside: {place}; remove it once nothing in it is missed.", flush=True)
-        # A shared catalog is the Thrift Server's: what it knows of the table is replaced by the build that follows.
-        if model is not None and run.places.is_local:
-            spark.sql(f"drop table if exists {model.relation}")
-    if chosen:
-        build(run, ["--full-refresh", "--select", *sorted(chosen)])
-
-
-def _chosen(declared: Declared, models: Iterable[Model], names: Sequence[str]) -> set[str]:
-    """The models that names stand for, those of `ops` aside.
-
-    Raises:
-        UsageError: A name is unknown, or dbt doesn't make its model anew.
-    """
-    from spark_jobs.declarations import by_name
-
-    unmodelled = {f"ops.{name}" for name in UNMODELLED}
-    known = {model.name: [model] for model in models}
-    known |= {name: [*table.models] for name, table in by_name(declared.tables).items()}
-    for name in names:
-        if name not in known and name not in unmodelled:
-            [near] = get_close_matches(name, [*known, *unmodelled], n=1, cutoff=0)
-            raise UsageError(f"rebuild {name}: there is no such table. Did you mean {near}?")
-    named = [model for name in names if name in known for model in known[name]]
-    if kept := sorted({model.name for model in named if model.is_kept}):
-        raise UsageError(
-            f"rebuild {' '.join(names)}: {', '.join(kept)} has `full_refresh: false`, and dbt makes no such model anew."
-            " Take it out for this run."
-        )
-    return {model.name for model in named}
-
-
-def _unreadable(
-    spark: SparkSession, places: Places, models: Mapping[str, Model], chosen: set[str], names: Sequence[str]
-) -> list[tuple[Damage, Model | None]]:
-    """What is damaged of the tables of chosen models and of tables of `ops`, and has to be moved, with its model.
-
-    Raises:
-        Fault: Bronze is damaged: nothing can be made anew of it.
-    """
-    locations = [at for at, model in models.items() if model.name in chosen]
-    locations += [places.table("ops", name) for name in UNMODELLED if f"ops.{name}" in names]
-    damaged = damages(spark, places, beside_bronze=locations)
-    if lost := [damage for damage in damaged if damage.layer == "bronze"]:
-        raise Fault(" ".join(damage.line(places) for damage in lost))
-    return [
-        (damage, model)
-        for damage in damaged
-        for model in [models.get(damage.location)]
-        if f"{damage.layer}.{damage.name}" in names
-        or (model is not None and model.name in chosen and not damage.has_log)
-    ]
+        raise failed(run.places, result.result or [])
 
 
 def fill_catalog(run: Run) -> int:
@@ -542,15 +376,3 @@ def _naming_damage(places: Places) -> Iterator[None]:
         if (fault := damage_behind(places, error)) is not None:
             raise fault from error
         raise
-
-
-def _take_catalog(spark: SparkSession, places: Places) -> None:
-    try:
-        spark.sql("show databases").collect()
-    except ENGINE_ERRORS as error:
-        raise Fault(
-            f"The catalog {places.catalog} can't be opened: {str(error).splitlines()[0][:300]} Where no other process"
-            " uses it, move its folder `metastore` away: the next build makes it anew. It says where tables are and"
-            " holds none; those that others than Tidemark made have to be made known again, and those of your own"
-            f" models, in {places.lakehouse}/warehouse, be put aside with it."
-        ) from error

@@ -25,6 +25,7 @@ from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.lock import writing
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.rebuild import rebuild
 from tests.projects import account_of, empty_project, forget_tables, land, run_models
 from tests.source import Column, Source, Table
 
@@ -140,9 +141,9 @@ def test_damaged_tables_are_named_and_made_anew(
     with monkeypatch.context() as patch:
         patch.setattr(steps, "build", unable)
         with pytest.raises(Fault, match="the build"):
-            steps.rebuild(harmed.run, harmed.spark, [NAME])
+            rebuild(harmed.run, harmed.spark, [NAME])
     aside = re.findall("moved aside: (.*); remove it", capsys.readouterr().out)
-    steps.rebuild(harmed.run, harmed.spark, [NAME])
+    rebuild(harmed.run, harmed.spark, [NAME])
 
     assert named == set(MODELS)
     assert [Path(place).name for place in aside] == [table.replace("/", ".") for table in sorted(MODELS[1:3])[::-1]]
@@ -185,7 +186,7 @@ def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command
         steps.build(harmed.run, ["--quiet"])
     with pytest.raises(Fault, match=message):
         steps.check_and_report(harmed.run, harmed.spark)
-    steps.rebuild(harmed.run, harmed.spark, [NAME])
+    rebuild(harmed.run, harmed.spark, [NAME])
 
     assert all(len(rows) >= len(right[table]) for table, rows in harmed.rows_of_models().items())
     assert damages(harmed.spark, harmed.places) == []
@@ -201,7 +202,7 @@ def test_tables_that_are_gone_are_named_by_the_build_that_misses_them(harmed: Ha
 
     with pytest.raises(Fault, match=rf"gold.{ALIAS} is damaged: it is gone. .*`tidemark rebuild {NAME}`"):
         steps.build(harmed.run, ["--quiet"])
-    steps.rebuild(harmed.run, harmed.spark, [NAME])
+    rebuild(harmed.run, harmed.spark, [NAME])
 
     assert all(len(rows) >= len(right[table]) for table, rows in harmed.rows_of_models().items())
 
@@ -485,7 +486,7 @@ def test_a_table_is_blamed_by_a_url_of_its_file_and_by_its_path(tmp_path: Path) 
 
 def test_books_that_can_be_read_are_left_as_they_are(harmed: Harmed) -> None:
     with pytest.raises(UsageError, match=r"rebuild ops.progress: it is not damaged, so nothing was done"):
-        steps.rebuild(harmed.run, harmed.spark, ["ops.progress"])
+        rebuild(harmed.run, harmed.spark, ["ops.progress"])
 
 
 def test_what_dbt_never_makes_anew_is_not_rebuilt(harmed: Harmed) -> None:
@@ -493,9 +494,9 @@ def test_what_dbt_never_makes_anew_is_not_rebuilt(harmed: Harmed) -> None:
     history.write_text("{{ config(full_refresh=false) }}" + history.read_text())
 
     with pytest.raises(UsageError, match=rf"rebuild {NAME}: {NAME}_history has `full_refresh: false`"):
-        steps.rebuild(harmed.run, harmed.spark, [NAME])
+        rebuild(harmed.run, harmed.spark, [NAME])
 
 
 def test_an_unknown_table_is_answered_with_the_nearest(harmed: Harmed) -> None:
     with pytest.raises(UsageError, match=f"Did you mean {NAME}"):
-        steps.rebuild(harmed.run, harmed.spark, [NAME.replace("orders", "ordres")])
+        rebuild(harmed.run, harmed.spark, [NAME.replace("orders", "ordres")])

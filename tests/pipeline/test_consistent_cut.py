@@ -21,6 +21,7 @@ from spark_jobs.damage import damages
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
+from spark_jobs.rebuild import rebuild
 from spark_jobs.reporting.cuts import cuts
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import write
@@ -314,7 +315,7 @@ def test_a_damaged_list_of_transactions_is_made_anew(spark: SparkSession, of_db2
     shutil.rmtree(f"{location}/_delta_log")
     [damage] = damages(spark, of_db2, beside_bronze=[location])
 
-    steps.rebuild(steps.Run(of_db2, "rebuild"), spark, [damage.name])
+    rebuild(steps.Run(of_db2, "rebuild"), spark, [damage.name])
 
     assert "tidemark rebuild cut4_transactions" in damage.line(of_db2)
     assert damages(spark, of_db2, beside_bronze=[location]) == []

@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
 from spark_jobs import schedule, steps
+from spark_jobs.catalog import lacks_catalog
 from spark_jobs.cli import main
 from spark_jobs.declarations import captured_tables
 from spark_jobs.fingerprint import files_in, project_hash, version_of
@@ -35,7 +36,6 @@ from spark_jobs.reporting.kafka import TopicLag
 from spark_jobs.reporting.liveness import Pulse
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
-from spark_jobs.session import lacks_catalog
 from spark_jobs.upkeep import Wanted
 from tests.projects import PROJECT, empty_project, forget_tables, rows_of
 from tests.source import Column, Source, Table

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_jobs.errors import Fault, TidemarkError, UsageError
+from spark_jobs.failed_builds import failed
 from spark_jobs.places import Places
-from spark_jobs.steps import _failed
 
 PROJECT = Path(__file__).parents[2]
 UNREAD = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column can't be resolved. SQLSTATE: 42703"
@@ -46,7 +46,7 @@ def test_a_statement_that_can_not_be_read_is_told_of_by_who_wrote_it(
 ) -> None:
     places = Places(PROJECT, str(PROJECT / "lakehouse"), "")
 
-    failed = _failed(places, [SimpleNamespace(node=node, status="error", message=UNREAD)])
+    said = failed(places, [SimpleNamespace(node=node, status="error", message=UNREAD)])
 
-    assert type(failed) is error
-    assert says in str(failed)
+    assert type(said) is error
+    assert says in str(said)

@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze, logs, notify, schedule, steps
+from spark_jobs.catalog import require_free_catalog
 from spark_jobs.cli import main
 from spark_jobs.delta import has_log
 from spark_jobs.errors import Busy, Fault, Stopped
@@ -42,7 +43,7 @@ from spark_jobs.reporting.check import CheckOutcome, _folder_aside
 from spark_jobs.reporting.evidence import Evidence
 from spark_jobs.run_memory import Memory
 from spark_jobs.schedule import Outcome, Task, run_every, run_once
-from spark_jobs.session import _java_noise_aside, _private_folder, require_free_catalog
+from spark_jobs.session import _java_noise_aside, _private_folder
 from tests.projects import PROJECT
 
 # Nobody waits so long in these tests: who did has not been told to stop.
@@ -111,7 +112,7 @@ def test_a_run_that_is_told_to_stop_while_spark_starts_lands_nothing(
     (places.project / "records.jsonl").write_text("{}\n")
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(steps, "build_session", lambda *_, **__: stop.set())
-    monkeypatch.setattr(steps, "_take_catalog", lambda *_: None)
+    monkeypatch.setattr(steps, "take_catalog", lambda *_: None)
     monkeypatch.setattr(steps, "land", None)
 
     assert run_every(Task(places, [str(places.project / "records.jsonl")]), LONG, stop, seen.append) == 0
@@ -141,7 +142,7 @@ def test_waiting_for_a_lease_ends_where_it_is_told_to(tmp_path: Path) -> None:
 
 def test_who_holds_the_catalog_is_waited_for(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr("spark_jobs.session._MOMENT_SECONDS", 0)
+    monkeypatch.setattr("spark_jobs.catalog._MOMENT_SECONDS", 0)
     lock = Path(places.catalog) / "metastore/dbex.lck"
     lock.parent.mkdir(parents=True)
     lock.touch()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +14,11 @@ from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from spark_jobs import session
-from spark_jobs.errors import CatalogBusy, Fault, UsageError
+from spark_jobs.errors import Fault, UsageError
 from spark_jobs.places import Places
 from spark_jobs.session import (
     _java_noise_aside,
-    hold_catalog,
-    let_catalog_go,
     let_java_end,
-    require_free_catalog,
 )
 from tests.projects import PROJECT
 
@@ -80,41 +75,6 @@ def test_temporary_files_of_spark_are_this_users_alone(spark: SparkSession) -> N
     assert Path(folder).stat().st_mode & 0o777 == 0o700
     assert spark._jvm.java.lang.System.getProperty("java.io.tmpdir") == folder
     assert all(str(one).startswith(f"{folder}/") for one in blocks)
-
-
-# As Derby holds a database: what counts is the lock, where both files are there and the first is not empty.
-HOLDER = """
-import fcntl, pathlib, sys
-catalog = pathlib.Path(sys.argv[1])
-held = (catalog / "dbex.lck").open("w")
-held.write("x")
-held.flush()
-fcntl.lockf(held, fcntl.LOCK_EX)
-(catalog / "db.lck").touch()
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_catalog_that_spark_let_go_of_can_be_another_s_until_it_is_wanted_again(spark: SparkSession) -> None:
-    places = Places.of(PROJECT)
-    hold_catalog(spark, places)
-    with pytest.raises(CatalogBusy):
-        require_free_catalog(places)
-    for _ in range(2):
-        let_catalog_go(places)
-    require_free_catalog(places)
-
-    command = [sys.executable, "-c", HOLDER, f"{places.catalog}/metastore"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(CatalogBusy, match="held by another process"):
-            hold_catalog(spark, places)
-        holder.communicate()
-
-    hold_catalog(spark, places)
-    assert "default" in [row[0] for row in spark.sql("show databases").collect()]
 
 
 def test_a_store_that_the_target_has_no_classes_for_is_told_with_one_that_has(spark: SparkSession) -> None:
