@@ -124,23 +124,6 @@ PLACES = {
     "TIDEMARK_METASTORE_USER": ("none", "The user of that database."),
     "TIDEMARK_METASTORE_PASSWORD": ("none", "The password; in no setting, no log and no message."),
 }
-UNUSUAL = """\
-## What this project does that dbt projects don't
-
-- **Compiling a history runs queries and writes files.** In `run`, `build` and `retry`, compiling the model asks
-  which keys have new changes and what they were before, because the query that is compiled then depends on the answers.
-  Rows that are read more than once are written as Parquet files in the lakehouse (`ops/_staged`), so that they are
-  computed once. They hold values of sensitive columns, too, and stay until an upkeep removes them; whenever no run is
-  at work, they can be removed by hand. `compile`, `show` and unit tests write none.
-- **A materialization gets its orders from a comment.** The first line of a compiled model is `-- tidemark: ` and a JSON
-  document: whether the table is built whole, goes on from a landing, or stays. dbt gives a materialization the compiled
-  SQL and the model's config, and the config is fixed when the project is parsed, before anything can be asked. So the
-  SQL carries the decision, where people can read it, too (`decision` and `decided` in `macros/project/scope.sql`).
-- **Spark's settings are given once.** dbt-spark sets all of `server_side_parameters` again before every statement, one
-  by one, which takes milliseconds of each. Where a run has one session (`local`, `local_dev`), the project empties that
-  list once the first statements have set them (`keep_settings` in `macros/project/start.sql`). The settings stay, and
-  so does what a model's own hook sets.
-"""
 _MARK = re.compile(r"\bOwns ((?:[RG]\d+(?:, | and )?)+)")
 RULES_ARE = """\
 # Where each rule lives
@@ -264,7 +247,6 @@ def configuration() -> str:
     parts.append("\n".join(["## Encodings\n", f"{ENCODINGS}\n", *[f"- `{name}`" for name in encodings], ""]))
     places = [f"| `{name}` | {default} | {about} |" for name, (default, about) in PLACES.items()]
     parts.append(_page(f"## Places\n\n{PLACES_ARE}", "| Variable | Default | |", places))
-    parts.append(UNUSUAL)
     return "\n".join(parts)
 
 
