@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jinja2
+from spark_jobs.macro_queries import returned
 
 PROJECT = Path(__file__).parents[1]
 OWNING = ("macros", "spark_jobs", "expectations", "tests")
@@ -200,28 +200,6 @@ OBSERVED = {
 }
 _OBSERVED = re.compile(r"# Observed ((?:\d+(?:, )?)+)")
 _SUBJECT = re.compile(r"(?:def (test_\w+)|- tape: (.+))")
-
-
-def returned(file: str, macro: str, *arguments: str, **others: Any) -> Any:
-    """What a macro returns to dbt, where it calls no other of its file that returns.
-
-    `others` stand for the macros of other files that it calls.
-    """
-    values: list[Any] = []
-    _called(file, macro, *arguments, **others, **{"return": values.append})
-    return values[0]
-
-
-def written(file: str, macro: str) -> str:
-    """The text that a macro writes."""
-    return str(_called(file, macro)).strip()
-
-
-def _called(file: str, macro: str, *arguments: str, **names: Any) -> Any:
-    environment = jinja2.Environment(extensions=["jinja2.ext.do"])  # noqa: S701 - reads macros, renders no page
-    # dbt's own block: its body is Jinja, its tag is not.
-    text = re.sub(r"{%-? *(end)?materialization.*?%}", "", (PROJECT / file).read_text())
-    return getattr(environment.from_string(text, globals=names).module, macro)(*arguments)
 
 
 def option_schema() -> dict[str, dict[str, dict[str, Any]]]:

@@ -22,10 +22,10 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
-from docs.generate import written
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Declared, captured_tables, declared_tables, run_dbt
 from spark_jobs.landing.land import Landing, land_files
+from spark_jobs.macro_queries import written
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries
 from spark_jobs.reporting.accounting import built_through

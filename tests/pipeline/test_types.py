@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from docs.generate import returned
 from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.landing.shapes import SEMANTIC_TYPES, UNSIGNED_TYPES
+from spark_jobs.macro_queries import returned
 from spark_jobs.places import Places
 from spark_jobs.reporting.measures import measure
 from spark_jobs.reporting.settings import fields

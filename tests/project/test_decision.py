@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docs.generate import returned
+from spark_jobs.macro_queries import returned
 
 
 class Refused(Exception):

@@ -6,9 +6,10 @@ import re
 from ast import literal_eval
 from pathlib import Path
 
-from docs.generate import PROJECT, returned, written
+from docs.generate import PROJECT
 from spark_jobs.columns import CURRENT_COLUMNS, EVENT_COLUMNS, OWN_COLUMNS
 from spark_jobs.landing.forms import _BLOCK, _PLACE_FIELDS
+from spark_jobs.macro_queries import returned, written
 from spark_jobs.quarantine import PROBLEMS
 from spark_jobs.record import JSON_LIMITS
 from spark_jobs.reporting.signs import MEANINGS
