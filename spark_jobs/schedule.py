@@ -213,25 +213,8 @@ def _run(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
     """Do what is to be done. True if it came to its end, False if it was told to stop between two steps."""
     if lacks_catalog(task.places):
         memory.fingerprint = None  # a build makes it anew
-    stamps = memory.files.get(task.source_label, {})
-    fresh = {file: stamp for file in _files(task, memory) if (stamp := _stamp(file)) is not None}
-    changed = [file for file, stamp in fresh.items() if not task.skips or stamps.get(file) != stamp]
-    if changed:
-        # Spark takes seconds to start, in which somebody can take files away.
-        spark = run.session(catalog=True)
-        changed = [file for file in changed if os.access(file, os.F_OK)]
-    if changed:
-        outcome.landed = steps.land(run, spark, changed, task.source_label)
-        still = {file: stamp for file, stamp in stamps.items() if os.access(file, os.F_OK)}
-        memory.files[task.source_label] = still | {file: fresh[file] for file in changed}
-    elif task.topics is not None:
-        if _land_topics(task, run, outcome, task.topics).is_stopped:
-            outcome.status = 0 if run.stop is not None else TERMINATED
-            return False
-    else:
-        outcome.skipped.append("land")
-        if task.files:
-            run.landed = outcome.landed  # they were looked for
+    if not _land(task, run, outcome, memory):
+        return False
     project = project_hash(task.places)
     bronze = moving_bronze(task.places)
     offsets = version_of(task.places, _OFFSETS)
@@ -307,6 +290,30 @@ def _is_due(seconds: float | None, last: str | None) -> bool:
     if seconds is None or last is None:
         return seconds is not None
     return not timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(last) < timedelta(seconds=seconds)
+
+
+def _land(task: Task, run: steps.Run, outcome: Outcome, memory: Memory) -> bool:
+    """Land files that changed, or topics. True if that came to its end, False if it was told to stop."""
+    stamps = memory.files.get(task.source_label, {})
+    fresh = {file: stamp for file in _files(task, memory) if (stamp := _stamp(file)) is not None}
+    changed = [file for file, stamp in fresh.items() if not task.skips or stamps.get(file) != stamp]
+    if changed:
+        # Spark takes seconds to start, in which somebody can take files away.
+        spark = run.session(catalog=True)
+        changed = [file for file in changed if os.access(file, os.F_OK)]
+    if changed:
+        outcome.landed = steps.land(run, spark, changed, task.source_label)
+        still = {file: stamp for file, stamp in stamps.items() if os.access(file, os.F_OK)}
+        memory.files[task.source_label] = still | {file: fresh[file] for file in changed}
+    elif task.topics is not None:
+        if _land_topics(task, run, outcome, task.topics).is_stopped:
+            outcome.status = 0 if run.stop is not None else TERMINATED
+            return False
+    else:
+        outcome.skipped.append("land")
+        if task.files:
+            run.landed = outcome.landed  # they were looked for
+    return True
 
 
 def _land_topics(task: Task, run: steps.Run, outcome: Outcome, topics: Topics) -> Streamed:

@@ -325,26 +325,15 @@ def _of_table(
     yield from _of_left_out(table, measures, connectors, signs)
     yield from _of_left_as_null(table, measures)
     yield from _of_computed(table, measures, changed)
-    yield from _of_types(table, described, connectors, changed)
-    if described.own_key:
-        yield SettingFinding(
-            "key (model)",
-            table.name,
-            f"Its newest records have a key, {_named(described.own_key)}, and {table.changes.name} declares none: it"
-            " has changes and no history (R18).",
-            f"key={json.dumps(described.own_key, ensure_ascii=False)} in {table.changes.name}, and then tidemark"
-            " scaffold, which writes the models of its history",
-            "info",
-        )
-    if measures.undeclared:
-        yield SettingFinding(
-            "columns (model)",
-            table.name,
-            f"Columns that {table.changes.name} doesn't declare: {_named(measures.undeclared)}. They are carried with"
-            " the types that their schemas give (R8)." + because(changed, measures.undeclared),
-            "the lines that tidemark scaffold --diff prints for them",
-            "info",
-        )
+    yield from _of_cut_times(table, described, connectors)
+    yield from _of_binary_texts(table, described)
+    yield from _of_untold(table, described)
+    yield from _of_spelled(table, described)
+    yield from _of_unsigned(table, described, changed)
+    yield from _of_signed(table, described, changed)
+    yield from _of_unknown_types(table, described, changed)
+    yield from _of_own_key(table, described)
+    yield from _of_undeclared(table, measures, changed)
 
 
 def _of_before(
@@ -475,9 +464,7 @@ def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[Sch
         )
 
 
-def _of_types(
-    table: CapturedTable, described: Fields, connectors: Sequence[Connector], changed: Sequence[SchemaChange]
-) -> Iterator[SettingFinding]:
+def _of_cut_times(table: CapturedTable, described: Fields, connectors: Sequence[Connector]) -> Iterator[SettingFinding]:
     if described.connect_times:
         keys = [name for name in described.connect_times if name in table.key]
         yield SettingFinding(
@@ -489,6 +476,9 @@ def _of_types(
             ", or ".join(f"time.precision.mode={one}" for one in sorted({one.set_times for one in connectors})),
             "warning" if keys else "info",
         )
+
+
+def _of_binary_texts(table: CapturedTable, described: Fields) -> Iterator[SettingFinding]:
     if described.binary_texts:
         yield SettingFinding(
             "binary.handling.mode",
@@ -499,6 +489,9 @@ def _of_types(
             "binary.handling.mode=bytes, or the columns' encoding (hex, base64) in their _changes model",
             "info",
         )
+
+
+def _of_untold(table: CapturedTable, described: Fields) -> Iterator[SettingFinding]:
     if described.untold:
         yield SettingFinding(
             "encoding (model)",
@@ -513,6 +506,9 @@ def _of_types(
             + f" in {table.changes.name}",
             "warning",
         )
+
+
+def _of_spelled(table: CapturedTable, described: Fields) -> Iterator[SettingFinding]:
     if described.spelled:
         keys = [name for name, _ in described.spelled if name in table.key]
         yield SettingFinding(
@@ -527,6 +523,9 @@ def _of_types(
             " hexadecimal digits with 'encoding': 'hex'",
             "warning" if keys else "info",
         )
+
+
+def _of_unsigned(table: CapturedTable, described: Fields, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
     if described.unsigned:
         yield SettingFinding(
             "encoding (model)",
@@ -538,6 +537,9 @@ def _of_types(
             + f", by the statement, in {table.changes.name}, where none of their values was ever negative",
             "warning",
         )
+
+
+def _of_signed(table: CapturedTable, described: Fields, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
     if described.signed:
         yield SettingFinding(
             "encoding (model)",
@@ -548,6 +550,11 @@ def _of_types(
             f"no such encoding in {table.changes.name}, where none of their values was ever of that half",
             "warning",
         )
+
+
+def _of_unknown_types(
+    table: CapturedTable, described: Fields, changed: Sequence[SchemaChange]
+) -> Iterator[SettingFinding]:
     if described.unknown_types:
         yield SettingFinding(
             "converters",
@@ -555,6 +562,33 @@ def _of_types(
             f"Semantic types that Tidemark doesn't know: {_named(described.unknown_types)}. Their values are kept as"
             " their literal types have them." + because(changed),
             "a column's type and encoding in its _changes model, where the literal value isn't what is meant",
+            "info",
+        )
+
+
+def _of_own_key(table: CapturedTable, described: Fields) -> Iterator[SettingFinding]:
+    if described.own_key:
+        yield SettingFinding(
+            "key (model)",
+            table.name,
+            f"Its newest records have a key, {_named(described.own_key)}, and {table.changes.name} declares none: it"
+            " has changes and no history (R18).",
+            f"key={json.dumps(described.own_key, ensure_ascii=False)} in {table.changes.name}, and then tidemark"
+            " scaffold, which writes the models of its history",
+            "info",
+        )
+
+
+def _of_undeclared(
+    table: CapturedTable, measures: Measures, changed: Sequence[SchemaChange]
+) -> Iterator[SettingFinding]:
+    if measures.undeclared:
+        yield SettingFinding(
+            "columns (model)",
+            table.name,
+            f"Columns that {table.changes.name} doesn't declare: {_named(measures.undeclared)}. They are carried with"
+            " the types that their schemas give (R8)." + because(changed, measures.undeclared),
+            "the lines that tidemark scaffold --diff prints for them",
             "info",
         )
 
