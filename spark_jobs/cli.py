@@ -202,8 +202,13 @@ def land(
     run = steps.Run(Places.of(project_dir), "land")
     run.places.require_bronze("land")
     if wanted is not None:
+        from spark_jobs.landing.kafka import Streamed
+
         run.begin(log_format)
-        streamed = steps.land_kafka(run, run.session(), wanted, source_label, None if continuous else wait)
+        spark, limit = run.session(), None if continuous else wait
+        with steps.stop_event() as stop:
+            lock = functools.partial(steps.between_writers, run, limit, stop)
+            streamed = steps.land_kafka(run, spark, wanted, source_label, lock, stop, Streamed())
         say_streamed(streamed)
         # What was to end by itself and was stopped has not done its work.
         return TERMINATED if streamed.is_stopped and not continuous else 0

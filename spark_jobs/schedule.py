@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -322,7 +322,8 @@ def _land_topics(task: Task, run: steps.Run, outcome: Outcome, topics: Topics) -
 
     spark, streamed = run.session(catalog=True), Streamed()
     try:
-        steps.land_kafka(run, spark, topics, task.source_label, has_lock=True, stop=run.stop, result=streamed)
+        with nullcontext(run.stop) if run.stop is not None else steps.stop_event() as stop:
+            steps.land_kafka(run, spark, topics, task.source_label, nullcontext, stop, streamed)
     except TidemarkError:
         if streamed.is_begun:
             outcome.streamed, outcome.landed = streamed, streamed.landed

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,52 +170,54 @@ def land_kafka(
     spark: SparkSession,
     topics: Topics,
     source_label: str,
-    wait: float | None = None,
-    *,
-    has_lock: bool = False,
-    stop: threading.Event | None = None,
-    result: Streamed | None = None,
+    lock: Callable[[], AbstractContextManager[None]],
+    stop: threading.Event,
+    result: Streamed,
 ) -> Streamed:
-    """Land topics, until all is landed or the process is told to stop (SIGTERM, Ctrl-C).
-
-    The lock is held for each batch: a build comes between two of them, instead of waiting for a landing that has no
-    end. No batch means anything (G1), so it doesn't matter which.
+    """Land topics, until all is landed or `stop` is set.
 
     Args:
         run: The run.
         spark: The session.
         topics: What to land, and how.
         source_label: The cluster's name in bronze.
-        wait: Seconds to wait for another writer before a batch; None for as long as it writes.
-        has_lock: Whether the run holds the lock already.
-        stop: Set to end it, where the caller listens to signals itself.
+        lock: Holds the lakehouse for a batch: `between_writers`, or nothing where the run holds it already.
+        stop: Set to end the landing behind the batch that it is at.
         result: What is filled in and given back, for who wants it of a landing that fails, too.
     """
     from spark_jobs.landing.kafka import land_topics
 
     run.places.require_bronze(run.command)
-    with nullcontext(stop) if stop is not None else stop_event() as stopping, run.stage("land"):
-
-        @contextmanager
-        def batch() -> Iterator[None]:
-            with ExitStack() as held:
-                began = time.monotonic()
-                while not has_lock:
-                    try:
-                        held.enter_context(writing(run.places, run.run_id, run.command, 0.5))
-                        break
-                    except Busy:
-                        if stopping.is_set():
-                            raise Stopped from None
-                        if wait is not None and time.monotonic() - began >= wait:
-                            raise
-                yield
-
-        with _naming_damage(run.places):
-            streamed = land_topics(spark, run.places, topics, run.run_id, source_label, batch, stopping, result)
+    with run.stage("land"), _naming_damage(run.places):
+        streamed = land_topics(spark, run.places, topics, run.run_id, source_label, lock, stop, result)
     run.landed = streamed.landed
     log.info("landed %s", run.landed)
     return streamed
+
+
+@contextmanager
+def between_writers(run: Run, wait: float | None, stop: threading.Event) -> Iterator[None]:
+    """Hold the lock for a batch: a build comes between two of them, instead of waiting for a landing that has no end.
+
+    No batch means anything (G1), so it doesn't matter which.
+
+    Args:
+        run: The run.
+        wait: Seconds to wait for another writer before a batch; None for as long as it writes.
+        stop: Set to end that, with Stopped.
+    """
+    with ExitStack() as held:
+        began = time.monotonic()
+        while True:
+            try:
+                held.enter_context(writing(run.places, run.run_id, run.command, 0.5))
+                break
+            except Busy:
+                if stop.is_set():
+                    raise Stopped from None
+                if wait is not None and time.monotonic() - began >= wait:
+                    raise
+        yield
 
 
 @contextmanager

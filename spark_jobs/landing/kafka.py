@@ -377,7 +377,7 @@ def land_topics(
     label: str,
     writing: Callable[[], AbstractContextManager[None]],
     stop: threading.Event,
-    result: Streamed | None = None,
+    result: Streamed,
 ) -> Streamed:
     """Land topics; what bronze holds already adds nothing.
 
@@ -402,9 +402,7 @@ def land_topics(
             topics.patience,
             stop.is_set,
         )
-        stream = _Stream(
-            spark, places, topics, run_id, label, writing, stop, broker, result=Streamed() if result is None else result
-        )
+        stream = _Stream(spark, places, topics, run_id, label, writing, stop, broker, result=result)
         try:
             stream.cluster_id = patiently(broker.cluster_id, topics.patience, stop.is_set)
             stream.offsets, before = kafka_offsets.stored(spark, places, label)

@@ -23,7 +23,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_jobs.landing.kafka import Topics, land_topics
+from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Settings
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import write
@@ -100,7 +100,9 @@ def live(pipeline: Pipeline, size: Size, build: Callable[[], None]) -> None:
 def land_the_rest(spark: SparkSession, pipeline: Pipeline) -> None:
     """Land what the continuous landing left: then each record is there once."""
     topics = Topics(servers=pipeline.broker.address, pattern=TOPICS, settings=Settings.of({}), patience=30.0)
-    streamed = land_topics(spark, pipeline.places, topics, "rest", "default", nullcontext, threading.Event())
+    streamed = land_topics(
+        spark, pipeline.places, topics, "rest", "default", nullcontext, threading.Event(), Streamed()
+    )
     assert (streamed.waiting, streamed.gaps) == (0, [])
     assert not DeltaTable.is_deltatable(pipeline.places.table("ops", "kafka_gaps"))
     landed = rows_of(pipeline.places.table("bronze", "records"), "topic", "partition", "offset")

@@ -81,7 +81,7 @@ class Lake:
         def alone() -> AbstractContextManager[None]:
             return writing(self.places, run_id, "land", PATIENCE)
 
-        return land_topics(self.spark, self.places, topics, run_id, label, alone, self.stop)
+        return land_topics(self.spark, self.places, topics, run_id, label, alone, self.stop, Streamed())
 
     def rows(self, name: str, topic: str, label: str = "default") -> list[dict[str, Any]]:
         """A topic's rows of `bronze.records`, `bronze.quarantine`, `ops.kafka_offsets` or `ops.kafka_gaps`."""

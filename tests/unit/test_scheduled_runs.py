@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -553,8 +553,9 @@ def test_damage_that_landing_meets_is_named(
     monkeypatch.setattr("spark_jobs.damage.explained", explained)
     run, nothing = steps.Run(places, "run"), SparkSession.__new__(SparkSession)
     step: Any = steps.land_kafka if of_topics else steps.land
+    more = (nullcontext, threading.Event(), Streamed()) if of_topics else ()
     with pytest.raises(Fault, match=r"bronze\.records is damaged"):
-        step(run, nothing, (), "default")
+        step(run, nothing, (), "default", *more)
 
 
 def test_files_are_landed_at_the_time_at_which_they_are_read(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
