@@ -10,7 +10,7 @@
         select
             key,
             {{ version ~ ',' if version }}
-            {{ outcome_columns(scope, ignored_columns(table, tracked)) }}
+            {{ disposition_columns(scope, ignored_columns(table, tracked)) }}
         from {{ versions }}
     ) as noted
 {%- endmacro %}
@@ -113,7 +113,7 @@ account as (
     lateral view explode(concat(
         {%- if not of_changes %}
         array(
-            struct('disposition' as kind, outcome as name, cast(null as string) as key, 1 as records),
+            struct('disposition' as kind, disposition as name, cast(null as string) as key, 1 as records),
             struct('disposition' as kind, 'collapsed' as name, cast(null as string) as key, cast(collapsed as int) as records)
         ),
         {%- endif %}
@@ -124,7 +124,7 @@ account as (
     union all
     select
         'disposition' as kind,
-        element_at({{ text_array(outcomes()) }}, max(weight)) as name,
+        element_at({{ text_array(dispositions()) }}, max(weight)) as name,
         null as key,
         cast({{ factor }} as bigint) as records,
         false as is_sample
@@ -134,8 +134,8 @@ account as (
             change.weight
         from {{ noted }}
         lateral view explode(array_append(
-            transform(collapsed_changes, id -> struct(id as change_id, {{ outcomes().index('collapsed') + 1 }} as weight)),
-            struct(change_id, cast(array_position({{ text_array(outcomes()) }}, outcome) as int) as weight)
+            transform(collapsed_changes, id -> struct(id as change_id, {{ dispositions().index('collapsed') + 1 }} as weight)),
+            struct(change_id, cast(array_position({{ text_array(dispositions()) }}, disposition) as int) as weight)
         )) exploded as change
         where change.weight is not null
         {%- if scope.hazards.truncates and scope.account.is_whole %}
@@ -149,7 +149,7 @@ account as (
 
 
 {#- What can become of a change that a fold meets; a change that meets many keys counts as the last of these that it did. -#}
-{% macro outcomes() -%}
+{% macro dispositions() -%}
     {{ return(['no_op', 'collapsed', 'closed_only', 'opened']) }}
 {%- endmacro %}
 

@@ -1,5 +1,5 @@
 {#-
-  What a fold notes beside its versions: what became of each change (`outcome`), and what was found on the way (`signs`).
+  What a fold notes beside its versions: what became of each change (`disposition`), and what was found on the way (`signs`).
   What the names mean to people is told in spark_jobs/reporting/signs.py. Changes that a transaction collapses are no
   rows of the fold's later steps: what is told of them is counted so far, and told with the change that stayed.
 
@@ -75,12 +75,12 @@
   Expression list over the last step of a fold: what is to be told of a committed change. A change that found a state
   opened its version (R19); a version that was carried was told of before, but for what an ignored column brought since.
 
-  Columns: outcome, NULL where the row is no change of its own; is_carried, where versions can be; collapsed, how many
+  Columns: disposition, NULL where the row is no change of its own; is_carried, where versions can be; collapsed, how many
       changes collapsed into this one;
       signs, an array of {name, records}; key, as JSON text where there are signs; where a change can meet several keys,
       change_id and collapsed_changes, the ids of those
 -#}
-{% macro outcome_columns(scope, ignored) -%}
+{% macro disposition_columns(scope, ignored) -%}
     {%- set signs = {
         'missed_changes': 'if(is_read and was_open and is_opening, 1, 0)',
         'unknown_updates': "if(is_opening and not was_open and opened_by = 'update', 1, 0)",
@@ -104,7 +104,7 @@
             when is_opening then 'opened'
             when is_boundary then 'closed_only'
             else 'no_op'
-        end as outcome,
+        end as disposition,
         {%- if scope.carried %}
         {{ is_carried() }} as is_carried,
         {%- endif %}

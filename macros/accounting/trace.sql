@@ -30,10 +30,6 @@
     {%- set last = progress.get(model_node(history).unique_id) -%}
     {%- if not (built and last) -%}
         {{ return('') }}
-    {%- elif known_scans(last) is string -%}
-        {{ exceptions.raise_compiler_error(
-            history ~ ': an earlier release has built it. Run `tidemark build`, and then trace again.'
-        ) }}
     {%- endif -%}
     {%- set table = declaration_of(declared.changes, declared.get('reselected', [])) -%}
     {%- set columns = as_built(with_undeclared(table.columns, built.columns), built.columns) -%}
@@ -112,13 +108,13 @@ folded as (
         change_id,
         -- the version of a change that found a state can be that state's alone (R19)
         case
-            when version is null and outcome = 'opened' then if(is_boundary, 'closed_only', 'no_op')
-            else coalesce(outcome, 'opened')
+            when version is null and disposition = 'opened' then if(is_boundary, 'closed_only', 'no_op')
+            else coalesce(disposition, 'opened')
         end as became,
         signs.name as signs,
         version
     from noted
-    where outcome is not null or version is not null
+    where disposition is not null or version is not null
     union all
     select
         {{ key_text('key') }},

@@ -210,8 +210,8 @@
     } -%}
     {%- if account -%}
         {%- do expressions.update({'collapsed': 'sum(collapsed)', 'with_signs': 'count_if(size(signs) > 0)'}) -%}
-        {%- for outcome in ['opened', 'closed_only', 'no_op'] -%}
-            {%- do expressions.update({outcome: 'count_if(outcome = ' ~ text_literal(outcome) ~ ')'}) -%}
+        {%- for disposition in ['opened', 'closed_only', 'no_op'] -%}
+            {%- do expressions.update({disposition: 'count_if(disposition = ' ~ text_literal(disposition) ~ ')'}) -%}
         {%- endfor -%}
         {%- if is_in_order -%}
             {%- do expressions.update({'more_open':

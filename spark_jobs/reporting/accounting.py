@@ -222,15 +222,15 @@ def account(
 def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], measured: Measures) -> Account:
     changes = measured.changes or 0
     read = landed["row_records"] - landed["pending"] if measured.changes is not None else 0
-    outcome = {row["name"]: row["records"] for row in rows if row["kind"] == "disposition"}
+    counted = {row["name"]: row["records"] for row in rows if row["kind"] == "disposition"}
     if table.accounting is None:
         kept = "unkeyed" if not table.key else "no_history" if table.history is None else "not_accounted"
-        outcome = {kept: changes - measured.problems, "quarantined": measured.problems}
-    dispositions = {**outcome, "duplicates": read - changes, **_others(landed)}
-    dispositions["quarantined"] += outcome.get("quarantined", 0)
+        counted = {kept: changes - measured.problems, "quarantined": measured.problems}
+    dispositions = {**counted, "duplicates": read - changes, **_others(landed)}
+    dispositions["quarantined"] += counted.get("quarantined", 0)
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
-    versions = measured.opened if "opened" in outcome else None
+    versions = measured.opened if "opened" in counted else None
     found_states = sum(row["records"] for row in rows if row["name"] == "found_states")
     return Account(
         "table",
