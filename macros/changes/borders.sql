@@ -137,7 +137,7 @@
                 ) }}
             {%- elif one.partition not in labels[label] -%}
                 {{ exceptions.raise_compiler_error(
-                    model.name ~ ': ' ~ named ~ ', and of that topic nothing has landed of that partition. Landed: '
+                    model.name ~ ': ' ~ named ~ ', and nothing has landed of that partition of the topic. Landed: '
                     ~ labels[label] | sort | join(', ') ~ '. Leave out one that is still empty: a partition which begins behind'
                     ~ ' the borders of the others is in their log.'
                 ) }}
@@ -162,7 +162,7 @@
     {%- for round in range(1000) if walk.grows -%}
         {%- set placed = placed_in_logs(filled, captured, dict(scope, borders=walk.borders)) -%}
         {%- set anew = run_query(topics_made_anew(placed)) if has_second_lives else [] -%}
-        {%- set starts = [] if anew | length else run_query(new_logs(placed)) -%}
+        {%- set starts = [] if anew | length else run_query(first_new_logs(placed)) -%}
         {#- What partitions show by themselves comes first: what others tell of them rests on it. -#}
         {%- set shows_border = anew | length + starts | length > 0 -%}
         {%- set behind = run_query(begun_behind_borders(placed, filled, walk.borders)) if walk.borders and not shows_border else [] -%}
@@ -315,7 +315,7 @@
   Query: the first new log of each partition, behind the borders that are known: life of the topic and offset. Records of one
   offset tell nothing of each other: where flattened rows don't say when they were written, they may be of two lives.
 -#}
-{% macro new_logs(placed) -%}
+{% macro first_new_logs(placed) -%}
     with led as (
         select
             *,

@@ -264,9 +264,9 @@
     {%- if elsewhere is mapping and elsewhere.sources
         and (project_name != 'tidemark' or 'tidemark' in (invocation_args_dict.vars or {})) -%}
         {{ exceptions.raise_compiler_error(
-            'vars: tidemark: sources is read by nobody here: '
-            ~ ("this project's name is " ~ project_name ~ '. Name the key so.' if project_name != 'tidemark'
-                else "--vars takes it as '{sources: …}'.")
+            'vars: tidemark: sources is not read: '
+            ~ ("dbt reads variables under the project's name, " ~ project_name ~ '. Rename the key `tidemark` to '
+                ~ project_name ~ '.' if project_name != 'tidemark' else "--vars takes it as '{sources: …}'.")
         ) }}
     {%- endif -%}
     {%- do only_sources_have_their_options() -%}

@@ -167,7 +167,11 @@ def test_types_that_spark_has_are_taken_in_one_spelling(project: Path) -> None:
 @pytest.mark.parametrize(
     ("project_name", "arguments", "says"),
     [
-        ("acme", [], "this project's name is acme. Name the key so."),
+        (
+            "acme",
+            [],
+            "dbt reads variables under the project's name, acme. Rename the key `tidemark` to acme.",
+        ),
         ("tidemark", ["--vars", "{tidemark: {sources: {shop: {}}}}"], "--vars takes it as '{sources: …}'."),
     ],
 )
@@ -182,7 +186,7 @@ def test_sources_where_no_project_reads_them_are_refused(
 
     result = run_dbt(Places.of(project), ["--quiet", "parse", *arguments])
 
-    assert f"vars: tidemark: sources is read by nobody here: {says}" in str(result.exception)
+    assert f"vars: tidemark: sources is not read: {says}" in str(result.exception)
 
 
 def test_what_is_said_of_a_source_is_merged_with_defaults(project: Path) -> None:
