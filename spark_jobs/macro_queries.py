@@ -12,9 +12,9 @@ import jinja2
 _PROJECT = Path(__file__).parents[1]
 # What these ask of other macros; what those ask of dbt is asked only where they are called.
 _FILES = (
-    "project/quoting.sql", "changes/borders.sql", "changes/conditions.sql", "changes/keys.sql", "changes/scope.sql",
+    "project/quoting.sql", "changes/borders.sql", "changes/conditions.sql", "changes/keys.sql", "changes/columns.sql",
     "history/compare.sql", "history/version_rows.sql", "history/place.sql", "history/key_changes.sql",
-    "history/scope.sql", "history/stays.sql", "laws/versions.sql", "laws/neighbours.sql",
+    "history/linked.sql", "history/stays.sql", "laws/versions.sql", "laws/neighbours.sql",
 )  # fmt: skip
 
 

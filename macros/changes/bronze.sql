@@ -56,12 +56,35 @@
 {#- The source that a changes model reads, as {name, feed, documents}; none of another model. -#}
 {% macro source_of(node) -%}
     {%- set declared = declared_by(node) -%}
-    {%- for one in graph.sources.values() if one.source_name ~ '.' ~ one.name == declared.get('source') -%}
-        {{ return({
-            'name': one.source_name, 'feed': declared_feed(one), 'documents': declared.documents
-        }) }}
-    {%- endfor -%}
-    {{ return(none) }}
+    {%- set table = source_table(declared.get('source')) -%}
+    {{ return(
+        {'name': table.source_name, 'feed': declared_feed(table), 'documents': declared.documents} if table else none
+    ) }}
+{%- endmacro %}
+
+
+{#- The feed that a dbt source reads, from its meta. Empty while dbt only parses. -#}
+{% macro feed_of(source_name, table) -%}
+    {%- set node = source_table(source_name ~ '.' ~ table) -%}
+    {{ return((declared_feed(node) or no_feed(source_name, table, 'no feed')) if node else '') }}
+{%- endmacro %}
+
+
+{#- The feed that a node of dbt's graph, a source's table, says in its meta; nothing where it says none. -#}
+{% macro declared_feed(node) -%}
+    {{ return(node.meta.get('feed') or node.config.get('meta', {}).get('feed')) }}
+{%- endmacro %}
+
+
+{#- Stop where a source's table names no records in bronze: its log would be empty. -#}
+{% macro no_feed(source_name, table, what, instead='') -%}
+    {%- set feeds = run_query('select distinct feed from ' ~ lakehouse_table('bronze', 'shapes')).columns[0].values() -%}
+    {{ exceptions.raise_compiler_error(
+        model.name ~ ': the table ' ~ source_name ~ '.' ~ table ~ ' of the dbt sources has ' ~ what ~ ' in its `meta`: its records in'
+        ~ ' bronze are found by it. Write `config: {meta: {feed: '
+        ~ (nearest_name(source_name ~ '__' ~ table, feeds) or '…') ~ '}}`, or another that the column `feed` of bronze.shapes has'
+        ~ instead ~ '.'
+    ) }}
 {%- endmacro %}
 
 
@@ -176,13 +199,4 @@
     count_if(op = 'r') as reads,
     count(*) as records,
     {{ connector_counts() }}
-{%- endmacro %}
-
-
-{#-
-  Condition: whether a record of bronze has the feed of a topic, as those of no table have (landing/envelope.py). Of bronze's
-  partitions, which are feeds, Delta then reads no table's.
--#}
-{% macro is_of_no_table() -%}
-    startswith(feed, 'topic__')
 {%- endmacro %}

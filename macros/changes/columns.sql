@@ -66,7 +66,7 @@
 {% macro columns_of(feed, declared) -%}
     {%- set columns = [] -%}
     {%- set seen = {} -%}
-    {%- if execute and not flags.EMPTY and flags.WHICH in ('run', 'build', 'retry', 'compile') and feed -%}
+    {%- if feed and asks_bronze() -%}
         {%- for row in fields_seen(feed) -%}
             {%- set since = {} -%}
             {%- for one in fromjson(row[3]) | sort(attribute='batch_id', reverse=true) -%}
@@ -176,4 +176,37 @@
         ),
         spec -> not array_contains({{ fields }}, spec.field)
     ).name
+{%- endmacro %}
+
+
+{#-
+  The columns that came when the log had changes already: column → the landing of the first record that carried it. The
+  log's rows of earlier ones were written without knowing that they lack it.
+-#}
+{% macro late_columns(scope, columns, last) -%}
+    {%- set late = dict(last.get('late', {})) if scope.case == 'increment' else {} -%}
+    {%- set added = scope.added | map('first') | list -%}
+    {%- for spec in columns if spec.name in added and scope.case == 'increment' -%}
+        {%- do late.update({spec.name: (spec.first_batch or scope.after + 1) | int}) -%}
+    {%- endfor -%}
+    {{ return(late) }}
+{%- endmacro %}
+
+
+{#- Relation: a log whose rows name all columns that they lack, those too that came to be known behind them (R8). -#}
+{% macro with_late_columns(changes_log, late) -%}
+    {%- if not late -%}
+        {{ changes_log }}
+    {%- else -%}
+        (
+            select
+                * except (absent_columns),
+                array_union(absent_columns, array_compact(array(
+                    {%- for name, first_batch in late.items() -%}
+                    if(batch_id < {{ first_batch }}, {{ text_literal(name) }}, null){{ ', ' if not loop.last }}
+                    {%- endfor -%}
+                ))) as absent_columns
+            from {{ changes_log }}
+        )
+    {%- endif -%}
 {%- endmacro %}

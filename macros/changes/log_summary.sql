@@ -22,19 +22,19 @@
 -#}
 {% macro log_summary(relation, watermarks, lowest='position') -%}
     {%- set rows = run_query(log_summary_query(relation, watermarks, lowest)) -%}
-    {%- set summary = namespace(
-        hazards=both_hazards({}, {}), watermarks=[], read_places=[], begins=false, is_doubtful=false, late=[], bounds={'changes': 0, 'lowest': none, 'placeless': 0}
-    ) -%}
+    {%- set summary = {
+        'hazards': both_hazards({}, {}), 'watermarks': [], 'read_places': [], 'begins': false, 'is_doubtful': false, 'late': [],
+        'bounds': {'changes': 0, 'lowest': none, 'placeless': 0}
+    } -%}
     {%- set watermark_of = {} -%}
     {%- for one in watermarks -%}{%- do watermark_of.update({partition_of(one) | string: one}) -%}{%- endfor -%}
     {%- for row in rows -%}
         {%- set partition = [row['source_label'], row['topic'], row['partition'] | int] -%}
-        {%- set summary.hazards = both_hazards(summary.hazards, hazards_in(row)) -%}
-        {%- set summary.bounds = {
+        {%- do summary.bounds.update({
             'changes': summary.bounds.changes + row['changes'] | int,
             'lowest': [summary.bounds.lowest, row['lowest_position']] | reject('none') | min | default(none, true),
             'placeless': summary.bounds.placeless + row['placeless_changes'] | int
-        } -%}
+        }) -%}
         {%- do summary.watermarks.append({
             'label': partition[0],
             'topic': partition[1],
@@ -48,9 +48,7 @@
             'streamed_position': row['streamed_position'],
             'streamed_at': none if row['streamed_at'] is none else row['streamed_at'] | int
         }) -%}
-        {%- set summary.read_places = merged_read_places(summary.read_places, fromjson(row['read_places'])) -%}
         {%- set watermark = watermark_of.get(partition | string) -%}
-        {%- set summary.begins = summary.begins or not watermark -%}
         {#- Offsets of a topic's former life don't compare with those of its last. -#}
         {%- if watermark
             and (row['lowest_offset'] | int <= watermark.offset or row['lowest_log'] | int < watermark.log_number) -%}
@@ -59,15 +57,14 @@
                 'last_log': watermark.log_number
             }) -%}
         {%- endif -%}
-        {%- if row['doubts'] or summary.late -%}
-            {%- set summary.is_doubtful = true -%}
-        {%- endif -%}
+        {%- do summary.update({
+            'hazards': both_hazards(summary.hazards, hazards_in(row)),
+            'read_places': merged_read_places(summary.read_places, fromjson(row['read_places'])),
+            'begins': summary.begins or not watermark,
+            'is_doubtful': summary.is_doubtful or row['doubts'] > 0 or summary.late != []
+        }) -%}
     {%- endfor -%}
-    {{ return({
-        'hazards': summary.hazards, 'watermarks': summary.watermarks,
-        'read_places': summary.read_places, 'begins': summary.begins,
-        'is_doubtful': summary.is_doubtful, 'late': summary.late, 'bounds': summary.bounds
-    }) }}
+    {{ return(summary) }}
 {%- endmacro %}
 
 

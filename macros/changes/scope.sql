@@ -1,32 +1,3 @@
-{#- The feed that a dbt source reads, from its meta. Empty while dbt only parses. -#}
-{% macro feed_of(source_name, table) -%}
-    {%- if execute -%}
-        {%- for node in graph.sources.values() if node.source_name == source_name and node.name == table -%}
-            {{ return(declared_feed(node) or no_feed(source_name, table, 'no feed')) }}
-        {%- endfor -%}
-    {%- endif -%}
-    {{ return('') }}
-{%- endmacro %}
-
-
-{#- The feed that a node of dbt's graph, a source's table, says in its meta; nothing where it says none. -#}
-{% macro declared_feed(node) -%}
-    {{ return(node.meta.get('feed') or node.config.get('meta', {}).get('feed')) }}
-{%- endmacro %}
-
-
-{#- Stop where a source's table names no records in bronze: its log would be empty. -#}
-{% macro no_feed(source_name, table, what, instead='') -%}
-    {%- set feeds = run_query('select distinct feed from ' ~ lakehouse_table('bronze', 'shapes')).columns[0].values() -%}
-    {{ exceptions.raise_compiler_error(
-        model.name ~ ': the table ' ~ source_name ~ '.' ~ table ~ ' of the dbt sources has ' ~ what ~ ' in its `meta`: its records in'
-        ~ ' bronze are found by it. Write `config: {meta: {feed: '
-        ~ (nearest_name(source_name ~ '__' ~ table, feeds) or '…') ~ '}}`, or another that the column `feed` of bronze.shapes has'
-        ~ instead ~ '.'
-    ) }}
-{%- endmacro %}
-
-
 {#-
   What this run of a changes model has to read, decided here alone:
       full      every record, and the table is made anew
@@ -102,7 +73,7 @@
     {%- for spec in captured.columns if spec.encoding -%}{%- do encodings.update({spec.name: spec.encoding}) -%}{%- endfor -%}
     {%- if encodings -%}{%- do declared.update({'encodings': encodings}) -%}{%- endif -%}
     {%- set silent = captured.columns | selectattr('null_is_unchanged', 'true') | map(attribute='name') | list -%}
-    {%- if silent -%}{%- do declared.update({'null_beside_none_is_unchanged': silent}) -%}{%- endif -%}
+    {%- if silent -%}{%- do declared.update({'null_is_unchanged': silent}) -%}{%- endif -%}
     {%- set mixed = {} -%}
     {%- for spec in captured.columns if rests_on_encodings(spec) -%}
         {%- set told = told_time(spec) -%}
@@ -205,55 +176,6 @@
         {%- endfor -%}
     {%- endfor -%}
     {{ return(named and has_rows(shapeless ~ ' and (' ~ named | join(' or ') ~ ')')) }}
-{%- endmacro %}
-
-
-{#-
-  The columns that came when the log had changes already: column → the landing of the first record that carried it. The
-  log's rows of earlier ones were written without knowing that they lack it.
--#}
-{% macro late_columns(scope, columns, last) -%}
-    {%- set late = dict(last.get('late', {})) if scope.case == 'increment' else {} -%}
-    {%- set added = scope.added | map('first') | list -%}
-    {%- for spec in columns if spec.name in added and scope.case == 'increment' -%}
-        {%- do late.update({spec.name: (spec.first_batch or scope.after + 1) | int}) -%}
-    {%- endfor -%}
-    {{ return(late) }}
-{%- endmacro %}
-
-
-{#- Relation: a log whose rows name all columns that they lack, those too that came to be known behind them (R8). -#}
-{% macro with_late_columns(changes_log, late) -%}
-    {%- if not late -%}
-        {{ changes_log }}
-    {%- else -%}
-        (
-            select
-                * except (absent_columns),
-                array_union(absent_columns, array_compact(array(
-                    {%- for name, first_batch in late.items() -%}
-                    if(batch_id < {{ first_batch }}, {{ text_literal(name) }}, null){{ ', ' if not loop.last }}
-                    {%- endfor -%}
-                ))) as absent_columns
-            from {{ changes_log }}
-        )
-    {%- endif -%}
-{%- endmacro %}
-
-
-{#- Expression list: how many of the records each known connector has written, under the first of its names. -#}
-{% macro connector_counts() -%}
-    {%- for one in connectors() -%}
-        count_if(connector in ({{ text_list(one.names) }})) as {{ one.names[0] }}{{ ', ' if not loop.last }}
-    {%- endfor -%}
-{%- endmacro %}
-
-
-{#- The names of the connectors that have written any, by those counts. -#}
-{% macro counted_connectors(counts) -%}
-    {%- set met = [] -%}
-    {%- for one in connectors() -%}{%- do met.extend(one.names if counts[one.names[0]] else []) -%}{%- endfor -%}
-    {{ return(met) }}
 {%- endmacro %}
 
 

@@ -58,6 +58,22 @@
 {%- endmacro %}
 
 
+{#- Expression list: how many of the records each known connector has written, under the first of its names. -#}
+{% macro connector_counts() -%}
+    {%- for one in connectors() -%}
+        count_if(connector in ({{ text_list(one.names) }})) as {{ one.names[0] }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{#- The names of the connectors that have written any, by those counts. -#}
+{% macro counted_connectors(counts) -%}
+    {%- set met = [] -%}
+    {%- for one in connectors() -%}{%- do met.extend(one.names if counts[one.names[0]] else []) -%}{%- endfor -%}
+    {{ return(met) }}
+{%- endmacro %}
+
+
 {#- What `source.connector` says of those connectors. -#}
 {% macro connector_names() -%}
     {{ return(connectors() | map(attribute='names') | sum(start=[])) }}

@@ -80,38 +80,6 @@
 
 
 {#-
-  Query: the same of touched keys. One that any change of key names is folded from its whole log: a row that came from another
-  key, or left for one, is told by more than its own open version. Apart from that keys know nothing of each other.
-
-  Args:
-      known: what `known_of_keys` gave
--#}
-{% macro known_of_linked(scope, known) -%}
-    with known as (
-
-        {{ known }}
-
-    ),
-
-    linked as (
-
-        select distinct explode(array({{ key_text('key') }}, previous_key)) as key
-        from {{ scope.log }} as log
-        where previous_key is not null and {{ is_for_histories() }} and not {{ is_pair() }}
-
-    )
-
-    select
-        touched.key,
-        coalesce(known.is_known, linked.key is not null) as is_known,
-        linked.key is not null or coalesce(known.is_refolded, false) as is_refolded
-    from {{ scope.touched }} as touched
-    left join known on touched.key = known.key
-    left join linked on touched.key = linked.key
-{%- endmacro %}
-
-
-{#-
   Query: keys with news, and whether what was known of them before is more than their open version. Only columns that are
   narrow are read of the log.
 -#}

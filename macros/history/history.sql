@@ -122,8 +122,8 @@ select * from final
 {#- The names of the columns that reads of a table round: those of single precision, where its connector does that. -#}
 {% macro rounded_in_reads(node, columns) -%}
     {%- set names = columns | selectattr('type', 'equalto', 'float') | map(attribute='name') | list -%}
-    {%- set source = source_of(node) if names and execute and not flags.EMPTY else none -%}
-    {%- if source and flags.WHICH in ('run', 'build', 'retry', 'compile') -%}
+    {%- set source = source_of(node) if names and asks_bronze() else none -%}
+    {%- if source -%}
         {%- for row in fields_seen(source.feed) if row[1] is none -%}
             {%- for name in fromjson(row[6])
                 if (connector_of(name, source_options(source.name).connector) or {}).get('rounds_floats') -%}

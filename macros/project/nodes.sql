@@ -20,6 +20,15 @@
 {%- endmacro %}
 
 
+{#- The node in dbt's graph of a table of a dbt source, by `source.table`; none where there is none, or dbt only parses. -#}
+{% macro source_table(name) -%}
+    {%- for node in (graph.sources.values() if execute else []) if node.source_name ~ '.' ~ node.name == name -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro %}
+
+
 {#- The relation of a model, whether or not this one is built from it directly. -#}
 {% macro relation_of(name) -%}
     {%- set node = model_node(name) -%}

@@ -81,6 +81,12 @@
 {%- endmacro %}
 
 
+{#- Whether models ask bronze for what they are to hold: where dbt builds tables, and where it shows how it would. -#}
+{% macro asks_bronze() -%}
+    {{ return(not flags.EMPTY and (is_build_command() or (execute and flags.WHICH == 'compile'))) }}
+{%- endmacro %}
+
+
 {#- Whether dbt builds tables now; otherwise the query stands alone, as unit tests and readers want it. -#}
 {% macro is_building() -%}
     {{ return(is_build_command() and not flags.EMPTY and model.resource_type == 'model') }}

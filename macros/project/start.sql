@@ -171,9 +171,9 @@
     {%- for layer, name in tables -%}
         {%- set table = quoted(layer_schema(layer)) ~ '.' ~ quoted(name) -%}
         {%- do run_query(make_known(table, layer, name)) -%}
-        {%- set place = location_in_catalog(layer, name) -%}
-        {%- if place != location_of(layer, name) | replace('file:', '') -%}
-            {%- do run_query('drop ' ~ ('table ' if place else 'view ') ~ table) -%}
+        {%- set location = location_in_catalog(layer, name) -%}
+        {%- if not is_at(location, layer, name) -%}
+            {%- do run_query('drop ' ~ ('table ' if location else 'view ') ~ table) -%}
             {%- do run_query(make_known(table, layer, name)) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -194,16 +194,21 @@
 {%- endmacro %}
 
 
+{#- Whether a location that a catalog has told is that of a layer's table. -#}
+{% macro is_at(location, layer, name) -%}
+    {{ return(location == location_of(layer, name) | replace('file:', '')) }}
+{%- endmacro %}
+
+
 {#- Stop where the catalog knows a table of another lakehouse: builds would go on there, past its lock. -#}
 {% macro only_this_lakehouse(layer, name) -%}
     {%- set location = location_in_catalog(layer, name) -%}
-    {%- set wanted = location_of(layer, name) -%}
-    {%- if location != wanted | replace('file:', '') -%}
+    {%- if not is_at(location, layer, name) -%}
         {{ exceptions.raise_compiler_error(
             'The catalog knows the tables of another lakehouse: ' ~ layer_schema(layer) ~ '.' ~ name ~ ' is ' ~ location
-            ~ ' there, and not ' ~ wanted ~ '. Where it is the same lakehouse, moved or spelled otherwise, `tidemark'
-            ~ ' catalog --target ' ~ target.name ~ '` tells the catalog. Else set TIDEMARK_CATALOG to a folder of its own for this'
-            ~ ' one; what a catalog has of Tidemark, a build makes anew.'
+            ~ ' there, and not ' ~ location_of(layer, name) ~ '. Where it is the same lakehouse, moved or spelled otherwise,'
+            ~ ' `tidemark catalog --target ' ~ target.name ~ '` tells the catalog. Else set TIDEMARK_CATALOG to a folder of its'
+            ~ ' own for this one; what a catalog has of Tidemark, a build makes anew.'
         ) }}
     {%- endif -%}
 {%- endmacro %}

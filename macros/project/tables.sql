@@ -63,7 +63,7 @@
     {%- set existing = load_relation(this) -%}
     {{ return(
         existing is not none and existing.is_delta
-        and location_in(existing.information) == location_of(layer, this.identifier) | replace('file:', '')
+        and is_at(location_in(existing.information), layer, this.identifier)
     ) }}
 {%- endmacro %}
 
