@@ -140,7 +140,7 @@ def test_a_border_that_no_event_shows_can_be_declared(spark: SparkSession, place
     not_yet = border.replace("orders", "ordres")
     for wrong, says in (
         (border.replace("topic", "label: eu, topic"), "under the label 'eu'. Did you mean 'default'? Landed: default."),
-        (border.replace("partition: 0", "partition: 7"), "nothing has landed of that partition. Landed: 0."),
+        (border.replace("partition: 0", "partition: 7"), "landed of that partition of the topic. Landed: 0."),
     ):
         borders = f"sources: {{shop: {{new_logs: [{not_yet}, {wrong}]}}}}"
         settings.write_text(nothing_declared.replace("sources: {}", borders))
