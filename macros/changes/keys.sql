@@ -74,8 +74,14 @@
 -#}
 {% macro key_struct(columns, key, tells_key) -%}
     if(op = 't', null, {% call(spec) struct_by_column(columns | selectattr('name', 'in', key or []) | list) -%}
-        coalesce(key_typed.{{ quoted(spec.name) }}, {{ of_row('typed', spec, tells_key) }})
+        {{ of_key('coalesce(key_typed.' ~ quoted(spec.name) ~ ', ' ~ of_row('typed', spec, tells_key) ~ ')', spec.type) }}
     {%- endcall %})
+{%- endmacro %}
+
+
+{#- Expression: a value as a key has it. `0.0` and `-0.0` are one number, and would be two texts. -#}
+{% macro of_key(value, type) -%}
+    {{ value }}{{ ' + cast(0 as ' ~ type ~ ')' if type in ('float', 'double') }}
 {%- endmacro %}
 
 
@@ -204,6 +210,7 @@
 {#- Expression: a column of it. -#}
 {% macro value_left(spec, before, of_record) -%}
     {%- set column = quoted(spec.name) -%}
+    {%- set told -%}
     {%- if spec.get('is_always_there') -%}
         {{ before }}.{{ column }}
     {%- else -%}
@@ -212,6 +219,8 @@
             {{ of_record }}.{{ column }}, {{ before }}.{{ column }}
         )
     {%- endif -%}
+    {%- endset -%}
+    {{ of_key(told, spec.type) }}
 {%- endmacro %}
 
 
@@ -243,7 +252,8 @@
 {% macro linked_struct(link, columns, key) -%}
     {% call(spec) struct_by_column(columns | selectattr('name', 'in', key) | list) -%}
         {%- set text = link ~ '_texts.' ~ quoted(spec.name) -%}
-        {{ decode(text if spec.encodings else 'coalesce(' ~ text ~ ', key_text.' ~ quoted(spec.name) ~ ')', spec.type) }}
+        {%- set told = text if spec.encodings else 'coalesce(' ~ text ~ ', key_text.' ~ quoted(spec.name) ~ ')' -%}
+        {{ of_key(decode(told, spec.type), spec.type) }}
     {%- endcall %}
 {%- endmacro %}
 

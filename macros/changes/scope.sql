@@ -80,6 +80,10 @@
         {%- do mixed.update({spec.name: [has_maps(spec), has_decimals(spec)] + ([told] if told else [])}) -%}
     {%- endfor -%}
     {%- if mixed -%}{%- do declared.update({'mixed': mixed}) -%}{%- endif -%}
+    {#- Logs that were made before have both zeros in keys (`of_key`). -#}
+    {%- for spec in captured.columns if spec.name in (captured.key or []) and is_floating(spec.type) -%}
+        {%- do declared.update({'has_one_zero': true}) -%}
+    {%- endfor -%}
     {#- Rows are read otherwise then, and spell texts of JSON otherwise. -#}
     {%- if not captured.documents and is_case_sensitive(captured.columns) -%}{%- do declared.update({'has_twins': true}) -%}{%- endif -%}
     {{ return(declared) }}

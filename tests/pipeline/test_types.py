@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,19 @@ def keyed() -> str:
     return source.lines() + bare.lines() + fine.lines()
 
 
+def signed() -> str:
+    """A row whose key is both zeros, which the source has as one: to the connector that changes the key."""
+    source = Source("tz")
+    table = Table("zeros", [Column("n", {"type": "double"}), Column("name")], ("n",))
+    rows = [{"n": n, "name": name} for n, name in ((-0.0, "one"), (0.0, "two"), (5.0, "three"), (-0.0, "four"))]
+    with source.commit():
+        source.insert(table, rows[0])
+    for old, new in pairwise(rows):
+        with source.commit():
+            source.update(table, old, new)
+    return source.lines()
+
+
 def declared(table: SeenTable) -> SeenTable:
     """A table's models as people declare them, where records don't tell."""
     types = {"id": ["int", ""]}
@@ -357,8 +371,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
         spark,
         places,
         "types",
-        "".join([described(), undescribed(), modes(), retyped(), guessed(), keyed(), turned(), *captured]),
-        {"ty", "tk", "tkb", "tkf", "tt", *JUDGED},
+        "".join([described(), undescribed(), modes(), retyped(), guessed(), keyed(), signed(), turned(), *captured]),
+        {"ty", "tz", "tk", "tkb", "tkf", "tt", *JUDGED},
     )
     seen = {table.name: table for table in seen_tables(spark, places)}
     for table in seen.values():
@@ -432,6 +446,18 @@ def test_scaffolding_declares_for_a_key_the_type_that_holds_it(built: Built) -> 
     ]
     assert [(one["at"], one["there"]) for one in built.history("tkf__db__keyed")] == [
         tuple(held for _, _, held in FINE_KEYS.values())
+    ]
+
+
+def test_a_key_of_either_zero_is_one(built: Built) -> None:
+    versions = sorted(built.history("tz__public__zeros"), key=lambda one: one["valid_from"])
+    told = ("n", "name", "opened_by", "closed_by", "previous_key", "next_key")
+
+    assert [[str(one[name]) for name in told] for one in versions] == [
+        ["0.0", "one", "insert", "update", "None", "None"],
+        ["0.0", "two", "update", "key_change", "None", '{"n":5.0}'],
+        ["5.0", "three", "key_change", "key_change", '{"n":0.0}', '{"n":0.0}'],
+        ["0.0", "four", "key_change", "None", '{"n":5.0}', "None"],
     ]
 
 
