@@ -229,11 +229,16 @@ shown as (
 
 {#- Steps to `judged`: what the changes tell beside what is stored of their keys. -#}
 {% macro comparison_steps(table, stored, keys, names) -%}
-    {%- set types = {} -%}
-    {%- for column in columns_in(stored) -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
-    {%- set asked = [] -%}
-    {%- for spec in table.columns if spec.name not in table.key and types.get(spec.name) == spec.type -%}
-        {%- do asked.append(spec.name) -%}
+    {%- set types, shape, asked = {}, [], [] -%}
+    {%- set in_history = columns_in(stored) -%}
+    {%- for column in in_history -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
+    {%- for spec in table.columns if spec.name in types and spec.name not in table.key -%}
+        {%- do shape.append([spec.name, spec.type]) -%}
+    {%- endfor -%}
+    {%- set otherwise = stored_otherwise(shape, in_history) -%}
+    {%- for column in shape if column[0] not in otherwise -%}
+        {%- do asked.append(column[0]) -%}
+        {%- do types.update({column[0]: column[1]}) -%}
     {%- endfor -%}
     {%- for name in own_columns() if name != 'version_id' -%}{%- do asked.append(names.get(name, name)) -%}{%- endfor -%}
     {%- set told = ['valid_from', 'valid_to', 'opened_by', 'closed_by', 'previous_key', 'next_key', 'unresolved_columns', 'version_id'] -%}

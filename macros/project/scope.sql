@@ -48,9 +48,9 @@
 {% macro were_added_otherwise(added) -%}
     {%- if added -%}
         {%- set row = 'after.*' if model.config.materialized == 'changes' else '*' -%}
-        {%- set there = {} -%}
-        {%- for column in columns_in(this, row) -%}{%- do there.update({column.name: column.type}) -%}{%- endfor -%}
-        {%- for column in added if there.get(column[0], column[1]) != column[1] -%}{{ return(true) }}{%- endfor -%}
+        {%- set stored = columns_in(this, row) -%}
+        {%- set added_before = added | selectattr(0, 'in', stored | map(attribute='name') | list) | list -%}
+        {{ return(stored_otherwise(added_before, stored) != []) }}
     {%- endif -%}
     {{ return(false) }}
 {%- endmacro %}

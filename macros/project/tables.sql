@@ -52,6 +52,30 @@
 {%- endmacro %}
 
 
+{#-
+  The names of those of some columns that a relation has not, or has with another type. Spark spells both: what is declared
+  `integer` is `int` there, and a field's name loses its backquotes.
+
+  Args:
+      columns: [[name, type, …], …]
+      stored: the relation's columns, as `columns_in` has them
+-#}
+{% macro stored_otherwise(columns, stored) -%}
+    {%- set there = {} -%}
+    {%- for column in stored -%}{%- do there.update({folded(column.name): column.type}) -%}{%- endfor -%}
+    {%- set asked, casts = [], [] -%}
+    {%- for column in columns if there.get(folded(column[0])) != column[1] -%}
+        {%- do asked.append(column[0]) -%}
+        {%- do casts.append('cast(null as ' ~ column[1] ~ ') as c' ~ loop.index) -%}
+    {%- endfor -%}
+    {%- set names = [] -%}
+    {%- for spelled in (columns_in('(select ' ~ casts | join(', ') ~ ')') if casts else []) -%}
+        {%- if there.get(folded(asked[loop.index0])) != spelled.type -%}{%- do names.append(asked[loop.index0]) -%}{%- endif -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro %}
+
+
 {#- Whether a query has a row. -#}
 {% macro has_rows(query) -%}
     {{ return(run_query(query ~ ' limit 1') | length > 0) }}

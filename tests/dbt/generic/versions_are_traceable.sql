@@ -23,12 +23,7 @@
         {%- do columns.append(dict(column, type=types.get(column.name, column.type))) -%}
     {%- endfor -%}
     {%- set shown = shown_in(model, changes) -%}
-    {%- set there = {} -%}
-    {%- for column in stored -%}{%- do there.update({folded(column.name): canonical_type(column.type)}) -%}{%- endfor -%}
-    {%- set lacking = [] -%}
-    {%- for column in (shown.get('columns') or [] if shown else []) if there.get(folded(column[0])) != column[1] -%}
-        {%- do lacking.append(column[0]) -%}
-    {%- endfor -%}
+    {%- set lacking = stored_otherwise(shown.get('columns') or [] if shown else [], stored) -%}
     select version_id as broken
     from (
         {{ unexplained_versions(model, changes, columns, names, table, declared) }}
