@@ -9,9 +9,10 @@
   Args:
       history: the history's relation
       instant: expression, a timestamp in UTC
-      column_names: as the history declares them
+      column_names: own column → its name, where it isn't as dbt knows that the history declares it
 -#}
 {% macro as_of(history, instant, column_names={}) -%}
+    {%- set column_names = names_in(history, column_names) -%}
     (
         select *
         from {{ history }}

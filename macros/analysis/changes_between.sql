@@ -15,13 +15,15 @@
 
   Args:
       history: the history's relation
-      key: the columns of the key
-      columns: the columns to compare and to give in `before` and `after`
+      key: the columns of the key, all of them
+      columns: the columns to compare and to give in `before` and `after`, spelled as the history has them
       since, until: expressions, timestamps in UTC; half-open
-      column_names: as the history declares them; this query's own columns, `transaction_id` among them, take their names from
-          here, too, as they must where the key has one of theirs
+      column_names: own column → its name, where it isn't as dbt knows that the history declares it; this query's own columns,
+          `transaction_id` among them, take their names from here, too, as they must where the key has one of theirs
 -#}
 {% macro changes_between(history, key, columns, since, until, column_names={}) -%}
+    {%- set column_names = names_in(history, column_names) -%}
+    {%- do only_its_key(history, key) -%}
     {%- set of_key = folded_names(key) -%}
     {%- for name in ['change', 'changed_at', 'change_number', 'changed_columns', 'before', 'after', 'transaction_id']
         if folded(column_names.get(name, name)) in of_key -%}
@@ -35,6 +37,7 @@
     {%- set types = {} -%}
     {%- if stored is not none -%}
         {%- for column in columns_in(stored) -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
+        {%- do check_columns('columns', columns, types.keys() | list) -%}
     {%- endif -%}
 with
 

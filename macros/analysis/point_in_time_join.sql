@@ -12,12 +12,13 @@
           'left_version.customer_id = right_version.id'
       left_columns, right_columns: the columns to give, the right ones under `right_prefix` and their name
       at: expression over `left_version`, the time that counts; when its version began, if not said
-      left_names, right_names: column names as the histories declare them
+      left_names, right_names: own column → its name, where it isn't as dbt knows that the history declares it
 -#}
 {% macro point_in_time_join(
     left, right, on, left_columns, right_columns, right_prefix='', at=none, left_names={}, right_names={}
 ) -%}
-    {%- set at = at or 'left_version.' ~ own('valid_from', left_names) -%}
+    {%- set at = at or 'left_version.' ~ own('valid_from', names_in(left, left_names)) -%}
+    {%- set right_names = names_in(right, right_names) -%}
     {%- set valid_from = 'right_version.' ~ own('valid_from', right_names) -%}
     {%- set valid_to = 'right_version.' ~ own('valid_to', right_names) -%}
     select

@@ -10,11 +10,13 @@
 
   Args:
       current, history: relations of one table
-      key: the columns of the key
-      column_names: as the history declares them; this query's own columns take their names from here, too, as they must
-          where the table has one of theirs
+      key: the columns of the key, all of them
+      column_names: own column → its name, where it isn't as dbt knows that the history declares it; this query's own columns
+          take their names from here, too, as they must where the table has one of theirs
 -#}
 {% macro with_past(current, history, key, column_names={}) -%}
+    {%- set column_names = names_in(history, column_names) -%}
+    {%- do only_its_key(history, key) -%}
 with
 
 versions as (

@@ -10,9 +10,9 @@
 {%- endmacro %}
 
 
-{#- A relation's node in dbt's graph; none where it is no model's. -#}
+{#- A relation's node in dbt's graph, which is empty in a unit test; none where it is no model's. -#}
 {% macro node_of(relation) -%}
-    {%- for node in (graph.nodes.values() if execute else [])
+    {%- for node in ((graph.get('nodes') or {}).values() if execute else [])
         if node.resource_type == 'model' and node.schema == relation.schema and node.alias == relation.identifier -%}
         {{ return(node) }}
     {%- endfor -%}

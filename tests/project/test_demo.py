@@ -26,9 +26,11 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.cli import main
 from spark_jobs.declarations import run_dbt
+from spark_jobs.names import table_at
 from spark_jobs.query import as_json, rows_of, show_tables
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
 from spark_jobs.scaffolding.write import differences, files_of_channels
+from spark_jobs.trace import traced
 from tests.demo import PROJECT, Demo, built_demo
 from tests.projects import forget_tables
 
@@ -239,27 +241,83 @@ def test_retry_goes_on_where_a_model_failed(demo: Demo) -> None:
     assert retried == dict.fromkeys({"inv__public__scratch2_changes", *skipped}, "success")
 
 
-def test_a_key_and_names_that_are_declared_otherwise_are_those_of_the_tests(demo: Demo) -> None:
+# The source's own column has the name of one of Tidemark's; types that Spark spells otherwise.
+_MORE_COLUMNS = {
+    "id": "integer",
+    "valid_to": {"type": "timestamp", "field": "due"},
+    "price": "decimal",
+    "count": "decimal(10)",
+    "place": "struct<`x`: integer, y: array<decimal>>",
+    "wide": f"struct<{', '.join(f'f{number}: integer' for number in range(30))}>",
+}
+_CURRENT, _HISTORY = (f"ref('inv__public__scratch2_{kind}')" for kind in ("current", "history"))
+_ALWAYS = "\"timestamp'0001-01-01'\", \"timestamp'9999-01-01'\""
+_OF_SCRATCH2 = {
+    "scratch2_then": f"select * from {{{{ as_of({_HISTORY}, \"timestamp'9999-01-01'\") }}}} as then",
+    "scratch2_past": f"{{{{ with_past({_CURRENT}, {_HISTORY}, ['v']) }}}}",
+    "scratch2_changed": f"{{{{ changes_between({_HISTORY}, ['v'], ['id'], {_ALWAYS}) }}}}",
+    "scratch2_joined": f"{{{{ point_in_time_join({_HISTORY}, {_HISTORY}, 'left_version.v = right_version.v',"
+    " ['v', 'valid_from'], ['id'], right_prefix='then_') }}",
+}
+_WRONG = {
+    "scratch2_part": (_OF_SCRATCH2["scratch2_past"].replace("['v']", "['id']"), 'key is ["id"], and the key of '),
+    "scratch2_case": (
+        _OF_SCRATCH2["scratch2_changed"].replace("['id']", "['ID']"),
+        "columns names 'ID', and the table",
+    ),
+}
+
+
+def test_a_key_names_and_types_that_are_declared_otherwise_are_those_of_tests_and_of_queries(
+    demo: Demo, spark: SparkSession
+) -> None:
     models = demo.places.project / "models"
     log, history = (next(models.rglob(f"inv__public__scratch2_{kind}.sql")) for kind in ("changes", "history"))
     before = {file: file.read_text() for file in (log, history)}
     selected = ("--select", "inv__public__scratch2_changes+")
+    views = {models / f"gold/views/{name}.sql": text for name, text in _OF_SCRATCH2.items()}
+    wrong = {models / f"gold/views/{name}.sql": text for name, (text, _) in _WRONG.items()}
+    names = {"opened_by": "began_by", "is_current": "is_open", "valid_to": "ends_at", "version_id": "id_of_version"}
     try:
-        log.write_text(before[log].replace("key=['id']", "key=['v']"))
-        history.write_text(
-            before[history].replace("'inv__public__scratch2_changes'", "'inv__public__scratch2_changes', column_names={"
-                                    "'opened_by': 'began_by', 'is_current': 'is_open', 'version_id': 'id_of_version'}")
-        )  # fmt: skip
+        columns = "".join(f"            {name!r}: {declared!r},\n" for name, declared in _MORE_COLUMNS.items())
+        log.write_text(before[log].replace("key=['id']", "key=['v']").replace("            'id': 'int',\n", columns))
+        history.write_text(before[history].replace("_changes'", f"_changes', column_names={names}"))
+        for file, text in views.items():
+            file.write_text(text)
         # They name columns: what is unique, and the rows that a unit test expects.
         flags = ("--exclude", "test_name:unique", "test_type:unit", "--store-failures")
         statuses = demo.dbt("build", *selected, *flags)
         apart = demo.dbt("build", "--select", "inv__public__scratch2_history", *flags)
         versions = demo.rows("gold", "inv__public__scratch2_history")
+        asked = {name: spark.table(f"gold.{name}").collect() for name in _OF_SCRATCH2}
+
+        for file, text in wrong.items():
+            file.write_text(text)
+        refused = run_dbt(demo.places, ["--quiet", "--no-write-json", "run", "--select", *_WRONG]).result.results
+
+        stored = table_at(demo.places.table("gold", "inv__public__scratch2_history"))
+        spark.sql(f"update {stored} set id = id + 1")
+        traced_rows = traced(spark, demo.places, "inv__public__scratch2", []).rows
     finally:
+        for file in (*views, *wrong):
+            file.unlink(missing_ok=True)
+            spark.sql(f"drop view if exists gold.{file.stem}")
         for file, text in before.items():
             file.write_text(text)
         demo.dbt("run", *selected)
 
+    said = {one.node.name: one.message for one in refused if one.node.name in _WRONG}
+    assert {name: message in said[name] for name, (_, message) in _WRONG.items()} == dict.fromkeys(_WRONG, True)
+    assert {tuple(row["otherwise"]) for row in traced_rows if row["is_stored"]} == {("id",)}
+    living = {row["id_of_version"] for row in versions if row["is_open"]}
+    assert {row["id_of_version"] for row in asked["scratch2_then"]} == living
+    assert sorted(row["versions"] for row in asked["scratch2_past"]) == sorted(
+        sum(row["v"] == one["v"] for row in versions) for one in versions if one["is_open"]
+    )
+    assert {row["change"] for row in asked["scratch2_changed"]} == {
+        how for row in versions for how in (row["began_by"], row["closed_by"]) if how not in (None, "update")
+    } | {row["began_by"] for row in versions}
+    assert len(asked["scratch2_joined"]) == len(versions)
     assert set((statuses | apart).values()) == {"success", "pass", "no-op"}, "an exposure has nothing to do"
     assert len({row["v"] for row in versions}) < len({row["id"] for row in versions}) <= len(versions)
     assert all(row["began_by"] for row in versions)
