@@ -17,7 +17,7 @@
   ahead of them where none of them stands before it and the next change has an earlier position and was written before the
   first read: what is streamed behind reads can have such a position, too (R4), and forms without the connector's own time
   don't tell the two apart. Else it may be one of them: in front of the first that is there, too. Offsets of another log
-  (R5) tell that only where they go on.
+  (R5) tell that only where they go on; those of a life of the topic that was seen to be over are of no log that has landed since.
 
   All of the log is sorted for that. Where neither it nor what isn't read has moved since a model's last run, this is what it was;
   and none where it was none, and all news stand behind what was there (`are_behind_all`).
@@ -100,7 +100,7 @@ with
 
 log as (
 
-    select source_label, topic, `partition`, `offset`, position, log_number, op, snapshot, processed_at
+    select source_label, topic, `partition`, `offset`, position, log_number, op, snapshot, processed_at, landed_at
     from {{ changes_log }}
 
 ),
@@ -119,14 +119,22 @@ logs as (
 
 ),
 
--- each range in each log of its topic, but for logs that stand before or behind it as a whole
+logs_of_topic as (
+
+    select source_label, topic, log_number, min(landed_at) as landed_from
+    from log
+    group by source_label, topic, log_number
+
+),
+
+-- each range in each log of its topic, but for logs that stand before or behind it as a whole, or have landed since its life
 unread_in_log as (
 
     select unread.*, of_topic.log_number
     from unread
-    inner join (select distinct source_label, topic, log_number from logs) as of_topic
+    inner join logs_of_topic as of_topic
         on unread.source_label = of_topic.source_label and unread.topic = of_topic.topic
-    where not exists (
+    where not coalesce(of_topic.landed_from > unread.life_over_at, false) and not exists (
         select 1
         from logs
         inner join logs as others
@@ -227,27 +235,29 @@ order by position
 
 
 {#-
-  Those ranges of offsets, asked once a run: `query` gives source_label, topic, `partition` and the offsets from `from_offset` up to and
-  without `until_offset`, and `topics` has [source label, topic, count, hash], of the ranges of each.
+  Those ranges of offsets, asked once a run: `query` gives source_label, topic, `partition`, the offsets from `from_offset` up to and
+  without `until_offset` and, where landing has seen that the topic's life which had them is over, `life_over_at`; and `topics` has
+  [source label, topic, count, hash], of the ranges of each.
 -#}
 {% macro unread_ranges() -%}
     {%- if not graph.tidemark.unread -%}
+        {%- set tables = landed_tables() -%}
         {%- set query -%}
-            select source_label, topic, `partition`, `offset` as from_offset, `offset` + 1 as until_offset
+            select
+                source_label, topic, `partition`, `offset` as from_offset, `offset` + 1 as until_offset,
+                cast(null as timestamp) as life_over_at
             from {{ lakehouse_table('bronze', 'quarantine') }}
             -- what was released behind what this run reads is in no log yet
             where (released_in is null or released_in > {{ graph.tidemark.landed }}) and `partition` is not null and `offset` is not null
-            {%- if has_gaps() %}
+            {%- if 'kafka_gaps' in tables %}
             union all
-            select source_label, topic, `partition`, from_offset, to_offset
-            -- landing keeps it with its bronze, whatever the environment
-            from delta.{{ quoted(lakehouse_folder() ~ '/ops/kafka_gaps') }}
+            {{ gaps_by_life(has_offsets='kafka_offsets' in tables) }}
             {%- endif %}
         {%- endset -%}
         {%- set topics = [] -%}
         {%- for row in run_query(
-            'select source_label, topic, count(*), hex(bit_xor(xxhash64(`partition`, from_offset, until_offset))) from (select distinct * from ('
-            ~ query ~ ') as unread) as ranges group by source_label, topic order by source_label, topic'
+            'select source_label, topic, count(*), hex(bit_xor(xxhash64(`partition`, from_offset, until_offset, life_over_at)))'
+            ~ ' from (select distinct * from (' ~ query ~ ') as unread) as ranges group by source_label, topic order by source_label, topic'
         ) -%}
             {%- do topics.append([row[0], row[1], row[2] | int, row[3]]) -%}
         {%- endfor -%}
@@ -258,14 +268,49 @@ order by position
 
 
 {#-
-  Whether landing has met a gap yet: with the first it makes their table. Spark fails on a path that isn't there, and on a
+  Query: the gaps of landing, and when it saw that the life of the topic which had them was over: the topic was gone, and is there
+  with another id now. Where a broker tells no ids (zeros), no life is known to be over.
+-#}
+{% macro gaps_by_life(has_offsets) -%}
+    {%- set life_over_at -%}
+        if(
+            present.ids is null or array_contains(present.ids, gaps.topic_id) or array_contains(present.ids, repeat('A', 22)),
+            null,
+            max(if(gaps.reason in ('topic_gone', 'topic_made_anew') and gaps.topic_id != repeat('A', 22), gaps.found_at, null)) over (
+                partition by gaps.source_label, gaps.topic, gaps.topic_id
+            )
+        )
+    {%- endset -%}
+    select
+        gaps.source_label, gaps.topic, gaps.`partition`, gaps.from_offset, gaps.to_offset,
+        {{ life_over_at if has_offsets else 'cast(null as timestamp)' }} as life_over_at
+    {#- Landing keeps them with its bronze, whatever the environment. #}
+    from {{ kept_by_landing('kafka_gaps') }} as gaps
+    {%- if has_offsets %}
+    left join (
+        select source_label, topic, collect_set(topic_id) as ids
+        from {{ kept_by_landing('kafka_offsets') }}
+        where not is_gone
+        group by source_label, topic
+    ) as present
+        on gaps.source_label = present.source_label and gaps.topic = present.topic
+    {%- endif %}
+{%- endmacro %}
+
+
+{% macro kept_by_landing(name) -%}
+    delta.{{ quoted(lakehouse_folder() ~ '/ops/' ~ name) }}
+{%- endmacro %}
+
+
+{#-
+  Which of those tables landing has made: that of gaps with the first gap. Spark fails on a path that isn't there, and on a
   pattern that nothing matches; the quarantine always does.
 -#}
-{% macro has_gaps() -%}
-    {%- set logs = '/{bronze/quarantine,ops/kafka_gaps}/_delta_log/*.json' -%}
+{% macro landed_tables() -%}
+    {%- set logs = '/{bronze/quarantine,ops/kafka_gaps,ops/kafka_offsets}/_delta_log/*.json' -%}
     {{ return(run_query(
-        'select count(*) from binaryfile.'
+        "select distinct regexp_extract(path, '/([^/]+)/_delta_log/[^/]+$', 1) from binaryfile."
         ~ quoted(without_patterns(lakehouse_folder()) ~ logs)
-        ~ " where path like '%/ops/kafka\\_gaps/\\_delta\\_log/%'"
-    )[0][0] | int > 0) }}
+    ).columns[0].values() | list) }}
 {%- endmacro %}

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.damage import forget_progress
 from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.errors import UsageError
-from spark_jobs.landing.kafka_offsets import Gap, put_parts, store_gaps
+from spark_jobs.landing.kafka_offsets import Gap, Offsets, put_parts, store, store_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
 from spark_jobs.reporting.settings import fields
@@ -1390,6 +1390,35 @@ def test_a_snapshot_closes_nothing_while_the_only_read_of_a_partition_can_have_b
     orders.land(read, backlog)
     yield
     assert orders.versions("id", "closed_by") == [(1, None), (2, "update"), (2, None)]
+
+
+@beside_others()
+def test_a_snapshot_is_not_in_doubt_for_what_an_earlier_life_of_its_topic_has_lost(orders: Orders) -> Story:
+    orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
+    topic = f"{orders.source}.public.orders"
+
+    def reads(place: int, *keys: int) -> list[dict[str, Any]]:
+        records = [orders.record("r", {"id": key, "state": "new"}, place=place) for key in keys]
+        records[-1]["value"] = records[-1]["value"].replace('"snapshot": "true"', '"snapshot": "last"')
+        return [record | {"offset": offset} for offset, record in enumerate(records)]
+
+    def ends() -> dict[int, str | None]:
+        return dict(orders.versions("id", "closed_by"))
+
+    orders.land(orders.record("c", {"id": 9, "state": "new"}, partition=1, place=50), *reads(100, 1, 2, 3))
+    yield
+    assert ends() == {9: "snapshot", 1: None, 2: None, 3: None}
+
+    gaps = [Gap(topic, number, "first", end, end, None, "topic_made_anew") for number, end in ((0, 3), (1, 2))]
+    store_gaps(orders.spark, orders.places, "default", "a run", gaps)
+    for life in ("first", "second"):
+        store(orders.spark, orders.places, "default", "a cluster", {(topic, 0): Offsets(topic, 0, life, 0, 5)})
+        yield
+        assert ends() == {9: None, 1: None, 2: None, 3: None}, "one of the other partition's can have been read"
+
+    orders.land(*reads(200, 1, 3, 4, 5, 6))
+    yield
+    assert ends() == {9: "snapshot", 1: None, 2: "snapshot", 3: None, 4: None, 5: None, 6: None}
 
 
 @beside_others()
