@@ -30,7 +30,8 @@
       columns: [{name, type, …}], the columns of a payload, where they are declared
 -#}
 {% macro channel_scope(declared, records, stands_alone, columns=[]) -%}
-    {%- set scope = dict(build_scope('silver', declared, columns, own_progress()), batch_id=none) -%}
+    {#- `form` is raised where what rows say of a record comes to be otherwise: tables of another are made anew (G2). -#}
+    {%- set scope = dict(build_scope('silver', dict(declared, form=1), columns, own_progress()), batch_id=none) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}

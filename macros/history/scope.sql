@@ -82,11 +82,14 @@
 {%- endmacro %}
 
 
-{#- What the rows of a history depend on, and of its current state: of its declaration all but how many are rewritten. -#}
+{#-
+  What the rows of a history depend on, and of its current state: of its declaration all but how many are rewritten; and `form`,
+  which is raised where a rule by which histories are made from a log comes to say otherwise: those of another are made anew (G2).
+-#}
 {% macro what_makes_rows(declared, table) -%}
     {%- set rows = dict(declared) -%}
     {%- do rows.pop('rewritten_rows', none) -%}
-    {{ return({'model': rows, 'key': table.key}) }}
+    {{ return({'model': rows, 'key': table.key, 'form': 1}) }}
 {%- endmacro %}
 
 
