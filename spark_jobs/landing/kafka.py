@@ -202,6 +202,9 @@ class _Stream:
 
     def keep(self, offsets: dict[Partition, Offsets], gaps: list[Gap]) -> None:
         """Store what is lost, then how far the rest is landed."""
+        # A run that was killed behind its batch has landed what retention took since.
+        parts = kafka_offsets.less_landed(self.spark, self.places, self.label, gaps)
+        gaps = [one for gap in gaps for one in parts.get(gap, [gap])]
         kafka_offsets.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
         kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, offsets)
         # Only now: where either fails, the next try goes on from before the gaps, and finds them again.

@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_jobs import bronze
 from spark_jobs.delta import clear, is_table, table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Partition
@@ -103,23 +104,22 @@ class Offsets:
         """How long the oldest of them waits at most.
 
         It came after the newest record that was landed, and after the broker last had nothing to land. Of what is
-        behind an open transaction only the time is told.
+        behind an open transaction only the time is told. A time behind the last look was told by a clock that was
+        ahead then: it says nothing.
         """
         if self.is_gone:
             return None
-        since = self.open_since
-        if self.lag_records:
-            since = max((one for one in (self.newest_at, self.caught_up_at) if one is not None), default=None)
-        elif since is None:
+        times = [self.newest_at, self.caught_up_at] if self.lag_records else [self.open_since]
+        if not self.lag_records and self.open_since is None:
             return 0.0
-        if since is None or self.looked_at is None:
-            return None
-        return max((self.looked_at - since).total_seconds(), 0.0)
+        at = self.looked_at
+        since = max((one for one in times if at is not None and one is not None and one <= at), default=None)
+        return None if since is None or at is None else (at - since).total_seconds()
 
     def seen(self, ends: Ends, at: datetime) -> Offsets:
         """The same as the broker has it now."""
         # Transactions come and go: one that hangs keeps the end where it is.
-        is_held = ends.is_open and self.open_since is not None and ends.end == self.end_offset
+        is_held = ends.is_open and self.open_since is not None and self.open_since <= at and ends.end == self.end_offset
         is_done = ends.end <= self.next_offset and not is_held
         return replace(
             self,
@@ -153,6 +153,9 @@ class Gap:
 
 
 PartitionOffsets = Mapping[Partition, Offsets]
+_LAST_OFFSET = (1 << 63) - 1
+# Offsets in more runs than this would be as many gaps.
+_MOST_RUNS = 1000
 
 
 def _are_one(topic_id: str, other: str) -> bool:
@@ -505,10 +508,81 @@ def unread_parts(
     return parts
 
 
+def less_landed(spark: SparkSession, places: Places, label: str, gaps: Sequence[Gap]) -> dict[Gap, list[Gap]]:
+    """What is left of gaps of which bronze or the quarantine has something: the parts that neither has.
+
+    A file can have brought it under the label, or a landing that ended between bronze and its offsets. Of a topic of
+    which landing has met several lives, or of which no id tells them apart, nothing is known to be of the gap's own.
+    """
+    if not gaps or not is_table(spark, places.table("bronze", "records")):
+        return {}
+    lives = _lives(stored(spark, places, label)[0])
+    for gap in (*gaps, *stored_gaps(spark, places, label)):
+        lives.setdefault(gap.topic, set()).add(gap.topic_id)
+    found = [one for one in gaps if one.topic_id != NO_ID and lives[one.topic] == {one.topic_id}]
+    held = _held(spark, places, label, found) if found else {}
+    parts = {gap: _without(gap, held.get((gap.topic, gap.partition), ())) for gap in found}
+    return {gap: left for gap, left in parts.items() if left != [gap]}
+
+
+def _held(
+    spark: SparkSession, places: Places, label: str, gaps: Sequence[Gap]
+) -> dict[Partition, list[tuple[int, int]]]:
+    """The runs of offsets, each up to and without its end, that bronze or the quarantine has of partitions, in order.
+
+    Of each partition they are from the first of its gaps on, to the last unless that is open; none where they are many.
+    """
+    ends = [
+        Row(
+            topic=one.topic, partition=one.partition, low=one.from_offset,
+            high=_LAST_OFFSET if one.records is None else one.to_offset - 1,
+        )
+        for one in gaps
+    ]  # fmt: skip
+    is_its = F.col("topic").isin(sorted({one.topic for one in gaps})) & (F.col("source_label") == label)
+    offsets = bronze.deliveries_within(spark, places, ends).where(is_its).select(*bronze.LINEAGE)
+    offsets = offsets.union(bronze.read(spark, places, "quarantine").where(is_its).select(*bronze.LINEAGE)).distinct()
+    by_offset = Window.partitionBy("topic", "partition").orderBy("offset")
+    runs = (
+        offsets.withColumn("run", F.col("offset") - F.row_number().over(by_offset))
+        .groupBy("topic", "partition", "run")
+        .agg(F.min("offset").alias("low"), (F.max("offset") + 1).alias("high"))
+        .orderBy("low")
+        .limit(_MOST_RUNS + 1)
+        .collect()
+    )
+    held: dict[Partition, list[tuple[int, int]]] = {}
+    for one in runs if len(runs) <= _MOST_RUNS else ():
+        held.setdefault((one["topic"], one["partition"]), []).append((one["low"], one["high"]))
+    return held
+
+
+def _without(gap: Gap, held: Sequence[tuple[int, int]]) -> list[Gap]:
+    """The parts of a gap that are in none of these runs of offsets, which are in order.
+
+    One that is open had what is held behind it, too, and may have had more behind that.
+    """
+    is_open = gap.records is None
+    end = max([gap.to_offset, *(high for _, high in held if is_open)])
+    whole, left, begin = replace(gap, to_offset=end), [], gap.from_offset
+    for low, high in held:
+        if low < end and high > begin:
+            left += [_part(whole, begin, low)] if low > begin else []
+            begin = min(high, end)
+    return [*left, _part(whole, begin, end)] if begin < end or is_open else left
+
+
 def _part(gap: Gap, begin: int, end: int) -> Gap:
     is_open = gap.records is None and end == gap.to_offset
     records = end - begin if gap.records is None else min(gap.records, end - begin)
     return replace(gap, from_offset=begin, to_offset=end, records=None if is_open else records)
+
+
+def close_gaps(spark: SparkSession, places: Places, label: str, partitions: Collection[Partition]) -> None:
+    """Take from the gaps of partitions what was landed of them since."""
+    gaps = [one for one in stored_gaps(spark, places, label) if (one.topic, one.partition) in partitions]
+    if parts := less_landed(spark, places, label, gaps):
+        put_parts(spark, places, label, parts)
 
 
 def put_parts(spark: SparkSession, places: Places, label: str, parts: Mapping[Gap, Sequence[Gap]]) -> None:

@@ -22,6 +22,7 @@ from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.input_files import files_named, in_even_parts, path_of, refuse_damaged, refuse_others
+from spark_jobs.landing.kafka_offsets import close_gaps
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.rejects import quarantine_rows, settle
@@ -227,6 +228,7 @@ def _land(
         # Last: were landing killed before, the next one of these files does it. Builds count landings by records.
         released_in = batch_id if result.feeds else bronze.last_batch(spark, places, "records")
         settle(spark, places, rejected, files, landing.source_label, released_in)
+        close_gaps(spark, places, landing.source_label, {(part["topic"], part["partition"]) for part in survey})
     result.landed = sum(result.feeds.values())
     result.known = result.read - result.landed - result.quarantined
     result.batch_id = batch_id if result.landed or result.quarantined else None

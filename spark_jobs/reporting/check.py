@@ -100,6 +100,8 @@ def check(
         lags = kafka.lags(spark, places)
         looks = [one.landed_at for one in contents if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
         looks += [run.started_at] if run.landed else []
+        # The clock of a machine that landed can have been ahead.
+        looked_at = min(max(looks), datetime.now(UTC)) if looks else None
         evidence = Evidence(
             tables=tables,
             accounts=accounts,
@@ -120,7 +122,7 @@ def check(
             cuts=cuts.cuts(spark, tables),
             lags=lags,
             gaps=kafka.gaps(spark, places),
-            pulses=pulses(spark, places, tables, contents, measured, max(looks, default=None), lags, quarantined),
+            pulses=pulses(spark, places, tables, contents, measured, looked_at, lags, quarantined),
             schema_changes=changed,
             option=places.option,
             bronze_option=places.bronze_option,

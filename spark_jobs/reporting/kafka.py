@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.delta import table_if_made
-from spark_jobs.landing.kafka_offsets import gap_in_words, loses_states
+from spark_jobs.landing.kafka_offsets import HEARTBEATS, gap_in_words, loses_states
 from spark_jobs.places import DEFAULT_LABEL, Places
 
 # A landing asks for all of its topics in one look: what it asked for so much earlier it asks for no more. Runs that
@@ -68,8 +68,8 @@ class TopicGap:
 
     @property
     def is_loss(self) -> bool:
-        """Whether no one chose it."""
-        return self.reason != _CHOSEN
+        """Whether no one chose it, and the newest record of the topic doesn't tell all."""
+        return self.reason != _CHOSEN and not self.topic.startswith(HEARTBEATS)
 
 
 def labelled(topic: str, source_label: str) -> str:

@@ -381,6 +381,32 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     assert lake.land(r"lost\..*", "lost").landed.read == 0
 
 
+def test_what_bronze_has_is_in_no_gap(lake: Lake, broker: Broker, tmp_path: Path) -> None:
+    topic = "held.public.t"
+
+    def land_file(offset: int, value: str | None = None) -> None:
+        [change] = changes(topic, offset, offset + 1)
+        text = {name: change[name].decode() for name in ("key", "value")} | ({} if value is None else {"value": value})
+        file = tmp_path / f"{offset}.jsonl"
+        file.write_text(json.dumps({"topic": topic, "partition": 0, "offset": offset, **text}) + "\n")
+        land_files(lake.spark, lake.places, [str(file)], Landing("files", datetime.now(UTC), "held"))
+
+    broker.make(topic)
+    broker.produce(changes(topic, 0, 10))
+    lake.land(re.escape(topic), "held")
+    broker.produce(changes(topic, 10, 20))
+    land_file(10)  # as by a landing that was killed behind its batch
+    broker.lose(topic, 14)
+    assert [one.records for one in lake.land(re.escape(topic), "held").gaps] == [3]
+    assert lake.gaps(topic, "held") == [(11, 14, 3, "retention")]
+
+    land_file(12, "no JSON")
+    assert lake.gaps(topic, "held") == [(11, 12, 1, "retention"), (13, 14, 1, "retention")]
+    for offset in (11, 13):
+        land_file(offset)
+    assert lake.gaps(topic, "held") == []
+
+
 @dataclass
 class Ran:
     """A run over TLS: what it came to, what it wrote for machines, and what it printed."""

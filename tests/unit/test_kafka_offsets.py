@@ -402,6 +402,29 @@ def test_of_a_gap_is_left_what_a_batch_has_not_read(
     })  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("held", "left", "left_open"),
+    [
+        ([], [(4, 8)], [(4, 8)]),
+        ([(4, 8)], [], [(8, 8)]),
+        ([(5, 6)], [(4, 5), (6, 8)], [(4, 5), (6, 8)]),
+        ([(4, 5), (7, 8)], [(5, 7)], [(5, 7), (8, 8)]),
+        ([(2, 6), (9, 12)], [(6, 8)], [(6, 9), (12, 12)]),
+        ([(8, 10)], [(4, 8)], [(4, 8), (10, 10)]),
+    ],
+)
+def test_of_a_gap_is_left_what_bronze_does_not_have(
+    held: list[tuple[int, int]], left: list[tuple[int, int]], left_open: list[tuple[int, int]]
+) -> None:
+    def told(records: int | None) -> list[tuple[int, int, int | None]]:
+        parts = kafka_offsets._without(Gap(TOPIC, 0, "a", 4, 8, records, "topic_gone"), held)
+        return [(one.from_offset, one.to_offset, one.records) for one in parts]
+
+    assert told(3) == [(low, high, min(3, high - low)) for low, high in left]
+    whole = [(low, high, high - low) for low, high in left_open[:-1]]
+    assert told(None) == [*whole, (*left_open[-1], None)], "behind its end there may have been more"
+
+
 def test_gaps_of_a_topic_that_is_still_gone_and_of_an_earlier_life_stay() -> None:
     gone, gap = Look(NOON, {}, {}), Gap(TOPIC, 0, "a", 6, 9, None, "topic_gone")
     found = beginnings(gone, SHOWN_AGAIN, {}, {})
@@ -482,6 +505,11 @@ def test_lag_is_none_while_there_is_nothing_to_land_and_at_most_since_then() -> 
     waits, _ = landed_until(ahead, {}, [], look(end=12, minutes=2))
     assert waits[PLACE].lag_seconds == 120, "by a producer's clock that is ahead it would not have waited yet"
 
+    set_back = landed_to(10, newest_at=NOON, caught_up_at=NOON + timedelta(days=1), open_since=NOON + timedelta(days=1))
+    waits, idle = (landed_until(set_back, {}, [], look(end=end, minutes=2))[0] for end in (11, 10))
+    assert waits[PLACE].lag_seconds == 120, "our own clock was ahead, and is not any more"
+    assert idle[PLACE].lag_seconds == 0
+
 
 def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are() -> None:
     def landed(
@@ -504,8 +532,9 @@ def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are(
 
 
 @pytest.fixture
-def landing() -> Any:
+def landing(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A landing that has landed offsets before 6, at a broker that retention has left 8 and 9; without Spark."""
+    monkeypatch.setattr(kafka_offsets, "less_landed", lambda *_: {})
     broker = SimpleNamespace(look=lambda: look(first=8), has=lambda _: True, cleanup_policies=lambda _: {})
     topics = kafka.Topics("h:1", "x", Settings())
     nothing: Any = None

@@ -248,7 +248,8 @@ def test_status_tells_whose_topics_are_gone_and_which_target_to_build(
     labels = ("default", "eu")
     lags = [TopicLag(one, "src.t", 0, None, "2026-11-21 08:00:00", is_gone=True) for one in labels]
     monkeypatch.setattr(listing, "lags", lambda *_: lags)
-    monkeypatch.setattr(listing, "gaps", lambda *_: [gap("default", 4), gap("eu", None), gap("default", 3)])
+    beats = replace(gap("default", 5), topic="__debezium-heartbeat.src")
+    monkeypatch.setattr(listing, "gaps", lambda *_: [gap("default", 4), gap("eu", None), gap("default", 3), beats])
     monkeypatch.setattr(listing, "captured_tables", lambda _: [captured()])
     monkeypatch.setattr(listing, "table_if_made", lambda *_: None)
     places = Places.of(PROJECT, {"TIDEMARK_TARGET": "local_dev", "TIDEMARK_LAKEHOUSE": str(tmp_path)})
