@@ -32,6 +32,8 @@ KEEP = 7 * DAY
 KEEP_REPORTS = 90 * DAY
 # Of less somebody has to say that he means it: a long query, or dbt by hand, may still read what was replaced.
 SHORTEST = 12 * HOUR
+# Hours for which Delta keeps a table's log, unless the table has a time of its own.
+_LOG_HOURS = 30 * 24
 # Bytes of a joined file. One of half of them stays: of a partition no more than that is written again in each upkeep.
 TARGET = 128 << 20
 SMALL = TARGET // 2
@@ -175,6 +177,8 @@ def _kept_up(
     location, schema = places.table(layer, name), places.schema(layer)
     table, folder = f"{schema}.{name}", f"{schema}/{name}"
     before = time.time() - wanted.keep
+    if wanted.keep > KEEP:
+        _remember(spark, location, ceil(wanted.keep / HOUR))
     layout = _layout(spark, location, wanted.few, before)
 
     def vacuumed(there: Sequence[Entry]) -> Iterator[Upkept]:
@@ -208,6 +212,25 @@ def _kept_up(
     yield Upkept(table, layout.files, after)
     if not wanted.keep:
         yield from vacuumed(_data_files(places, folder))
+
+
+def _remember(spark: SparkSession, location: str, hours: int) -> None:
+    """Have a table remember for at least so long which files it has replaced, in one commit where it does not.
+
+    Delta forgets them after a week: VACUUM then removes them, and no query takes an older version. The log has to last
+    as long; one that someone has shortened ends that as well.
+    """
+    metadata = snapshot(spark, location).metadata()
+    configs = spark._jvm.org.apache.spark.sql.delta.DeltaConfigs
+    files, log_files = (
+        configs.getMilliSeconds(config.fromMetaData(metadata)) // (1000 * HOUR)
+        for config in (configs.TOMBSTONE_RETENTION(), configs.LOG_RETENTION())
+    )
+    hours = min(hours, log_files) if log_files < _LOG_HOURS else hours
+    wanted = {"deletedFileRetentionDuration": files, "logRetentionDuration": log_files}
+    lacking = ", ".join(f"'delta.{name}' = 'interval {hours} hours'" for name, has in wanted.items() if has < hours)
+    if lacking:
+        spark.sql(f"alter table {table_at(location)} set tblproperties ({lacking})")
 
 
 def _layout(spark: SparkSession, location: str, few: int, before: float) -> _Layout:

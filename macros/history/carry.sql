@@ -39,7 +39,7 @@
 
 {#-
   Which run wrote a table last, by what `sign_commits` had it note in its commit: it tells whether a run that was not
-  written down, or anyone else, has changed the table. Commits that join its files (`tidemark upkeep`, or OPTIMIZE by hand)
+  written down, or anyone else, has changed the table. Commits that join its files or set properties (`tidemark upkeep`, or OPTIMIZE by hand)
   change no row, and are looked past.
 
   Returns: the id of the run; none where the last commit names none
@@ -47,7 +47,7 @@
 {% macro written_by(relation) -%}
     {%- for limit in [1, 10] -%}
         {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ limit)
-            if commit['operation'] not in ['OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END'] -%}
+            if commit['operation'] not in ['OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES'] -%}
             {{ return(commit['userMetadata']) }}
         {%- endfor -%}
     {%- endfor -%}

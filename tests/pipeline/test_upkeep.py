@@ -207,6 +207,28 @@ def test_builds_go_on_behind_it(lake: Lake) -> None:
     assert lake.is_right()
 
 
+def test_what_is_kept_for_longer_than_delta_remembers_it_stays_and_costs_no_build(lake: Lake) -> None:
+    names = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+
+    def told(location: str) -> list[str]:
+        rows = lake.spark.sql(f"show tblproperties {table_at(location)}").collect()
+        return [row["value"] for name in names for row in rows if row["key"] == name]
+
+    assert lake.captured.history is not None
+    history, progress = lake.captured.history.location, lake.places.table("ops", "progress")
+    lake.spark.sql(f"alter table {table_at(progress)} set tblproperties ('{names[1]}' = 'interval 10 days')")
+    assert lake.upkeep("--keep", "40d") == 0
+    versions = lake.versions()
+    for keep in ("20d", "40d"):
+        assert lake.upkeep("--keep", keep) == 0
+        assert told(history) == ["interval 960 hours"] * 2
+        assert told(progress) == ["interval 240 hours", "interval 10 days"]
+    assert lake.versions() == versions
+
+    lake.batch({"1": "kept for long"})
+    assert decided_by(lake.places, f"{NAME}_history")["carried"]["refolded"] == 0, "it goes on from open versions"
+
+
 def test_what_another_writer_did_is_no_upkeep(lake: Lake) -> None:
     assert lake.captured.history is not None
     history = lake.captured.history.location
