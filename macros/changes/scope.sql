@@ -22,6 +22,7 @@
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
+    {%- do only_of_this_bronze(scope, last) -%}
     {%- if captured.new_logs -%}{%- do only_landed_places(captured.new_logs) -%}{%- endif -%}
     {%- set of_feed = ' from ' ~ captured.records ~ ' where feed = ' ~ text_literal(captured.feed)
         ~ ' and batch_id <= ' ~ graph.tidemark.landed -%}
@@ -55,6 +56,19 @@
     {{ return(dict(
         scope, case='some', batch_id=batch_id, follows_reads=follows_reads, connectors=connectors, is_ahead=is_ahead
     )) }}
+{%- endmacro %}
+
+
+{#- Stop where a log has landings that bronze lacks: their numbers come again, with other records. -#}
+{% macro only_of_this_bronze(scope, last) -%}
+    {%- if scope.case == 'increment' and looked_at(last) > [graph.tidemark.landed, 0] | max -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': the last build read landing ' ~ looked_at(last) ~ ', and bronze ends with landing '
+            ~ graph.tidemark.landed ~ ': it was put back to an older version, or records of its last landings were deleted, and'
+            ~ ' the next landing gets a number that was read already. Have the tables say what bronze has now: `tidemark rebuild`'
+            ~ ' of each, or `dbt run --full-refresh`.'
+        ) }}
+    {%- endif -%}
 {%- endmacro %}
 
 

@@ -262,6 +262,17 @@ def test_a_log_that_is_ahead_of_what_was_written_down_of_it_takes_nothing_twice(
     assert sorted(row["offset"] for row in log) == list(range(7))
     assert states(places)[1][-1] == "kept"
 
+    # Bronze that was put back to an older version numbers its landings anew.
+    land(spark, places, "orders-lost", line(7, "u", 1, "lost", 99), {"shop"})
+    run_models(places, accounting=True)
+    records = f"delta.`{places.table('bronze', 'records')}`"
+    [written] = spark.sql(f"describe history {records} limit 1").collect()
+    spark.sql(f"restore table {records} to version as of {written['version'] - 1}")
+    with pytest.raises(AssertionError, match="it was put back to an older version"):
+        run_models(places, accounting=True)
+    run_models(places, "--full-refresh", accounting=True)
+    assert states(places)[1][-1] == "kept"
+
 
 def test_a_column_that_comes_late_is_added_where_versions_go_on(spark: SparkSession, tmp_path: Path) -> None:
     places = Places.of(empty_project(tmp_path / "project"))
