@@ -190,7 +190,7 @@ OBSERVED = {
     19: "tables without an identity are only ever inserted into",
     20: "a key can change in letter case alone",
     21: "decimals in base64 or with their scale; the largest unsigned bigint is -1",
-    22: "generated columns are in the snapshot alone; arrays of arrays are empty",
+    22: "generated columns, and values of the type `name`, are in the snapshot alone; arrays of arrays are empty",
     23: "infinite, far and BC times, NaN, 24:00:00",
     24: "bits are little-endian bytes; 2.5.4 reads a MariaDB blob as null",
     25: "MariaDB's zero times differ in snapshot and stream",

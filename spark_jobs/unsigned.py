@@ -6,17 +6,15 @@ the default, of INTEGER before Debezium 3.6.1.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import bronze
 from spark_jobs.landing.shapes import INT_UNSIGNED, IS_INT_UNSIGNED, IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPES
 from spark_jobs.places import Places
-from spark_jobs.record import JSON_LIMITS
+from spark_jobs.statements import columns_told, field_of, table_id
 
 # Encoding → how a schema, or none, describes a column that may want it; another mode's schema tells it.
 _MAY_BE_UNSIGNED = {UNSIGNED: ("int64", None), INT_UNSIGNED: ("int32", None)}
@@ -69,18 +67,8 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
             fields.setdefault(shape["feed"], set()).update(field["name"] for field in shape["fields"] or ())
     if not names:
         return {}
-    column = "struct<name: string, `typeName`: string>"
-    table = f"struct<id: string, `table`: struct<columns: array<{column}>>>"
-    block = f"source struct<name: string, db: string>, `databaseName` string, `tableChanges` array<{table}>"
-    value = F.from_json(bronze.record_text(), f"payload struct<{block}>, {block}", JSON_LIMITS)
     columns_of_events = (
-        bronze.read(spark, places, "records")
-        .where("kind = 'schema_change'")
-        .select(bronze.written().alias("at"), value.alias("v"))
-        .selectExpr("at", "if(v.payload is null, struct(v.source, v.databaseName, v.tableChanges), v.payload) as e")
-        .selectExpr("at", "e.source.name as source_name", "e.databaseName as db", "inline(e.tableChanges)")
-        .selectExpr("*", "inline(table.columns)")
-        .where("typeName is not null")
+        columns_told(spark, places)
         .withColumn("is_big", F.col("typeName").rlike(IS_UNSIGNED))
         .withColumn("is_unsigned", F.col("typeName").rlike(_NEVER_NEGATIVE))
     )
@@ -99,23 +87,8 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
     )
     columns: dict[str, dict[str, Unsigned]] = {}
     for (source_name, db, name), feed in names.items():
-        table_id = ".".join('"' + (part or "").replace('"', '""') + '"' for part in (db, name))
         for row in found:
-            if (row["source_name"], row["db"], row["id"]) == (source_name, db, table_id):
-                field = next((one for one in _spellings(row["name"]) if one in fields[feed]), row["name"])
+            if (row["source_name"], row["db"], row["id"]) == (source_name, db, table_id(db, name)):
+                field = field_of(row["name"], fields[feed])
                 columns.setdefault(feed, {})[field] = Unsigned(row["encoding"], row["is_now"], row["is_always"])
     return columns
-
-
-def _spellings(column: str) -> tuple[str, str, str]:
-    """How rows may spell a column of a statement: as it is, or adjusted by `field.name.adjustment.mode`.
-
-    Of its modes `avro` puts `_` for what Avro has in no name, and `avro_unicode` the character's number.
-    """
-
-    def numbered(found: re.Match[str]) -> str:
-        digits = f"{ord(found[0]):x}"
-        return f"_u{digits if len(digits) > 2 else '00' + digits}"
-
-    underscored = re.sub("^(?=[0-9])|[^A-Za-z0-9_]", "_", column)
-    return column, underscored, re.sub("^[0-9]|[^A-Za-z0-9]", numbered, column)

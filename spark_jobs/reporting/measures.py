@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from spark_jobs.declarations import CapturedTable, Model
 from spark_jobs.delta import progress, table_if_made
@@ -21,6 +22,10 @@ from spark_jobs.reporting.bronze_contents import moment
 
 # Tables are measured side by side: while one is planned on the driver another has the executors.
 _THREADS = 4
+# Values to be expected in the stream, by their share in reads, from which on it is no chance that there are none.
+_EXPECTED = 5
+# The most bytes of a large value that Oracle keeps in its row, and so streams whatever is set.
+_IN_ROW = 8000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +47,12 @@ class Measures:
     column whose large values are left out so, by column, of those that have had a value.
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
     `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
-    those in which reads have values and streamed changes none, `never_streamed` those of which streamed changes have
-    placeholders (R7) and no value. `is_before_missing` is whether the newest update by position came without the row
-    before it. `undeclared` are the columns of the log that no model declares, `exact_values` counts versions by the
-    column whose value is in their `exact_values`.
+    those in which reads have values and streamed changes none where some were to be expected, `empty_arrays` those that
+    hold nothing but NULLs wherever they hold anything. `never_streamed` are the columns of which streamed changes have
+    placeholders (R7) and no value; `inserted_as_null` counts inserts without a value in a column of large ones, by
+    column, where nothing shows that the connector streams those. `is_before_missing` is whether the newest update by
+    position came without the row before it. `undeclared` are the columns of the log that no model declares,
+    `exact_values` counts versions by the column whose value is in their `exact_values`.
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
@@ -72,7 +79,9 @@ class Measures:
     left_as_null: Mapping[str, int] = field(default_factory=dict)
     one_sided: tuple[str, ...] = ()
     null_in_stream: tuple[str, ...] = ()
+    empty_arrays: tuple[str, ...] = ()
     never_streamed: tuple[str, ...] = ()
+    inserted_as_null: Mapping[str, int] = field(default_factory=dict)
     undeclared: tuple[str, ...] = ()
     exact_values: Mapping[str, int] = field(default_factory=dict)
     last_processed_at: datetime | None = None
@@ -82,14 +91,16 @@ class Measures:
 class Asked:
     """What is asked of a table's columns, by what its events say of them.
 
-    `defaulted` are its nullable columns that have a default. `hides_computed` is whether its connector streams NULL for
-    columns that the source computes, `hides_large` whether it may stream no large values; `left_as_null` are the
+    `defaulted` are its nullable columns that have a default, `null_in_stream` those of which its connector may stream
+    NULL alone, though a snapshot has their values. `may_be_large` are columns that can have large values which the
+    connector may not stream, `large` those of them that statements of the source say so of; `left_as_null` are the
     columns whose large values it leaves out as NULL.
     """
 
     defaulted: Sequence[str] = ()
-    hides_computed: bool = False
-    hides_large: bool = False
+    null_in_stream: Sequence[str] = ()
+    may_be_large: Sequence[str] = ()
+    large: Sequence[str] = ()
     left_as_null: Sequence[str] = ()
 
 
@@ -129,7 +140,7 @@ def measure(
         counted = pool.map(lambda table: _changes_of_versions(spark, table), with_found)
         for table, numbers in zip(with_found, counted, strict=True):
             layers_of[table.name]["history"] |= numbers
-    return {table.name: _measures(table, layers_of[table.name]) for table in tables}
+    return {table.name: _measures(table, layers_of[table.name], asked.get(table.name, NOTHING)) for table in tables}
 
 
 def _last_batch(spark: SparkSession, places: Places) -> int:
@@ -202,9 +213,11 @@ def _of_changes(changes: DataFrame, key: Sequence[str], asked: Asked, last_batch
     columns = _columns(changes)
     nulls = [_nulls(name, is_state).alias(f"null.{name}") for name in asked.defaulted if name in columns]
     of_rows = [name for name in columns if name not in key]
-    read = of_rows if asked.hides_computed else ()
-    streamed = of_rows if asked.hides_computed or asked.hides_large else ()
-    large = [name for name in asked.left_as_null if name in columns]
+    read = [name for name in of_rows if name in asked.null_in_stream]
+    may_be_large = [name for name in of_rows if name in asked.may_be_large]
+    streamed = [name for name in of_rows if name in read or name in may_be_large]
+    left_as_null = [name for name in asked.left_as_null if name in columns]
+    is_insert = (F.col("op") == "c") & F.col("previous_key").isNull()
     return changes.agg(
         F.count("*").alias("rows"),
         F.count_if(F.col("problem").isNotNull()).alias("problems"),
@@ -213,6 +226,7 @@ def _of_changes(changes: DataFrame, key: Sequence[str], asked: Asked, last_batch
         # A clock that is ahead would speak for a connector that is dead.
         F.unix_micros(F.max(F.least("processed_at", "landed_at"))).alias("last_processed_at"),
         F.count_if(is_streamed).alias("streamed"),
+        F.count_if(is_state & is_streamed).alias("streamed_states"),
         F.count_if(is_update).alias("updates"),
         F.count_if(is_update & lacks_before).alias("updates_without_before"),
         F.max_by(lacks_before, place).alias("is_before_missing"),
@@ -223,11 +237,15 @@ def _of_changes(changes: DataFrame, key: Sequence[str], asked: Asked, last_batch
         _sets_of("absent_columns", "r").alias("absent_from_reads"),
         _sets_of("absent_columns", "c", "u").alias("absent_from_stream"),
         _sets_of("unavailable_columns", "c", "u").alias("unavailable_in_stream"),
+        _sets_of("unavailable_columns", "r").alias("unavailable_in_reads"),
         *nulls,
-        *[_has_value(name, "r").alias(f"read.{name}") for name in read],
+        *[F.avg(_is_value(name, "r").cast("int")).alias(f"read.{name}") for name in read],
         *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in streamed],
-        *[_nulls(name, is_update & lacks_before).alias(f"left.{name}") for name in large],
-        *[_has_value(name, "c", "u", "r").alias(f"had.{name}") for name in large],
+        *[F.count_if(is_insert & _is_empty(name)).alias(f"inserted.{name}") for name in may_be_large],
+        *[_longest(name, "c", "u").alias(f"longest.{name}") for name in may_be_large],
+        *[_nulls(name, is_update & lacks_before).alias(f"left.{name}") for name in left_as_null],
+        *[_has_value(name, "c", "u", "r").alias(f"had.{name}") for name in left_as_null],
+        *[_holds_nulls_alone(name).alias(f"array.{name}") for name in _arrays(changes)],
     )
 
 
@@ -254,11 +272,41 @@ def _nulls(name: str, is_asked: Column) -> Column:
 
 def _has_value(name: str, *ops: str) -> Column:
     """Whether any change of these kinds has a value in a column; NULL where there are none."""
+    return F.bool_or(_is_value(name, *ops))
+
+
+def _is_value(name: str, *ops: str) -> Column:
+    """Whether a change has a value in a column; NULL where it is of another kind, or leaves it out as unchanged."""
     is_known = F.col("op").isin(*ops) & ~F.array_contains("unavailable_columns", name)
-    return F.bool_or(F.when(is_known, F.col("after").getField(name).isNotNull()))
+    return F.when(is_known, F.col("after").getField(name).isNotNull())
 
 
-def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> Measures:
+def _is_empty(name: str) -> Column:
+    """Whether a change has NULL in a column, or the empty value that stands for it where the column can't be NULL."""
+    text = F.coalesce(F.col("after").getField(name).cast("string"), F.lit(""))
+    is_inexact = F.col("exact_values").getItem(name).isNotNull()
+    is_left_out = F.array_contains("unavailable_columns", name) | F.array_contains("absent_columns", name)
+    return (text == "") & ~is_inexact & ~is_left_out
+
+
+def _longest(name: str, *ops: str) -> Column:
+    """The most bytes that a value of a column has in changes of these kinds."""
+    return F.max(F.when(F.col("op").isin(*ops), F.octet_length(F.col("after").getField(name).cast("string"))))
+
+
+def _arrays(changes: DataFrame) -> list[str]:
+    """The source's columns that the log has as arrays."""
+    return [field.name for field in changes.schema["after"].dataType.fields if isinstance(field.dataType, ArrayType)]
+
+
+def _holds_nulls_alone(name: str) -> Column:
+    """Whether a column's arrays have no item that is a value; NULL where none that its type holds has items."""
+    items = F.col("after").getField(name)
+    is_whole = (F.size(items) > 0) & F.col("exact_values").getItem(name).isNull()
+    return F.bool_and(F.when(is_whole, F.forall(items, lambda item: item.isNull())))
+
+
+def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], asked: Asked) -> Measures:
     changes = layers.get("changes", {})
     history = layers.get("history", {})
     plain = (
@@ -267,7 +315,16 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
     )  # fmt: skip
     streamed = _named(changes, "streamed.")
     read = _named(changes, "read.")
-    left_out = set().union(*changes.get("unavailable_in_stream", ()))
+    left_out, of_reads = (set().union(*changes.get(f"unavailable_in_{one}", ())) for one in ("stream", "reads"))
+    never_streamed = {name for name, has in streamed.items() if name in left_out and not has}
+    large = {*left_out, *of_reads, *asked.large}
+    inserted = {name: count for name, count in _named(changes, "inserted.").items() if count and name in large}
+    longest = [count or 0 for name, count in _named(changes, "longest.").items() if name in large]
+    if max(longest, default=0) > _IN_ROW:
+        inserted = {}  # the connector streams what is large: these are NULL in the source
+    one_sided = _one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream"))
+    told = {*never_streamed, *inserted, *one_sided}
+    states = changes.get("streamed_states") or 0
     had = _named(changes, "had.")
     return Measures(
         changes=changes.get("rows"),
@@ -276,12 +333,20 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]]) -> 
         opened=history.get("opened", history.get("rows")) or 0,
         found_versions=history.get("found_versions") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
-        one_sided=_one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream")),
+        one_sided=one_sided,
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
         nulls={name: count for name, count in _named(changes, "null.").items() if count is not None},
-        null_in_stream=tuple(sorted(name for name, has in streamed.items() if has is False and read.get(name))),
-        never_streamed=tuple(sorted(name for name, has in streamed.items() if name in left_out and not has)),
+        null_in_stream=tuple(
+            sorted(
+                name
+                for name, share in read.items()
+                if name not in told and streamed[name] is False and (share or 0) * states >= _EXPECTED
+            )
+        ),
+        empty_arrays=tuple(sorted(name for name, is_empty in _named(changes, "array.").items() if is_empty)),
+        never_streamed=tuple(sorted(never_streamed)),
+        inserted_as_null=inserted,
         left_as_null={name: count for name, count in _named(changes, "left.").items() if count and had[name]},
         undeclared=tuple(name for name in changes.get("columns", ()) if name not in table.row),
         exact_values={name: count for name, count in _named(history, "exact.").items() if count},

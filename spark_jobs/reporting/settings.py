@@ -22,6 +22,7 @@ from spark_jobs.reporting.measures import NOTHING, Asked, Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, because
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.scaffolding.types import encoding_to_declare, type_of_all
+from spark_jobs.statements import large_columns
 from spark_jobs.texts import literal, quantity
 from spark_jobs.unsigned import Unsigned, unsigned_columns
 
@@ -89,12 +90,14 @@ def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
     every = [shape for seen in shapes.values() for shape in seen]
     unsigned = unsigned_columns(spark, places, every)
     of_bytes = bytes_as_text(spark, places, every)
+    large = large_columns(spark, places, every)
     return {
         table.name: _fields(
             table,
             shapes[table.feed],
             unknown_types,
             unsigned.get(table.feed, {}),
+            large=large.get(table.feed, set()),
             of_bytes={name for feed, name in of_bytes if feed == table.feed},
             is_flattened=table.feed in flattened,
         )
@@ -136,6 +139,7 @@ def _fields(
     unknown: Mapping[str, str],
     unsigned: Mapping[str, Unsigned],
     *,
+    large: Set[str] = frozenset(),
     of_bytes: Set[str] = frozenset(),
     is_flattened: bool,
 ) -> Fields:
@@ -160,14 +164,18 @@ def _fields(
     }
     as_null = {name for name, one in encodings.items() if connector.leaves_as_null(one, is_bytes=name in of_bytes)}
     as_unchanged = {spec["field"] for spec in table.columns if spec.get("null_is_unchanged")}
+    never_null = {name for name, field in newest.items() if field["is_optional"] is False}
+    null_in_stream = {name for name, one in encodings.items() if connector.may_be_null_in_stream(one)} - never_null
+    may_be_large = {name for name, one in encodings.items() if connector.may_be_large(one)}
     is_unsigned = {name: one.is_now for name, one in unsigned.items() if one.is_hidden(seen.get(name, ()))}
     of_keys = [json.loads(shape["key_fields"]) for shape in shapes if shape["key_fields"]]
     key_fields = {*of_keys[-1]} if of_keys else set()
     return Fields(
         asked=Asked(
             defaulted=_columns(table, (defaulted | undescribed) - keys),
-            hides_computed=connector.hides_computed,
-            hides_large=connector.large_values is not None,
+            null_in_stream=_named_here(table, null_in_stream),
+            may_be_large=_named_here(table, may_be_large),
+            large=_named_here(table, may_be_large & large),
             left_as_null=_columns(table, as_null - as_unchanged),
         ),
         connect_times=_columns(table, {name for name, one in encodings.items() if one in connector.cut_times}),
@@ -401,16 +409,23 @@ def _of_left_out(
                 ", or ".join(connector.set_values for connector in connectors),
                 "warning",
             )
-    elif measures.never_streamed and (switch := next((one.large_values for one in connectors if one.large_values), "")):
-        yield SettingFinding(
-            switch,
-            table.name,
-            f"Columns of which the stream has placeholders, and never a value: {_named(measures.never_streamed)}."
-            " Without this setting a changed value comes as an unchanged one does, and versions go on with what was"
-            " known before (R7): unless none has changed, they are out of date.",
-            f"{switch}=true",
-            "warning",
-        )
+    elif (measures.never_streamed or measures.inserted_as_null) and (
+        switch := next((one.large_values for one in connectors if one.large_values), "")
+    ):
+        shows = []
+        if measures.never_streamed:
+            shows.append(
+                f"Columns of which the stream has placeholders, and never a value: {_named(measures.never_streamed)}."
+                " Without this setting a changed value comes as an unchanged one does, and versions go on with what was"
+                " known before (R7): unless none has changed, they are out of date."
+            )
+        if measures.inserted_as_null:
+            shows.append(
+                "Inserts with NULL, or an empty value, in columns of large ones:"
+                f" {_counted(measures.inserted_as_null)}. Without this setting each large value is inserted so, and no"
+                " later event has it: versions say NULL where the row may have a value."
+            )
+        yield SettingFinding(switch, table.name, " ".join(shows), f"{switch}=true", "warning")
     elif measures.unavailable:
         yield SettingFinding(
             "unavailable.value.placeholder",
@@ -425,15 +440,12 @@ def _of_left_out(
 
 def _of_left_as_null(table: CapturedTable, measures: Measures) -> Iterator[SettingFinding]:
     if measures.left_as_null:
-        columns = ", ".join(
-            f"{json.dumps(name, ensure_ascii=False)} ({n})" for name, n in measures.left_as_null.items()
-        )
         yield SettingFinding(
             "null_is_unchanged (model)",
             table.name,
-            f"Updates that came without the row before them have NULL in columns that have had values: {columns}. The"
-            " connector leaves unchanged large values of such types out as NULL, and no event tells that from an update"
-            " to NULL (R7).",
+            "Updates that came without the row before them have NULL in columns that have had values:"
+            f" {_counted(measures.left_as_null)}. The connector leaves unchanged large values of such types out as"
+            " NULL, and no event tells that from an update to NULL (R7).",
             f"REPLICA IDENTITY FULL, which tells them apart; for what came without it 'null_is_unchanged': true in"
             f" {table.changes.name}, where values are large (from some 2 kB) and seldom updated to NULL",
             "warning",
@@ -441,7 +453,7 @@ def _of_left_as_null(table: CapturedTable, measures: Measures) -> Iterator[Setti
 
 
 def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
-    if measures.one_sided or measures.null_in_stream:
+    if measures.one_sided or measures.null_in_stream or measures.empty_arrays:
         shows = []
         if measures.one_sided:
             shows.append(
@@ -452,14 +464,19 @@ def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[Sch
         if measures.null_in_stream:
             shows.append(
                 "Columns with values in the snapshot, and NULL in every streamed change:"
-                f" {_named(measures.null_in_stream)}. That is how computed columns come; an update of a row then makes"
-                " a version without their values."
+                f" {_named(measures.null_in_stream)}. So come columns that the source computes, PostgreSQL's of the"
+                " type `name`, and Db2's large ones; an update of a row then makes a version without their values."
+            )
+        if measures.empty_arrays:
+            shows.append(
+                "Arrays that hold nothing but NULLs wherever they hold anything:"
+                f" {_named(measures.empty_arrays)}. So come arrays of arrays: no event has their values."
             )
         yield SettingFinding(
             "column.exclude.list",
             table.name,
             " ".join(shows) + because(changed, (*measures.one_sided, *measures.null_in_stream)),
-            "the columns that the source computes itself",
+            "the columns of which events don't tell the values",
             "info",
         )
 
@@ -595,3 +612,7 @@ def _of_undeclared(
 
 def _named(names: Sequence[str]) -> str:
     return ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
+
+
+def _counted(columns: Mapping[str, int]) -> str:
+    return ", ".join(f"{json.dumps(name, ensure_ascii=False)} ({count})" for name, count in columns.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -362,14 +362,16 @@ def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark
 
     def measured() -> Measures:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {table.name: Asked(hides_computed=True)})[table.name]
+        return measure(spark, places, [table], {table.name: Asked(null_in_stream=["v"])})[table.name]
 
     def seen(one: Measures) -> tuple[int, bool, tuple[str, ...]]:
         return one.updates_without_before, one.is_before_missing, one.null_in_stream
 
     row = {"id": "a", "v": None}
     story.change("a", op="r", before=None)
-    story.change("a", op="u", after=row, before=row)
+    for _ in range(4):
+        story.change("a", op="u", after=row, before=row)
+    assert seen(measured()) == (0, False, ()), "so few may be so by chance"
     story.change("a", op="u", after=row)
     assert seen(measured()) == (1, True, ("v",))
     # one that landed first, and another that the source wrote once it was mended
@@ -379,20 +381,43 @@ def test_what_the_newest_update_lacks_and_what_only_reads_have_is_measured(spark
     assert seen(measured()) == (1, False, ())
 
 
+def test_arrays_that_hold_nothing_but_null_are_measured(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("arrays")
+    table = story.table(places)
+    changes = CHANGE.format(row="struct<id: string, v: array<int>>", key="struct<id: string>")
+
+    def empty(*values: list[int | None] | None) -> tuple[str, ...]:
+        for value in values:
+            story.change("a", after={"id": "a", "v": value})
+        write_table(spark, table.changes, changes, story.changes)
+        return measure(spark, places, [table], {})[table.name].empty_arrays
+
+    assert empty(None, []) == ()
+    assert empty([None, None]) == ("v",)
+    assert empty([None, 1]) == ()
+
+
 def test_columns_of_which_the_stream_has_placeholders_alone_are_measured(spark: SparkSession, tmp_path: Path) -> None:
     places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
     story = Story("left_out")
     table = story.table(places)
     changes = CHANGE.format(row="struct<id: string, v: string>", key="struct<id: string>")
 
-    def never_streamed(*, hides_large: bool = True) -> tuple[str, ...]:
+    def seen(**asked: Sequence[str]) -> tuple[tuple[str, ...], Mapping[str, int]]:
         write_table(spark, table.changes, changes, story.changes)
-        return measure(spark, places, [table], {table.name: Asked(hides_large=hides_large)})[table.name].never_streamed
+        found = measure(spark, places, [table], {table.name: Asked(**asked)})[table.name]
+        return found.never_streamed, found.inserted_as_null
 
     story.change("a", op="r")
     story.change("b", op="c", after={"id": "b", "v": None})
-    assert never_streamed() == (), "no placeholder"
+    story.change("b", op="c", after={"id": "b", "v": ""}, previous_key='{"id":"a"}')
+    assert seen(may_be_large=["v"]) == ((), {}), "neither a placeholder nor a statement"
+    assert seen(may_be_large=["v"], large=["v"]) == ((), {"v": 1}), "a change of key goes on from another row"
     story.change("a", op="u", after={"id": "a", "v": None}, unavailable_columns=["v"])
-    assert (never_streamed(), never_streamed(hides_large=False)) == (("v",), ())
+    assert (seen(may_be_large=["v"]), seen()) == ((("v",), {"v": 1}), ((), {}))
     story.change("c", op="c")
-    assert never_streamed() == (), "a value was streamed"
+    story.change("d", op="c", after={"id": "d", "v": ""})
+    assert seen(may_be_large=["v"]) == ((), {"v": 2}), "a small value was streamed"
+    story.change("e", op="c", after={"id": "e", "v": "long" * 2001})
+    assert seen(may_be_large=["v"]) == ((), {}), "and a large one"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries, release
 from spark_jobs.reporting import settings
+from spark_jobs.reporting.measures import measure
 from tests import oracle
 from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
 from tests.tape import lines_of
@@ -136,6 +137,16 @@ def beside(name: str, connector: str) -> str:
     return changes.lines + boundaries.lines + heartbeats.lines
 
 
+def created(name: str, types: Mapping[str, Row]) -> str:
+    """The statement that made the table `s.t` of a source of Oracle's, with these types."""
+    columns = [{"name": column, **kind} for column, kind in types.items()]
+    change = {"type": "CREATE", "id": '"shop"."s"."t"', "table": {"columns": columns}}
+    source = {"connector": "oracle", "name": name, "db": "shop", "schema": "s", "table": "t", "scn": "1", "ts_ms": 0}
+    topic = Topic(name)
+    topic.add({"source": source, "ts_ms": 1, "databaseName": "shop", "tableChanges": [change]})
+    return topic.lines
+
+
 def boundaries_of(name: str, lines: list[str], more_than_came: int) -> str:
     """BEGIN and END of each transaction of SQL Server's capture; the last one's END counts more than came."""
     values = [json.loads(json.loads(line)["value"] or "{}").get("payload", {}) for line in lines]
@@ -168,7 +179,12 @@ LOB: list[Change] = [
     ("u", {"id": 1, "v": "long", "n": "a"}, {"id": 1, "v": UNAVAILABLE, "n": "b"}, {"scn": "3", "commit_scn": "4"}),
     ("u", {"id": 1, "v": UNAVAILABLE, "n": "b"}, {"id": 1, "v": "new", "n": "b"}, {"scn": "5", "commit_scn": "6"}),
     ("u", {"id": 2, "v": UNAVAILABLE, "n": "b"}, {"id": 2, "v": "new", "n": "b"}, {"scn": "7", "commit_scn": "8"}),
+    ("c", None, {"id": 3, "v": None, "n": "c", "w": None}, {"scn": "9", "commit_scn": "10"}),
 ]
+LOB_TYPES = {
+    "id": {"typeName": "NUMBER", "length": 38}, "v": {"typeName": "CLOB", "length": 4000},
+    "n": {"typeName": "VARCHAR2", "length": 4000}, "w": {"typeName": "VARCHAR2", "length": 32767},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -202,6 +218,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     (project / "dbt_project.yml").write_text(yaml.safe_dump(declared))
     places = Places.of(project)
     lines = events("cn_quux", "quux", QUUX) + events("cn_fork", "yugabytedb", FORK) + events("cn_lob", "oracle", LOB)
+    lines += created("cn_lob", LOB_TYPES)
     for name in SYNTHETIC:
         records = renamed(CAPTURES / f"synthetic-{name}-2.5.4", f"cn_{name}")
         lines += "".join(records) + "".join(again(records)) + beside(f"cn_{name}", name)
@@ -305,8 +322,20 @@ def test_a_large_value_that_changed_is_no_part_of_oracles_before(built: Built) -
 
     assert versions == [
         (1, "long", "a", "insert"), (1, "long", "b", "update"), (1, "new", "b", "update"), (2, "new", "b", "update"),
+        (3, None, "c", "insert"),
     ]  # fmt: skip
-    assert built.counted("cn_lob") == {"opened": 4, "unknown_updates": 1}
+    assert built.counted("cn_lob") == {"opened": 5, "unknown_updates": 1}
+
+
+def test_an_insert_without_a_large_value_is_told_where_statements_call_the_column_large(
+    spark: SparkSession, built: Built
+) -> None:
+    """With lob.enabled=false that is how Oracle's connector writes one, whatever the row has."""
+    table = built.tables["cn_lob"]
+    asked = {table.name: settings.fields(spark, built.places, [table])[table.name].asked}
+
+    assert asked[table.name].large == ("v", "w")
+    assert measure(spark, built.places, [table], asked)[table.name].inserted_as_null == {"v": 1, "w": 1}
 
 
 def test_the_log_says_which_user_of_oracle_made_a_change(built: Built) -> None:

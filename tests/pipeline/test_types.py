@@ -537,6 +537,21 @@ def test_values_that_do_not_fit_are_counted_by_column(spark: SparkSession, built
     assert sum(measured.exact_values.values()) == sum(len(row["exact_values"]) for row in built.history(name))
 
 
+# Observed 22
+def test_columns_of_which_events_tell_no_values_are_reported(spark: SparkSession, built: Built) -> None:
+    tables = [table for table in built.tables.values() if table.source_name in JUDGED]
+    asked = {name: one.asked for name, one in fields(spark, built.places, tables).items()}
+    measured = measure(spark, built.places, tables, asked)
+
+    assert {name: one.null_in_stream for name, one in measured.items() if one.null_in_stream} == {
+        "tp__public__types": ("c_name",)
+    }
+    assert {name: one.empty_arrays for name, one in measured.items() if one.empty_arrays} == {
+        "tp__public__types": ("c_int_matrix",)
+    }
+    assert "c_generated" in measured["tp__public__types"].one_sided
+
+
 def test_binary_that_comes_as_text_of_an_encoding_that_nothing_tells_is_reported(
     spark: SparkSession, built: Built
 ) -> None:

@@ -166,14 +166,44 @@ def test_a_source_that_streams_no_large_value_is_told_though_every_version_is_fi
         return [(one.setting, one.severity) for one in findings([captured()], found, measured)]
 
     assert told(never_streamed=("v",)) == [("lob.enabled", "warning")]
+    assert told(inserted_as_null={"v": 2}) == [("lob.enabled", "warning")]
     assert told() == [("unavailable.value.placeholder", "info")]
 
 
 def test_columns_that_only_reads_have_values_of_are_told_beside_those_that_one_side_lacks() -> None:
-    measured = {"src__t": Measures(10, null_in_stream=("v",))}
+    measured = {"src__t": Measures(10, null_in_stream=("v",), empty_arrays=("w",))}
     [finding] = findings([captured()], [], measured)
     assert finding.setting == "column.exclude.list"
     assert finding.shows.startswith('Columns with values in the snapshot, and NULL in every streamed change: "v".')
+    assert 'Arrays that hold nothing but NULLs wherever they hold anything: "w".' in finding.shows
+
+
+@pytest.mark.parametrize(
+    ("connector", "null_in_stream", "large"),
+    [
+        ("postgresql", ("text", "bare"), ()),
+        ("mysql", (), ()),
+        ("oracle", ("text", "bytes", "number", "bare"), ("text", "bytes", "bare", "needed")),
+        ("sqlserver", ("text", "bytes", "number", "bare"), ()),
+        ("db2", ("text", "bytes", "bare"), ()),
+        ("mongodb", (), ()),
+    ],
+)
+def test_columns_are_asked_of_that_a_connector_may_stream_no_value_of(
+    connector: str, null_in_stream: tuple[str, ...], large: tuple[str, ...]
+) -> None:
+    encodings = {"text": "string", "bytes": "bytes", "number": "int32", "bare": None, "needed": "string"}
+    of_fields = [
+        Row(name=name, encoding=one, is_optional=name != "needed", default_value=None)
+        for name, one in encodings.items()
+    ]
+    columns = tuple({"name": name, "type": "string", "field": name, "encoding": ""} for name in encodings)
+    shape = Row(fields=of_fields, connector=connector, key_fields=None, shape="{}")
+    told = {"text", "number"}
+    asked = _fields(captured(columns=columns), [shape], {}, {}, large=told, is_flattened=False).asked
+
+    assert (asked.null_in_stream, asked.may_be_large) == (null_in_stream, large)
+    assert asked.large == (("text",) if large else ())
 
 
 def test_what_no_schema_describes_may_hide_null() -> None:
