@@ -72,6 +72,21 @@ _OF_FINE_KEYS = {
     )
 }
 
+# Their encodings of rows that may be finer, which a column declares as text where values are.
+_FINE_TIMES = ("io.debezium.time.NanoTimestamp", "io.debezium.time.IsoTimestamp", "io.debezium.time.ZonedTimestamp")
+_FINER = (
+    "times finer than microseconds have come, for which a {} has no room: they would be NULL there, their text in"
+    " `exact_values` alone."
+)
+_MAY_BE_FINER = (
+    "may be finer than microseconds at its source, though none that came is: such a time would be NULL, its text in"
+    " `exact_values` alone. Set `time.precision.mode=microseconds` (Debezium 3.1 on), or declare it `string`."
+)
+# A count of nanoseconds, and a time in text, with digits behind those of microseconds.
+_IS_FINER = (
+    "value rlike '^-?[0-9]+$' and value != '0' and not endswith(value, '000') or value rlike '[.][0-9]{6}0*[1-9]'"
+)
+
 # Encodings whose values stand in schemas as people write them, and the zeros of their types.
 _PLAIN = ("string", "boolean", "int8", "int16", "int32", "int64")
 _ZEROS = ("", "false", "0")
@@ -223,12 +238,13 @@ def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     of_keys = _guessed_key_types(spark, places, [feed for feed, rows in feeds.items() if _key_alone(rows)])
     unsigned = unsigned_columns(spark, places, shapes)
     of_bytes = bytes_as_text(spark, places, shapes)
+    finer = _finer_times(spark, places, feeds)
     # By the feed: tables of two databases can have one full name.
     names = _apart({feed: table_slug(bronze.full_name(rows[-1])) for feed, rows in feeds.items()})
     tables = [
         _seen_table(
             feed, rows, names[feed], guesses.get(feed, {}), unsigned.get(feed, {}), of_keys.get(feed, {}),
-            {name for of, name in of_bytes if of == feed},
+            {name for of, name in of_bytes if of == feed}, {name for of, name in finer if of == feed},
         )
         for feed, rows in feeds.items()
     ]  # fmt: skip
@@ -311,17 +327,18 @@ def _seen_table(
     unsigned: Mapping[str, Unsigned],
     of_keys: dict[str, tuple[str, str]],
     of_bytes: set[str],
+    finer: set[str],
 ) -> SeenTable:
     newest, fields, keys = shapes[-1], _fields(shapes), _keys(shapes)
     connector = newest["connector"] or ""
     large = _left_as_null(connector, fields, of_bytes)
     columns = _columns(shapes, fields, guesses, unsigned, of_keys, large)
-    as_keys = {
+    as_others = {one.field: ("string", _FINER.format(one.type)) for one in columns if one.field in finer} | {
         column.field: found
         for column in columns
         if keys and column.field in keys[-1] and (found := _of_key(column, fields.get(column.field, []), connector))
     }
-    columns = tuple(replace(one, type=as_keys.get(one.field, (one.type,))[0]) for one in columns)
+    columns = tuple(replace(one, type=as_others.get(one.field, (one.type,))[0]) for one in columns)
     by_field = {column.field: column.name for column in columns}
     source, *parts = bronze.full_name(newest)
     taken = {folded(column.name) for column in columns}
@@ -335,7 +352,7 @@ def _seen_table(
         key=tuple(by_field[field] for field in keys[-1] if field in by_field) if keys else (),
         columns=columns,
         documents=_has_documents(shapes),
-        notes=tuple(_notes(by_field, fields, keys, unsigned, as_keys, large)),
+        notes=tuple(_notes(connector, by_field, fields, keys, unsigned, as_others, large)),
         column_names={own: _free(own, taken) for own in OWN_COLUMNS if own in taken},
     )
 
@@ -380,14 +397,18 @@ def _columns(
 
 
 def _notes(
+    connector: str,
     by_field: Mapping[str, str],
     fields: Mapping[str, Sequence[Row]],
     keys: Sequence[tuple[str, ...]],
     unsigned: Mapping[str, Unsigned],
-    as_keys: Mapping[str, tuple[str, str]],
+    as_others: Mapping[str, tuple[str, str]],
     large: Mapping[str, bool],
 ) -> Iterator[str]:
-    """What is to be known of a table's key and its columns; `by_field` has the columns' names."""
+    """What is to be known of a table's key and its columns.
+
+    `by_field` has the columns' names, `as_others` those of other types than rows have, and why.
+    """
     others = dict.fromkeys(", ".join(one) for one in keys if one != keys[-1])
     if others:
         yield f"Keys of another shape were seen ({'; '.join(others)}): the newest is declared (R8)."
@@ -401,7 +422,10 @@ def _notes(
     for name, seen in fields.items():
         if name in by_field and (note := note_on_text(_described(seen))):
             yield f"{by_field[name]} {note}"
-    for name, (kind, why) in as_keys.items():
+        may_be_finer = connector in _FINE and _newest(seen)["encoding"] == _FINE_TIMES[0]
+        if may_be_finer and name in by_field and name not in as_others:
+            yield f"{by_field[name]} {_MAY_BE_FINER}"
+    for name, (kind, why) in as_others.items():
         yield f"{by_field[name]} is {kind}: {why}"
     for is_vector, note in _ON_LARGE.items():
         if is_vector in large.values():
@@ -518,6 +542,30 @@ def _guessed_key_types(spark: SparkSession, places: Places, feeds: list[str]) ->
         kind, note = _guess(value)
         guesses.setdefault(value["feed"], {})[value["field"]] = (kind, f"of the key alone; {note}")
     return guesses
+
+
+def _finer_times(spark: SparkSession, places: Places, feeds: Mapping[str, list[Row]]) -> set[tuple[str, str]]:
+    """The fields, with their feeds, that have times which microseconds don't hold, where the source may have such."""
+    may_be = {
+        (feed, field)
+        for feed, rows in feeds.items()
+        if rows[-1]["connector"] in _FINE
+        for field, seen in _fields(rows).items()
+        if _described(seen) and all(one["encoding"] in _FINE_TIMES for one in _described(seen))
+    }
+    if not may_be:
+        return set()
+    row = "struct<after: map<string, string>, payload: struct<after: map<string, string>>>"
+    found = (
+        bronze.read(spark, places, "records")
+        .where(F.col("feed").isin({feed for feed, _ in may_be}) & (F.col("kind") == "change") & (F.col("op") != "d"))
+        .select("feed", F.from_json(bronze.record_text(), row, JSON_LIMITS).alias("v"))
+        .selectExpr("feed", "explode(coalesce(v.payload.after, v.after)) as (field, value)")
+        .where(F.col("field").isin({field for _, field in may_be}) & F.expr(_IS_FINER))
+        .select("feed", "field")
+        .distinct()
+    )
+    return {(row["feed"], row["field"]) for row in found.collect()} & may_be
 
 
 def _long_numbers() -> Column:

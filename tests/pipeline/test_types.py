@@ -289,16 +289,23 @@ FINE_KEYS = {
     "at": ("string time.IsoTimestamp", "2023-11-14T22:13:20.1234567Z", "2023-11-14T22:13:20.1234567"),
     "there": ("string time.ZonedTimestamp", "2023-11-14T22:13:20.1234567+01:00", "2023-11-14T22:13:20.1234567+01:00"),
 }
+# Beside them, and what gold has of them: one that is finer, one that may be, and one of text that is.
+FINE = {
+    "made": ("int64 time.NanoTimestamp", 1_700_000_000_123_456_700, "2023-11-14T22:13:20.1234567"),
+    "seen": ("int64 time.NanoTimestamp", 1_700_000_000_123_456_000, "2023-11-14T22:13:20.123456"),
+    "sent": ("string time.ZonedTimestamp", "2023-11-14T22:13:20.1234567+01:00", "2023-11-14T22:13:20.1234567+01:00"),
+}  # fmt: skip
 
 
 def keyed() -> str:
     """A row that is written twice, and tables whose keys no schema tells."""
     source, bare, fine = Source("tk"), Source("tkb", has_schemas=False), Source("tkf", connector="sqlserver")
     columns, fine_columns = (
-        [Column(name, schema_of(*kind.split())) for name, (kind, _, _) in keys.items()] for keys in (KEYS, FINE_KEYS)
+        [Column(name, schema_of(*kind.split())) for name, (kind, _, _) in keys.items()]
+        for keys in (KEYS, FINE_KEYS | FINE)
     )
     row, fine_row = (
-        {name: value for name, (_, value, _) in keys.items()} | {"name": "one"} for keys in (KEYS, FINE_KEYS)
+        {name: value for name, (_, value, _) in keys.items()} | {"name": "one"} for keys in (KEYS, FINE_KEYS | FINE)
     )
     for of, table in (
         (source, Table("keyed", [*columns, Column("name")], tuple(KEYS))),
@@ -459,6 +466,20 @@ def test_a_key_of_either_zero_is_one(built: Built) -> None:
         ["5.0", "three", "key_change", "key_change", '{"n":0.0}', '{"n":0.0}'],
         ["0.0", "four", "key_change", "None", '{"n":5.0}', "None"],
     ]
+
+
+def test_scaffolding_declares_text_for_times_that_came_finer_than_microseconds(built: Built) -> None:
+    seen = built.seen["tkf__db__keyed"]
+    [version] = built.history(seen.name)
+
+    assert {name: spelled(version[name]) for name in FINE} == {name: held for name, (_, _, held) in FINE.items()}
+    assert version["exact_values"] == {}
+    said = {note.split()[0]: note for note in seen.notes}
+    for name, kind in (("made", "timestamp_ntz"), ("sent", "timestamp")):
+        assert said[name].startswith(
+            f"{name} is string: times finer than microseconds have come, for which a {kind} has"
+        )
+    assert said["seen"].startswith("seen may be finer than microseconds")
 
 
 def test_scaffolding_declares_the_encoding_that_schemas_have_told_where_they_come_no_more(built: Built) -> None:
