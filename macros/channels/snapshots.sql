@@ -84,11 +84,11 @@ answered as (
     select
         signalled.*,
         ask.at as asked_at,
-        coalesce(ask.is_filtered, false) as is_filtered
+        coalesce({{ is_filtered('ask.filtered', 'signalled.collection') }}, false) as is_filtered
     from signalled
     left join (
         select
-            id, max_by(is_filtered, at) as is_filtered, max(at) as at
+            id, max_by(filtered, at) as filtered, max(at) as at
         from asks
         where id is not null
         group by id
@@ -132,7 +132,7 @@ select
     id as signal_id,
     collection,
     'asked' as state,
-    is_filtered,
+    {{ is_filtered('filtered', 'collection') }} as is_filtered,
     at as asked_at,
     cast(null as timestamp) as started_at,
     0 as chunks,
@@ -345,9 +345,18 @@ asks as (
         is_of_kafka,
         coalesce(lower(request.type), 'incremental') as kind,
         request.`data-collections` as collections,
-        coalesce(
-            nullif(request.`additional-conditions`, '[]'), request.`additional-condition`
-        ) is not null as is_filtered,
+        {#- The tables that conditions are of; NULL where one can be of any, as the one of Debezium up to 2.x is. #}
+        case
+            when nullif(request.`additional-conditions`, '[]') is not null then coalesce(
+                transform(
+                    {{ read_json('request.`additional-conditions`', 'array<struct<`data-collection`: string>>') }},
+                    one -> {{ plain_name('one.`data-collection`') }}
+                ),
+                array(cast(null as string))
+            )
+            when request.`additional-condition` is not null then array(cast(null as string))
+            else {{ text_array([]) }}
+        end as filtered,
         min(batch_id) as batch_id,
         min(landed_at) as landed_at
     from (
@@ -358,6 +367,19 @@ asks as (
     group by all
 
 )
+{%- endmacro %}
+
+
+{#- Expression: whether conditions of these tables leave out rows of a table. -#}
+{% macro is_filtered(filtered, collection) -%}
+    exists({{ filtered }}, name -> coalesce(name = {{ plain_name(collection) }}, true))
+{%- endmacro %}
+
+
+{#- Expression: a table's name as it compares; NULL of a pattern, and of none. -#}
+{% macro plain_name(collection) -%}
+    {%- set unescaped = 'replace(' ~ collection ~ ", '\\.', '.')" -%}
+    if(translate({{ unescaped }}, '\*+?()[]{}|^$', '') = {{ unescaped }}, lower({{ unescaped }}), null)
 {%- endmacro %}
 
 
