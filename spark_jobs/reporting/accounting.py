@@ -121,11 +121,15 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """A channel's table as it stands: topic → rows, and the last landing that it has read."""
+    """A channel's table as it stands: topic → rows, and the last landing that it has read.
+
+    `inexact` is how many of its rows have a value that its type can't hold (R6).
+    """
 
     model: str
     rows: Mapping[str, int]
     through: int
+    inexact: int = 0
 
 
 def built_through(
@@ -154,13 +158,16 @@ def event_tables(spark: SparkSession, places: Places, channels: Sequence[Channel
         kind = {"messages": "message"}.get(one.kind, one.kind)
         if kind not in EVENT_KINDS:
             continue
-        rows, through = {}, -1
+        rows, through, inexact = {}, -1, 0
         if (events := table_if_made(spark, one.model.location)) is not None:
-            counted = events.groupBy("topic").agg(F.count("*").alias("rows"), F.max("batch_id").alias("last")).collect()
+            is_inexact = F.size("exact_values") > 0 if "exact_values" in events.columns else F.lit(False)
+            counts = [F.count("*").alias("rows"), F.max("batch_id").alias("last")]
+            counted = events.groupBy("topic").agg(*counts, F.count_if(is_inexact).alias("inexact")).collect()
             rows = {row["topic"]: row["rows"] for row in counted}
             through = max([recorded.get(one.model.name, -1), *(row["last"] for row in counted)])
+            inexact = sum(row["inexact"] for row in counted)
         for name in (one.prefix,) if kind == "message" else one.topics:
-            found.setdefault((kind, name), EventTable(one.model.name, rows, through))
+            found.setdefault((kind, name), EventTable(one.model.name, rows, through, inexact))
     return found
 
 

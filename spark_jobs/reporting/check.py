@@ -86,7 +86,11 @@ def check(
             spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
         )
         counted = accounting.counted(spark, places, tables)
-        for more in (signs_of_key_shapes(spark, places, tables), signs_of_drops(spark, places, tables, channels)):
+        for more in (
+            signs.signs_of_logs(tables, measured),
+            signs_of_key_shapes(spark, places, tables),
+            signs_of_drops(spark, places, tables, channels),
+        ):
             for name, rows in more.items():
                 counted.setdefault(name, []).extend(rows)
         accounts = accounting.account(tables, contents, quarantined, measured, counted, kept)
@@ -97,6 +101,7 @@ def check(
             expected = validate(spark, places, tables, folder, topics, sample_rows=sample_rows)
         changed = schema_changes(spark, places, tables, channels, hides, sample_rows=sample_rows)
         table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
+        table_signs |= signs.signs_of_events(kept.values())
         lags = kafka.lags(spark, places)
         looks = [one.landed_at for one in contents if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
         looks += [run.started_at] if run.landed else []

@@ -97,11 +97,13 @@ class Evidence:
         ]
         lines += _held(self.quarantine, self.option, self.bronze_option)
         lines += [one.line for one in self.pulses if one.state == DEAD]
+        # A law of histories says it of theirs.
+        judged = {table.name for table in self.tables if table.history is not None}
         lines += [
             f"{table}: {one.count:,} {one.meaning}{_examples(one.sample_keys)}.{one.because and ' '}{one.because}"
             for table, met in self.signs.items()
             for one in met.values()
-            if one.sign in LOST
+            if one.sign in LOST or (one.sign == "exact_values" and table not in judged)
         ]
         return lines
 

@@ -51,8 +51,9 @@ class Measures:
     hold nothing but NULLs wherever they hold anything. `never_streamed` are the columns of which streamed changes have
     placeholders (R7) and no value; `inserted_as_null` counts inserts without a value in a column of large ones, by
     column, where nothing shows that the connector streams those. `is_before_missing` is whether the newest update by
-    position came without the row before it. `undeclared` are the columns of the log that no model declares,
-    `exact_values` counts versions by the column whose value is in their `exact_values`.
+    position came without the row before it. `undeclared` are the columns of the log that no model declares, `exact_values`
+    counts versions by the column whose value is in their `exact_values`; of a table that has no accounting changes, all
+    of which are `inexact`, and `new_logs` is how many borders its log has (R5).
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.
@@ -84,6 +85,8 @@ class Measures:
     inserted_as_null: Mapping[str, int] = field(default_factory=dict)
     undeclared: tuple[str, ...] = ()
     exact_values: Mapping[str, int] = field(default_factory=dict)
+    inexact: int = 0
+    new_logs: int = 0
     last_processed_at: datetime | None = None
 
 
@@ -127,7 +130,8 @@ def measure(
             # As histories read it: its rows name those too among the columns that they lack that came late (R8).
             shown = query("with_late_columns", table_at(table.changes.location), late.get(table.changes.name))
             log = spark.sql(f"select * from {shown}")
-            numbers = _of_changes(log, table.key, asked.get(table.name, NOTHING), last_batch)
+            alone = _of_log_alone(log) if table.accounting is None else []
+            numbers = _of_changes(log, table.key, asked.get(table.name, NOTHING), last_batch, alone)
             parts.append((table.name, "changes", numbers))
         parts += _of_built(spark, table, _columns(changes))
     layers_of: dict[str, dict[str, dict[str, Any]]] = {table.name: {} for table in tables}
@@ -202,7 +206,21 @@ def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
     return None if model is None else table_if_made(spark, model.location)
 
 
-def _of_changes(changes: DataFrame, key: Sequence[str], asked: Asked, last_batch: int) -> DataFrame:
+def _of_log_alone(changes: DataFrame) -> list[Column]:
+    """What the account of a history tells of others: values that their types can't hold (R6), and logs (R5)."""
+    exact_values = F.col("exact_values")
+    log = F.struct("source_label", "topic", "partition", "log_number")
+    columns = [one.name for one in changes.schema["after"].dataType.fields if one.dataType.simpleString() != "string"]
+    return [
+        F.count_if(F.size(exact_values) > 0).alias("inexact"),
+        F.collect_set(F.when(F.col("log_number").isNotNull(), log)).alias("logs"),
+        *[F.count_if(exact_values.getItem(name).isNotNull()).alias(f"exact.{name}") for name in columns],
+    ]
+
+
+def _of_changes(
+    changes: DataFrame, key: Sequence[str], asked: Asked, last_batch: int, more: Sequence[Column]
+) -> DataFrame:
     is_streamed = F.col("op") != "r"
     is_update = F.col("op") == "u"
     is_state = F.col("op").isin("c", "u", "r")
@@ -246,6 +264,7 @@ def _of_changes(changes: DataFrame, key: Sequence[str], asked: Asked, last_batch
         *[_nulls(name, is_update & lacks_before).alias(f"left.{name}") for name in left_as_null],
         *[_has_value(name, "c", "u", "r").alias(f"had.{name}") for name in left_as_null],
         *[_holds_nulls_alone(name).alias(f"array.{name}") for name in _arrays(changes)],
+        *more,
     )
 
 
@@ -311,7 +330,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
     history = layers.get("history", {})
     plain = (
         "problems", "last_batch", "streamed", "updates", "updates_without_before", "is_before_missing",
-        "without_transaction", "unavailable",
+        "without_transaction", "unavailable", "inexact",
     )  # fmt: skip
     streamed = _named(changes, "streamed.")
     read = _named(changes, "read.")
@@ -326,6 +345,8 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
     told = {*never_streamed, *inserted, *one_sided}
     states = changes.get("streamed_states") or 0
     had = _named(changes, "had.")
+    logs = changes.get("logs", ())
+    inexact = _named(history, "exact.") | _named(changes, "exact.")
     return Measures(
         changes=changes.get("rows"),
         current=layers.get("current", {}).get("rows"),
@@ -349,7 +370,8 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
         inserted_as_null=inserted,
         left_as_null={name: count for name, count in _named(changes, "left.").items() if count and had[name]},
         undeclared=tuple(name for name in changes.get("columns", ()) if name not in table.row),
-        exact_values={name: count for name, count in _named(history, "exact.").items() if count},
+        exact_values={name: count for name, count in inexact.items() if count},
+        new_logs=len(logs) - len({log[:-1] for log in logs}),
         last_processed_at=moment(changes.get("last_processed_at")),
         **{name: value for name in plain if (value := changes.get(name)) is not None},
     )

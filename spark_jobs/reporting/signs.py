@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql import Row
 
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.masking import Mask
+from spark_jobs.reporting.accounting import EventTable
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
 from spark_jobs.texts import quantity
@@ -30,7 +31,7 @@ MEANINGS = {
     "found_states": "states that a key's first event found: their beginning was never captured (R19)",
     "unresolved_columns": "versions with a value that was left out and that no earlier state tells, or, of a column"
     " declared `reselected`, that may be later than its change (R7)",
-    "exact_values": "versions with a value that its type can't hold, kept as text in exact_values (R6)",
+    "exact_values": "rows with a value that its type can't hold, kept as text in exact_values (R6)",
     "held_back_times": "boundaries held at the one before them, since the source's clock went back (R10)",
     "position_regressions": "changes that arrived behind later ones of their partition (R4, R5)",
     "new_logs": "borders behind which the source's log is another one (R5)",
@@ -70,7 +71,7 @@ def signs(
 
     Args:
         tables: The captured tables.
-        counted: What `accounting.counted`, `signs_of_key_shapes` and `signs_of_drops` gave.
+        counted: What `accounting.counted`, `signs_of_logs`, `signs_of_key_shapes` and `signs_of_drops` gave.
         changed: Table → the statements that changed it.
         measured: Table → what its layers say.
         mask: What hides sensitive values of keys.
@@ -90,13 +91,39 @@ def signs(
     return signs_of
 
 
-def _by_column(table: CapturedTable, versions: Mapping[str, int]) -> str:
-    """A sentence that says which declarations to change; empty where no version of now has such a value."""
+def signs_of_logs(tables: Sequence[CapturedTable], measured: Mapping[str, Measures]) -> dict[str, list[Row]]:
+    """Table → rows as the accounting has them (kind, name, records, sample_keys), where no accounting has any."""
+    told = {
+        table.name: {"exact_values": measured[table.name].inexact, "new_logs": measured[table.name].new_logs}
+        for table in tables
+        if table.accounting is None
+    }
+    return {
+        table: [Row(kind="sign", name=name, records=count, sample_keys=[]) for name, count in counts.items() if count]
+        for table, counts in told.items()
+    }
+
+
+def signs_of_events(kept: Iterable[EventTable]) -> dict[str, dict[str, Sign]]:
+    """Table of events → sign → what was counted; without those that met none."""
+    name = "exact_values"
+    return {
+        one.model: {
+            name: Sign(
+                one.model, name, MEANINGS[name], one.inexact, (),
+                f"Declare types that hold them, or their `encoding`, in {one.model}.",
+            )
+        }
+        for one in kept
+        if one.inexact
+    }  # fmt: skip
+
+
+def _by_column(table: CapturedTable, rows: Mapping[str, int]) -> str:
+    """A sentence that says which declarations to change; empty where no row of now has such a value."""
     types = {spec["name"]: spec["type"] for spec in table.columns}
-    columns = [
-        f"`{name}` ({types.get(name, 'not declared')}): {quantity(count, 'version')}"
-        for name, count in versions.items()
-    ]
+    row = "change" if table.accounting is None else "version"
+    columns = [f"`{name}` ({types.get(name, 'not declared')}): {quantity(count, row)}" for name, count in rows.items()]
     if not columns:
         return ""
     return (

@@ -51,8 +51,8 @@ class Lakehouse:
         self.orders.signs.append(
             {"kind": "sign", "name": "missed_changes", "records": 1, "sample_keys": ['{"id":"one"}']}
         )
-        self.notes.change("a")
-        self.notes.change("b", problem="position_unknown")
+        self.notes.change("a", exact_values={"v": "infinity"})
+        self.notes.change("b", problem="position_unknown", log_number=1)
         for offset in (0, 1, 2, 4):
             self.orders.record(offset)
         self.orders.record(6, batch_id=2)
@@ -79,8 +79,11 @@ class Lakehouse:
             Channel("outbox", "", orders, topics=frozenset(["outbox.event.order"])),
             Channel("messages", "src", messages),
         ]
-        rows = [{"topic": "outbox.event.order", "batch_id": 1}] * 2
-        write_table(self.spark, self.events[0].model, "topic string, batch_id bigint", rows)
+        rows = [
+            {"topic": "outbox.event.order", "batch_id": 1, "exact_values": exact} for exact in ({}, {"n": "3000000000"})
+        ]
+        columns = "topic string, batch_id bigint, exact_values map<string, string>"
+        write_table(self.spark, self.events[0].model, columns, rows)
         write_table(self.spark, self.events[1].model, "topic string, batch_id bigint", [
             {"topic": "src.message", "batch_id": 1}
         ])  # fmt: skip
@@ -167,6 +170,14 @@ def test_signs_of_what_no_event_told_are_warnings_with_their_keys(checked: Check
     [warning] = [one for one in checked.good.warnings if "no event told" in one]
     assert warning.startswith("orders: 1 reads that differ")
     assert '{"id": "one"}' in warning
+
+
+def test_signs_of_a_table_that_nothing_accounts_for_are_counted_in_its_log(checked: Checked) -> None:
+    found = checked.good.evidence.signs
+    assert {name: sign.count for name, sign in found["notes"].items()} == {"exact_values": 1, "new_logs": 1}
+    assert {name: sign.count for name, sign in found["order_events"].items()} == {"exact_values": 1}
+    warned = [one for one in checked.good.warnings if "exact_values" in one]
+    assert [one.partition(":")[0] for one in warned] == ["notes", "order_events"]
 
 
 def test_what_is_held_is_a_warning_of_every_check(checked: Checked) -> None:
@@ -294,6 +305,22 @@ def test_nulls_are_counted_of_columns_that_a_state_has(spark: SparkSession, tmp_
     assert nulls() == {}, "that it was never NULL would be said of nothing"
     story.change("a", op="u")
     assert nulls() == {"v": 0}
+
+
+def test_values_and_logs_of_a_table_without_accounting_are_measured(spark: SparkSession, tmp_path: Path) -> None:
+    places = Places(tmp_path / "project", str(tmp_path / "lakehouse"), str(tmp_path / "catalog"))
+    story = Story("unaccounted", is_keyed=False)
+    table = story.table(places)
+    large = {"exact_values": {"n": "3000000000"}, "after": {"id": "a", "n": None}}
+    story.change("a", **large)
+    # A border, beside a partition that begins behind it and has none.
+    for partition, log_number in ((0, 1), (0, 1), (1, 1), (1, None)):
+        story.change("a", after={"id": "a", "n": 1}, partition=partition, log_number=log_number)
+    columns = CHANGE.format(row="struct<id: string, n: int>", key="struct<id: string>")
+    write_table(spark, table.changes, columns, [one | {"before": None} for one in story.changes])
+    found = measure(spark, places, [table], {})[table.name]
+
+    assert (found.exact_values, found.inexact, found.new_logs) == ({"n": 1}, 1, 1)
 
 
 def test_nulls_are_counted_that_may_be_values_an_update_left_out(spark: SparkSession, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.listing import _last_check, _newest
 from spark_jobs.masking import Mask
 from spark_jobs.places import Places
-from spark_jobs.reporting.accounting import Account, account
+from spark_jobs.reporting.accounting import Account, EventTable, account
 from spark_jobs.reporting.bronze_contents import Content
 from spark_jobs.reporting.cuts import Cut
 from spark_jobs.reporting.dbt_results import DbtResult, DbtRun
@@ -40,7 +40,7 @@ from spark_jobs.reporting.quarantine import Held
 from spark_jobs.reporting.report import _publish, last_report, reports_of
 from spark_jobs.reporting.schema_changes import SchemaChange
 from spark_jobs.reporting.settings import SettingFinding
-from spark_jobs.reporting.signs import Sign, signs
+from spark_jobs.reporting.signs import Sign, signs, signs_of_events, signs_of_logs
 from spark_jobs.run_memory import Memory
 from spark_jobs.texts import visible
 from tests.evidence import AT, captured, evidence
@@ -559,11 +559,29 @@ def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
     rows = [Row(kind="sign", name="exact_values", records=13, sample_keys=[])]
     changed = {"src__t": [SchemaChange("src__t", None, "alter it", ("v: a → b",), ("v",), is_key_changed=False)]}
     measured = {"src__t": Measures(10, exact_values={"v": 12, "w": 1})}
-    [sign] = signs([captured()], {"src__t": rows}, changed, measured, Mask(""), sample_rows=False)["src__t"].values()
+    table = captured(accounting=Model("src__t_accounting", "", ""))
+    [sign] = signs([table], {"src__t": rows}, changed, measured, Mask(""), sample_rows=False)["src__t"].values()
     assert sign.because == (
         "`v` (string): 12 versions; `w` (not declared): 1 version. Declare a type that holds them or, where"
         " records have no schema, their `encoding` in src__t_changes. Its schema was changed by: alter it."
     )
+
+
+def test_of_a_table_without_accounting_the_marks_of_its_log_are_told() -> None:
+    measured = {"src__t": Measures(10, exact_values={"v": 2}, inexact=2, new_logs=1)}
+    alone, model = captured(), Model("src__t_history", "", "")
+    assert signs_of_logs([captured(accounting=model)], measured) == {}, "its account has them"
+    told = signs([alone], signs_of_logs([alone], measured), {}, measured, Mask(""), sample_rows=True)
+    assert {name: sign.count for name, sign in told["src__t"].items()} == {"exact_values": 2, "new_logs": 1}
+    assert told["src__t"]["exact_values"].because.startswith("`v` (string): 2 changes. Declare a type that holds them")
+    of_events = signs_of_events([EventTable("e", {}, 1, 3), EventTable("f", {}, 1)])
+    assert [sign.count for sign in of_events["e"].values()] == [3]
+    assert len(of_events) == 1
+
+    found = evidence(signs=told | of_events)
+    assert [one.partition(" with a value")[0] for one in found.warnings[-2:]] == ["src__t: 2 rows", "e: 3 rows"]
+    found = evidence(tables=[captured(history=model)], signs=told)
+    assert not any("with a value" in one for one in found.warnings), "a law of histories says it"
 
 
 def test_a_table_s_own_name_counts_before_that_of_another_s_model() -> None:
