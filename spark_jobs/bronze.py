@@ -96,7 +96,7 @@ ROUTER_FIELDS = ("__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier")
 # More ranges than this make a filter that costs more than it prunes.
 _MOST_RANGES = 500
 # Tables in ops that no model builds; the next run begins them anew.
-UNMODELLED = ("progress", "accounting", "kafka_offsets", "kafka_gaps")
+UNMODELLED = ("progress", "accounting", "test_results", "kafka_offsets", "kafka_gaps")
 
 
 def ensure(spark: SparkSession, places: Places) -> None:

@@ -275,7 +275,7 @@ def rebuild(names: tuple[str, ...], project_dir: str, log_format: str, wait: flo
     """Make the tables of captured TABLEs anew from bronze, damaged or not; readers see the old ones until then.
 
     A table whose log can't be read is moved aside first. Tidemark's own tables in ops (`progress`, `accounting`,
-    `kafka_offsets`, `kafka_gaps`) begin empty where they are damaged.
+    `test_results`, `kafka_offsets`, `kafka_gaps`) begin empty where they are damaged.
     """
     from spark_jobs import steps
     from spark_jobs.rebuild import rebuild

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -74,6 +75,15 @@ def progress(spark: SparkSession, places: Places) -> DataFrame | None:
     named = there.withColumn("name", F.substring_index("model", ".", -1))
     newest = Window.partitionBy("name").orderBy(F.col("recorded_at").desc(), "model")
     return named.withColumn("nth", F.row_number().over(newest)).where("nth = 1").drop("nth")
+
+
+def append_rows(spark: SparkSession, location: str, rows: pa.Table) -> None:
+    """Append a few rows in one commit; the table is made where there is none."""
+    if not is_table(spark, location):
+        clear(spark, location)
+        spark.createDataFrame(rows.schema.empty_table()).write.format("delta").save(location)
+    # By way of Arrow: rows given as Python objects would start Python workers.
+    spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append").save(location)
 
 
 def clear(spark: SparkSession, location: str) -> None:

@@ -23,7 +23,7 @@ _FOLDERS = {
     "snapshot-paths": "snapshots", "packages-install-path": "dbt_packages",
 }  # fmt: skip
 # Each look at a broker, each build or each check writes them, and no table is made of them.
-_NOT_NEWS = ("ops/kafka_offsets", f"ops/{STAGED}", "ops/accounting")
+_NOT_NEWS = ("ops/kafka_offsets", f"ops/{STAGED}", "ops/accounting", "ops/test_results")
 
 
 def version_of(places: Places, table: str) -> int:

@@ -22,7 +22,7 @@ def rebuild(run: Run, spark: SparkSession, names: Sequence[str]) -> None:
     Args:
         run: The run.
         spark: A session with the catalog.
-        names: Names of captured tables, of their models, of tables beside them, or `ops.progress` and `ops.accounting`.
+        names: Names of captured tables, of their models, of tables beside them, or of Tidemark's own (`ops.progress`).
 
     Raises:
         UsageError: A name is unknown.

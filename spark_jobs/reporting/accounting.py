@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import ROW_KINDS
 from spark_jobs.declarations import CapturedTable, Channel
-from spark_jobs.delta import clear, is_table, progress, table_if_made
+from spark_jobs.delta import append_rows, is_table, progress, table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
@@ -298,10 +298,6 @@ def record(spark: SparkSession, places: Places, accounts: Sequence[Account], run
         run_id: The run.
         at: The time of the run, with its zone.
     """
-    location = places.table("ops", "accounting")
-    if not is_table(spark, location):
-        clear(spark, location)
-        spark.createDataFrame(_STORED.empty_table()).write.format("delta").save(location)
     rows = [
         {
             "run_id": run_id,
@@ -314,10 +310,7 @@ def record(spark: SparkSession, places: Places, accounts: Sequence[Account], run
         for one in accounts
         for disposition, records in {**one.dispositions, **one.untold}.items()
     ]
-    # By way of Arrow: rows given as Python objects would start Python workers.
-    spark.createDataFrame(pa.Table.from_pylist(rows, _STORED)).coalesce(1).write.format("delta").mode("append").save(
-        location
-    )
+    append_rows(spark, places.table("ops", "accounting"), pa.Table.from_pylist(rows, _STORED))
 
 
 def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) -> Account:

@@ -19,7 +19,7 @@ from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.files import no_room
 from spark_jobs.masking import Mask, hidden
 from spark_jobs.places import Places
-from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs
+from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs, tested
 from spark_jobs.reporting.dbt_results import dbt_run
 from spark_jobs.reporting.dropped_tables import signs_of_drops
 from spark_jobs.reporting.evidence import Evidence, RunSummary
@@ -138,6 +138,7 @@ def check(
         )
     # Behind the report: what bronze has lost is told by comparison with the last that somebody could read.
     accounting.record(spark, places, accounts, run.run_id, datetime.now(UTC))
+    tested.record(spark, places, expected, run.run_id, datetime.now(UTC))
     return CheckOutcome(tuple(evidence.failures), tuple(evidence.warnings), report, evidence)
 
 

@@ -210,6 +210,18 @@ def test_records_that_bronze_has_no_more_fail_the_run(checked: Checked) -> None:
     assert len(checked.lost.failures) == 3
 
 
+def test_results_of_tests_are_kept_of_each_check(spark: SparkSession, checked: Checked) -> None:
+    kept = spark.table(table_at(checked.places.table("ops", "test_results")))
+    assert {row["run_id"] for row in kept.collect() if row["kind"] == "expectation"} >= {"run-1", "run-2"}
+    of_run = kept.where("run_id = 'run-1'").collect()
+    assert len(of_run) == len(checked.good.evidence.expectations)
+    told = {(row["table"], row["layer"], row["name"], row["severity"], row["status"]) for row in of_run}
+    assert told == {
+        (one.table, one.layer, one.expectation, one.severity, "pass" if one.passed else "warn")
+        for one in checked.good.evidence.expectations
+    }
+
+
 def test_the_report_stands_in_its_run_and_in_latest(checked: Checked) -> None:
     assert Path(checked.lost.report) == checked.reports / "run-2" / "report.html"
     latest = checked.reports / "latest"
@@ -239,7 +251,8 @@ def test_messages_of_dbt_quote_values_where_sample_rows_are_shown(
 ) -> None:
     monkeypatch.setattr("spark_jobs.reporting.check.write_report", lambda *_, **__: "nowhere")
     failed = {"unique_id": "test.tidemark.t", "status": "fail", "failures": 1, "message": "got 'a value'"}
-    said = {"metadata": {"generated_at": datetime.now(UTC).isoformat()}, "args": {"which": "build"}}
+    metadata = {"generated_at": datetime.now(UTC).isoformat(), "invocation_id": "run-of-dbt"}
+    said = {"metadata": metadata, "args": {"which": "build"}}
     results = checked.places.project / "target/run_results.json"
     results.parent.mkdir()
     results.write_text(json.dumps({**said, "results": [failed]}))
@@ -250,6 +263,10 @@ def test_messages_of_dbt_quote_values_where_sample_rows_are_shown(
         assert found is not None
         messages += [one.message for one in found.results]
     assert messages == ["got 'a value'", "got …"]
+    kept = spark.table(table_at(checked.places.table("ops", "test_results"))).where("kind = 'dbt'").collect()
+    assert [(row["run_id"], row["name"], row["status"], row["failures"]) for row in kept] == [
+        ("run-of-dbt", "t", "fail", 1),
+    ], "once, however often it is checked"  # fmt: skip
 
 
 def test_sql_knows_the_tables_that_no_captured_table_is_alone_with(spark: SparkSession, checked: Checked) -> None:
@@ -257,7 +274,7 @@ def test_sql_knows_the_tables_that_no_captured_table_is_alone_with(spark: SparkS
     spark.range(1).write.format("delta").save(location)
     transactions = Model("src_transactions", "ops.src_transactions", location)
     show_tables(spark, checked.places, [replace(one, transactions=transactions) for one in checked.tables], [])
-    for name in ("src_transactions", "progress", "accounting"):
+    for name in ("src_transactions", "progress", "accounting", "test_results"):
         assert not spark.table(name).isEmpty()
         spark.catalog.dropTempView(name)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.places import Places
-from spark_jobs.reporting.dbt_results import dbt_run
+from spark_jobs.reporting.dbt_results import DbtTest, dbt_run, dbt_tests
 from tests.evidence import AT
 
 
@@ -53,3 +53,32 @@ def test_dbt_results_are_read_and_told_from_older_ones(tmp_path: Path, monkeypat
     assert dbt_run(places, AT, redact=False) is None
     (tmp_path / "aside/run_results.json").write_text(json.dumps(said))
     assert dbt_run(places, AT, redact=False) is not None
+
+
+def test_each_test_of_dbt_is_read_with_what_the_manifest_says_of_it(tmp_path: Path) -> None:
+    places, name = Places(tmp_path, "", "", "thrift"), "test.tidemark.unique_m_id.abc"
+    nodes = [
+        {"unique_id": "model.tidemark.m", "status": "success"},
+        {"unique_id": name, "status": "fail", "failures": 2, "message": "got 'secret'"},
+        {"unique_id": "unit_test.tidemark.m.u", "status": "pass"},
+    ]
+    metadata = {"generated_at": AT.isoformat(), "invocation_id": "run-of-dbt"}
+    said = {"metadata": metadata, "args": {"which": "build"}, "results": nodes}
+    target = tmp_path / "target"
+    target.mkdir()
+    assert dbt_tests(places) is None
+    (target / "run_results.json").write_text(json.dumps(said))
+    ran = dbt_tests(places)
+    assert ran is not None
+    assert ran.tests[0] == DbtTest(None, "unique_m_id.abc", None, "fail", 2), "no manifest"
+    described = {"name": "unique_m_id", "attached_node": "model.tidemark.m", "config": {"severity": "ERROR"}}
+    of_unit = {"unit_test.tidemark.m.u": {"name": "u", "model": "m", "config": {}}}
+    (target / "manifest.json").write_text(json.dumps({"nodes": {name: described}, "unit_tests": of_unit}))
+    ran = dbt_tests(places)
+    assert ran is not None
+    assert (ran.invocation_id, ran.at) == ("run-of-dbt", AT)
+    assert ran.tests == (
+        DbtTest("m", "unique_m_id", "error", "fail", 2), DbtTest("m", "u", None, "pass", None),
+    )  # fmt: skip
+    (target / "run_results.json").write_text(json.dumps(said | {"results": nodes[:1]}))
+    assert dbt_tests(places) is None, "no test"

@@ -234,7 +234,7 @@ def test_who_only_reads_bronze_leaves_alone_what_landing_knows_of_topics(
     monkeypatch.setattr(bronze, "_made", lambda *_: [*bronze.TABLES])
     for prefix in ("dev_", ""):
         bronze.ensure(SparkSession.__new__(SparkSession), replace(places, prefix=prefix))
-    assert cleared == ["progress", "accounting", *bronze.UNMODELLED]
+    assert cleared == ["progress", "accounting", "test_results", *bronze.UNMODELLED]
 
 
 @pytest.fixture
