@@ -18,6 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.evidence import RunSummary
@@ -25,7 +26,7 @@ from spark_jobs.scaffolding.tables import SeenTable
 from tests.captured import CAPTURES, Lakehouse, digest, judged, name_of, ordered, scatter
 from tests.gold import untold
 from tests.judge import KnownFact, load_exceptions
-from tests.projects import forget_tables, rows_of, run_models
+from tests.projects import forget_tables, renamed, rows_of, run_models
 
 EVERY = os.environ.get("CAPTURES")
 FOLDER = Path(EVERY or CAPTURES).resolve()
@@ -133,8 +134,10 @@ def test_building_again_writes_no_new_version_of_any_table(built: Built) -> None
     models = models_of(built.compared, "changes", "current", "history")
     layers = [(table.changes, table.current, table.history) for table in built.compared]
     locations = [model.location for table in layers for model in table if model is not None]
+    locations += [built.lakehouse.places.table("bronze", name) for name in bronze.TABLES]
     before = {location: DeltaTable(location).version() for location in locations}
 
+    built.lakehouse.land("again", [line for prefix, one in CASES.items() for line in renamed(FOLDER / one, prefix)])
     run_models(built.lakehouse.places, "--select", *models)
 
     assert {location: DeltaTable(location).version() for location in locations} == before
