@@ -51,9 +51,9 @@ class Measures:
     hold nothing but NULLs wherever they hold anything. `never_streamed` are the columns of which streamed changes have
     placeholders (R7) and no value; `inserted_as_null` counts inserts without a value in a column of large ones, by
     column, where nothing shows that the connector streams those. `is_before_missing` is whether the newest update by
-    position came without the row before it. `undeclared` are the columns of the log that no model declares, `exact_values`
-    counts versions by the column whose value is in their `exact_values`; of a table that has no accounting changes, all
-    of which are `inexact`, and `new_logs` is how many borders its log has (R5).
+    position came without the row before it. `undeclared` are the columns of the log that no model declares,
+    `exact_values` counts versions by the column whose value is in their `exact_values`; of a table that has no
+    accounting changes, all of which are `inexact`, and `new_logs` is how many borders its log has (R5).
 
     `last_batch` is the last landing that the changes table shows; `lag_of_last_batch` is of bronze's last landing.
     `last_processed_at` is when the connector worked on the last of the changes, no later than that was landed.

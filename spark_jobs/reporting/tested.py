@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.delta import append_rows, table_if_made
+from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.places import Places
 from spark_jobs.reporting.dbt_results import dbt_tests
-from spark_jobs.expectation_result import ExpectationResult
 
 # `run_id` is the run of an expectation, and dbt's own (`invocation_id`) of its tests; `status` is one of dbt's words.
 # `table` is the captured table of an expectation, `layer` which of its tables was judged, `description` what was
