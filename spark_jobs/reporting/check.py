@@ -103,10 +103,11 @@ def check(
         table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
         table_signs |= signs.signs_of_events(kept.values())
         lags = kafka.lags(spark, places)
-        looks = [one.landed_at for one in contents if one.landed_at] + [one.asked_at for one in lags if not one.is_gone]
+        # The clock of a machine that landed can have been ahead: a later look at a broker mends that, bronze keeps it.
+        now = datetime.now(UTC)
+        looks = [min(one.landed_at, now) for one in contents if one.landed_at]
+        looks += [one.asked_at for one in lags if not one.is_gone]
         looks += [run.started_at] if run.landed else []
-        # The clock of a machine that landed can have been ahead.
-        looked_at = min(max(looks), datetime.now(UTC)) if looks else None
         evidence = Evidence(
             tables=tables,
             accounts=accounts,
@@ -127,7 +128,7 @@ def check(
             cuts=cuts.cuts(spark, tables),
             lags=lags,
             gaps=kafka.gaps(spark, places),
-            pulses=pulses(spark, places, tables, contents, measured, looked_at, lags, quarantined),
+            pulses=pulses(spark, places, tables, contents, measured, max(looks, default=None), lags, quarantined),
             schema_changes=changed,
             option=places.option,
             bronze_option=places.bronze_option,
