@@ -89,7 +89,7 @@ def _judge_bronze(
     wanted = F.col("topic").isin(sorted({topic for those in topics.values() for topic in those}))
     records = bronze.read(spark, places, "records").where(wanted | F.col("feed").isin(*topics))
     quarantined = bronze.read(spark, places, "quarantine").where(wanted & F.col("released_in").isNull())
-    broken = bronze_laws.findings(records, quarantined)
+    broken = bronze_laws.findings(records, quarantined, bronze.read(spark, places, "shapes"))
     return [row.asDict() for row in summary(broken, samples, ("topic", "law")).collect()]
 
 

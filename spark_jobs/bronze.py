@@ -163,7 +163,7 @@ def remedy(location: str) -> str:
     """What can be done about a damaged table of bronze, in words."""
     return (
         f"Bronze is what arrived, so nothing is written to it before it is whole: restore {location} from a backup,"
-        " or land the topics again into another lakehouse."
+        " with bronze.records and bronze.shapes of one moment, or land the topics again into another lakehouse."
     )
 
 
@@ -256,6 +256,11 @@ def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | 
         )
         newest = {tuple(row[part] for part in SHAPE): tuple(row["newest"]) for row in found.collect()}
     return sorted(rows, key=lambda row: (newest.get(tuple(row[part] for part in SHAPE), ()), row["batch_id"]))
+
+
+def has_shape() -> Column:
+    """Whether a record's value has a shape: a delete without a schema, or a truncate, shows no row."""
+    return F.col("shape_id") != F.xxhash64(F.lit(None).cast("string"))
 
 
 def written() -> Column:

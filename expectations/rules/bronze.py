@@ -1,4 +1,4 @@
-"""The laws of bronze: what arrived is there once and whole (R1, R17)."""
+"""The laws of bronze: what arrived is there once and whole (R1, R17), and so is what its values are read by."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.findings import as_json, breaking, broken_rows
 from expectations.rules.law import WARNING, Law
-from spark_jobs.bronze import KINDS, LINEAGE, PLACE
+from spark_jobs.bronze import KINDS, LINEAGE, PLACE, has_shape
 
 
 class ExpectRecordsToHaveAPlace(Law):
@@ -37,6 +37,15 @@ class ExpectDeliveriesToBeThereOnce(Law):
     description: str = "One delivery (source, topic, partition, offset and equal bytes) is there once (R1)."
 
 
+class ExpectShapesToBeThere(Law):
+    """R8: what is built anew by older shapes lacks columns, or reads their encodings otherwise."""
+
+    description: str = (
+        "The shape of every record is in bronze.shapes (R8). Both tables have to be of one moment: restore the one"
+        " as the other was restored."
+    )
+
+
 class ExpectNoGapInOffsets(Law):
     """Offsets that nobody delivered: a compacted topic, records not landed yet, or a transactional producer's marks."""
 
@@ -49,16 +58,18 @@ LAWS = (
     ExpectRecordKindsToBeKnown,
     ExpectRowChangesToNameTheirTable,
     ExpectDeliveriesToBeThereOnce,
+    ExpectShapesToBeThere,
     ExpectNoGapInOffsets,
 )
 
 
-def findings(records: DataFrame, quarantined: DataFrame) -> list[DataFrame]:
+def findings(records: DataFrame, quarantined: DataFrame, shapes: DataFrame) -> list[DataFrame]:
     """`topic` (its feed for a record that has none), `law` and `key` of every record that breaks a law.
 
     Args:
         records: Bronze's records, all that are on the topics in question; the tables are judged together.
         quarantined: The quarantined records of the same topics: no gap is where one of them is.
+        shapes: Bronze's shapes.
     """
     place = as_json({name: F.col(name) for name in LINEAGE})
     records = records.withColumn("subject", F.coalesce("topic", "feed"))
@@ -66,9 +77,13 @@ def findings(records: DataFrame, quarantined: DataFrame) -> list[DataFrame]:
     places = records.select("subject", *PLACE).unionByName(quarantined.select(F.col("topic").alias("subject"), *PLACE))
     by_offset = Window.partitionBy(*PLACE[:3]).orderBy("offset")
     gaps = places.withColumn("next", F.lead("offset").over(by_offset)).where("next > `offset` + 1")
+    unread = records.where(has_shape()).join(
+        F.broadcast(shapes.select("feed", "shape_id").distinct()), on=["feed", "shape_id"], how="left_anti"
+    )
     subject = F.col("subject").alias("topic")
     return [
         broken_rows(records, LAWS, place, subject),
         breaking(ExpectDeliveriesToBeThereOnce, repeated, place, subject),
+        breaking(ExpectShapesToBeThere, unread, place, subject),
         breaking(ExpectNoGapInOffsets, gaps, place, subject),
     ]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.bronze import ROW_KINDS
+from spark_jobs.bronze import DELIVERY, ROW_KINDS, has_shape
 from spark_jobs.delta import table_if_made
-from spark_jobs.names import literal_map
+from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
 
 # What has a table of its own, with a row for each, by kind: the column of bronze that says in which.
@@ -75,7 +75,7 @@ def contents(
         F.count_if(is_pending).alias("pending"),
         F.unix_micros(F.max("landed_at")).alias("landed_at"),
         F.unix_micros(F.max(F.when(is_pending, F.least("timestamp", "landed_at")))).alias("last_pending_at"),
-        F.bool_or(F.col("shape_id").isNotNull()).alias("has_rows"),
+        F.coalesce(F.bool_or(has_shape()), F.lit(False)).alias("has_rows"),
     )
     return sorted(
         (
@@ -84,6 +84,24 @@ def contents(
         ),
         key=lambda one: (one.feed, one.topic, one.kind),
     )
+
+
+def repeated(spark: SparkSession, places: Places, judged: Collection[str]) -> dict[str, int]:
+    """What is in bronze more than once, and how often (R1): topics by deliveries, the quarantine by entries.
+
+    Args:
+        spark: The session.
+        places: Where bronze is.
+        judged: The topics whose deliveries the suites of tables judge.
+    """
+    if (records := table_if_made(spark, places.table("bronze", "records"))) is None:
+        return {}
+    others = records.where(~F.coalesce(F.col("topic").isin(*judged), F.lit(False)))
+    deliveries = others.groupBy(*DELIVERY).count().where("count > 1").select("topic")
+    entries = spark.table(table_at(places.table("bronze", "quarantine"))).groupBy("quarantine_id").count()
+    held = entries.where("count > 1").select(F.lit("bronze.quarantine").alias("topic"))
+    counted = deliveries.unionByName(held).groupBy("topic").count().orderBy("topic").collect()
+    return {row["topic"]: row["count"] for row in counted}
 
 
 def moment(microseconds: int | None) -> datetime | None:

@@ -98,6 +98,8 @@ def check(
     with _folder_aside() as folder:
         with _timed(stages, "expectations"):
             topics = bronze_contents.topics_of(contents)
+            of_tables = {topic for table in tables for topic in topics.get(table.feed, ())}
+            repeated = bronze_contents.repeated(spark, places, of_tables)
             expected = validate(spark, places, tables, folder, topics, sample_rows=sample_rows)
         changed = schema_changes(spark, places, tables, channels, hides, sample_rows=sample_rows)
         table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
@@ -130,6 +132,7 @@ def check(
             gaps=kafka.gaps(spark, places),
             pulses=pulses(spark, places, tables, contents, measured, max(looks, default=None), lags, quarantined),
             schema_changes=changed,
+            repeated=repeated,
             option=places.option,
             bronze_option=places.bronze_option,
             dbt=dbt_run(places, run.started_at, redact=bool(hides) or not sample_rows),

@@ -43,7 +43,8 @@ class Evidence:
     """All that a check found out.
 
     `option` is the option by which a command acts where it looked, or nothing; `bronze_option` that for what writes to
-    bronze, which can be another environment's.
+    bronze, which can be another environment's. `repeated` is what bronze has more than once, and how often: what of the
+    topics of no table, and of the quarantine.
     """
 
     tables: Sequence[CapturedTable]
@@ -59,6 +60,7 @@ class Evidence:
     gaps: Sequence[TopicGap] = ()
     pulses: Sequence[Pulse] = ()
     schema_changes: Mapping[str, Sequence[SchemaChange]] = field(default_factory=dict)
+    repeated: Mapping[str, int] = field(default_factory=dict)
     option: str = ""
     bronze_option: str = ""
 
@@ -75,6 +77,11 @@ class Evidence:
     def failures(self) -> list[str]:
         """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
         lines = [fault for one in self.accounts if (fault := one.fault(self.option))]
+        lines += [
+            f"{name}: {quantity(count, 'record is', 'records are')} in bronze more than once (R1). Was it written by"
+            " others? Restore bronze, all of its tables of one moment."
+            for name, count in self.repeated.items()
+        ]
         lines += [_broken(one) for one in self.expectations if one.stops]
         if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
             failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]

@@ -73,8 +73,10 @@ def good_story() -> Story:
     story.change(None, op="t", after=None, batch_id=2)
     story.change("five", op="r", transaction_id=None)
     story.change("six", op="c", after=None, problem="row_not_read")
-    for offset in (0, 1, 3):
-        story.record(offset)
+    story.shapes.append({"shape_id": 1})
+    # What xxhash64 makes of NULL is no shape.
+    for offset, shape in ((0, 1), (1, 42), (3, None)):
+        story.record(offset, shape_id=shape)
     story.record(4, kind="tombstone", op=None, table=None, source_name=None)
     story.quarantined.append({"offset": 2, "quarantine_id": "q"})
     return story
@@ -173,8 +175,10 @@ def bad_story() -> Story:
     story.change("from the future", changed_at=at(20_000))
     story.change("no transaction", transaction_id=None)
     story.change("placeholder", unavailable_columns=["v"])
-    for offset in (0, 4, 5, 9):
+    for offset in (0, 4, 5):
         story.record(offset)
+    story.record(9, shape_id=7)
+    story.shapes.append({"shape_id": 1})
     story.record(4)
     story.record(1, kind="riddle")
     story.record(2, table=None)

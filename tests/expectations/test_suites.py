@@ -66,6 +66,7 @@ FAULTS = [
     ("expect_record_kinds_to_be_known", [_place(1)]),
     ("expect_row_changes_to_name_their_table", [_place(2)]),
     ("expect_deliveries_to_be_there_once", [_place(4)]),
+    ("expect_shapes_to_be_there", [_place(9)]),
     ("expect_no_gap_in_offsets", [_place(5)]),
     ("expect_changes_to_have_their_key", [_place(500)]),
     ("expect_changes_to_have_a_position", [_id("no position")]),
