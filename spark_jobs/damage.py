@@ -45,7 +45,13 @@ class Damage:
     def _remedy(self, places: Places) -> str:
         if self.layer == "bronze":
             return remedy(self.location)
-        name = f"ops.{self.name}" if self.layer == "ops" and self.name in UNMODELLED else self.rebuilt_as or self.name
+        if self.layer == "ops" and self.name in UNMODELLED:
+            lost = " A snapshot whose reads are in a gap that it has told of looks complete then (R16)."
+            return (
+                f"Restore it, or begin it empty: `tidemark rebuild{places.option} ops.{self.name}`."
+                f"{lost if self.name == 'kafka_gaps' else ''}"
+            )
+        name = self.rebuilt_as or self.name
         return f"It can be made anew: `tidemark rebuild{places.option} {name}`."
 
 

@@ -1,7 +1,7 @@
 """The laws of the changes log: each change once, with a key, a place in the order and a time (R3, R4, R7, R11).
 
-`not_null` and `unique` of the same columns are dbt tests too: those stop a build before history is made of a bad log,
-these are what the report shows, with the keys.
+That a change is there once (`unique` of `change_id`) is a dbt test too, which stops a build before history is made of a
+bad log; these are what the report shows, with the keys.
 """
 
 from __future__ import annotations
