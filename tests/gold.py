@@ -89,13 +89,14 @@ def untold(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
 
 
 def miscounted(spark: SparkSession, tables: Sequence[CapturedTable]) -> list[str]:
-    """Tables whose history has versions of another number of changes, or found (R19), than its account says."""
+    """Tables whose history has versions of another number of changes, or with other signs, than its account says."""
     names = []
     for table in tables:
         if table.history is not None and (account := account_of(table)):
             counted = {row["name"]: row["records"] for row in account}
             asked = query("changes_of_versions", table_at(table.history.location), table.column_names)
-            [(opened, found)] = spark.sql(asked).collect()
-            if (opened, found) != (counted.get("opened", 0), counted.get("found_states", 0)):
-                names.append(f"{table.name}: {opened}, {found}, {counted}")
+            [in_gold] = spark.sql(asked).collect()
+            told = ("opened", "found_states", "unresolved_columns", "exact_values")
+            if tuple(in_gold) != tuple(counted.get(name, 0) for name in told):
+                names.append(f"{table.name}: {in_gold}, {counted}")
     return names

@@ -482,8 +482,9 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
 
 
 {#-
-  Query: one row, of how many changes a history has versions (`opened`, G6), and how many of these a first change found
-  (`found_versions`). Those are told with that change (R19): it can have found several, and have a version of its own too. It
+  Query: one row, of how many changes a history has versions (`opened`, G6), how many of these a first change found
+  (`found_versions`), and how many have an unknown value (`unresolved_versions`, R7) or one that its type can't hold
+  (`inexact_versions`, R6). Those that were found are told with that change (R19): it can have found several, and have a version of its own too. It
   asks nothing of dbt either.
 -#}
 {% macro changes_of_versions(history, names) -%}
@@ -498,7 +499,9 @@ versions as (
 
     select
         {{ is_found }} as is_found,
-        {{ opening }} as opening
+        {{ opening }} as opening,
+        {{ own('unresolved_columns', names) }} as unresolved_columns,
+        {{ own('exact_values', names) }} as exact_values
     from {{ history }}
 
 ),
@@ -513,7 +516,9 @@ found as (
 
 select
     count(distinct if(is_found, opening, null)) + count_if(not is_found) as opened,
-    count_if(is_found) as found_versions
+    count_if(is_found) as found_versions,
+    count_if(size(unresolved_columns) > 0) as unresolved_versions,
+    count_if(size(exact_values) > 0) as inexact_versions
 from versions
 left anti join found on versions.opening = found.opening and not versions.is_found
 {%- endmacro %}

@@ -37,7 +37,9 @@ class Account:
     before, by disposition, `landed` how many changes and truncates bronze has of it, `lost` how many fewer, at least,
     than in the run before: of a topic, that table's rows. `versions` says of how many changes its history has any,
     where its changes were counted, `found_versions` how many it has that a first change found (R19), and
-    `found_states` how many such states its changes have told. `has_rows` is whether any record shows a row of it.
+    `found_states` how many such states its changes have told. `otherwise` has the columns of its history that another
+    number of versions has a value in than its changes have told: how many these told, and how many are there.
+    `has_rows` is whether any record shows a row of it. `is_moving` is whether an event's row can go to another topic.
     """
 
     subject: str
@@ -50,8 +52,10 @@ class Account:
     versions: int | None = None
     found_versions: int = 0
     found_states: int = 0
+    otherwise: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     has_rows: bool = True
     model: str = ""
+    is_moving: bool = False
 
     @property
     def difference(self) -> int:
@@ -106,6 +110,12 @@ class Account:
                     f" of {self.versions}{of_history}. Was it taken away, or written by others?"
                     f" `tidemark rebuild{option} {self.name}` makes it anew."
                 )
+            if self.otherwise:
+                column, (told, there) = next(iter(self.otherwise.items()))
+                return (
+                    f"{self.name}: {quantity(told, 'version')} would have {column} by its changes, and its history has"
+                    f" {there:,} such. Was it written by others? `tidemark rebuild{option} {self.name}` makes it anew."
+                )
         return None
 
     @property
@@ -123,13 +133,15 @@ class Account:
 class EventTable:
     """A channel's table as it stands: topic → rows, and the last landing that it has read.
 
-    `inexact` is how many of its rows have a value that its type can't hold (R6).
+    `inexact` is how many of its rows have a value that its type can't hold (R6). `is_moving` is whether an event is told
+    without its topic: delivered by another again, its row can move there (R3).
     """
 
     model: str
     rows: Mapping[str, int]
     through: int
     inexact: int = 0
+    is_moving: bool = False
 
 
 def built_through(
@@ -167,7 +179,7 @@ def event_tables(spark: SparkSession, places: Places, channels: Sequence[Channel
             through = max([recorded.get(one.model.name, -1), *(row["last"] for row in counted)])
             inexact = sum(row["inexact"] for row in counted)
         for name in (one.prefix,) if kind == "message" else one.topics:
-            found.setdefault((kind, name), EventTable(one.model.name, rows, through, inexact))
+            found.setdefault((kind, name), EventTable(one.model.name, rows, through, inexact, kind == "message"))
     return found
 
 
@@ -220,9 +232,10 @@ def account(
                 Account("feed", feed, sum(counts.values()), counts, landed=landed, has_rows=feed in with_rows)
             )
     for topic, records_of in sorted(topics.items()):
-        model = kept_in[topic].model if topic in kept_in else ""
+        model, is_moving = (kept_in[topic].model, kept_in[topic].is_moving) if topic in kept_in else ("", False)
         counts = dict(sorted(records_of.items()))
-        accounts.append(Account("topic", topic or "(no topic)", records_of.total(), counts, model=model))
+        name = topic or "(no topic)"
+        accounts.append(Account("topic", name, records_of.total(), counts, model=model, is_moving=is_moving))
     return accounts
 
 
@@ -238,7 +251,8 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
     dispositions["pending"] = landed["row_records"] - read
     total = landed["row_records"] + sum(_others(landed).values())
     versions = measured.opened if "opened" in counted else None
-    found_states = sum(row["records"] for row in rows if row["name"] == "found_states")
+    told = Counter({row["name"]: row["records"] for row in rows if row["kind"] == "sign"})
+    there = {"unresolved_columns": measured.unresolved_versions, "exact_values": measured.inexact_versions}
     return Account(
         "table",
         table.name,
@@ -247,7 +261,8 @@ def _of_table(table: CapturedTable, landed: Counter[str], rows: Sequence[Row], m
         landed=landed["row_records"],
         versions=versions,
         found_versions=measured.found_versions,
-        found_states=found_states,
+        found_states=told["found_states"],
+        otherwise={name: (told[name], number) for name, number in there.items() if told[name] != number},
     )
 
 
@@ -275,7 +290,7 @@ def compared(spark: SparkSession, places: Places, accounts: Sequence[Account], r
     """A run's accounts with what has changed since the run before, as `ops/accounting` has that."""
     location = places.table("ops", "accounting")
     if not is_table(spark, location):
-        return [_with_changes(one, {}) for one in accounts]
+        return [_with_changes(one, {}, accounts) for one in accounts]
     # A run that is checked twice is stored twice: its rows of one check share their time. One that is to come is of a
     # clock that has been set back since, and others were checked behind it.
     before = spark.sql(
@@ -285,7 +300,7 @@ def compared(spark: SparkSession, places: Places, accounts: Sequence[Account], r
         run_id=run_id,
     )
     was = {(row["subject"], row["table"], row["disposition"]): row["records"] for row in before.collect()}
-    return [_with_changes(one, was) for one in accounts]
+    return [_with_changes(one, was, accounts) for one in accounts]
 
 
 def record(spark: SparkSession, places: Places, accounts: Sequence[Account], run_id: str, at: datetime) -> None:
@@ -313,7 +328,7 @@ def record(spark: SparkSession, places: Places, accounts: Sequence[Account], run
     append_rows(spark, places.table("ops", "accounting"), pa.Table.from_pylist(rows, _STORED))
 
 
-def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) -> Account:
+def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int], accounts: Sequence[Account]) -> Account:
     was = {key[2]: records for key, records in before.items() if key[:2] == (account.subject, account.name)}
     # What the quarantine held goes in other ways, too; `quarantined` doesn't tell it from changes with a problem.
     landed = sum(records for name, records in was.items() if name not in ("tombstones", "other_kinds", "quarantined"))
@@ -321,9 +336,16 @@ def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int]) 
     if account.subject == "topic":
         # A table that is to be built anew has lost none.
         is_read = account.dispositions.get("in_table") or account.dispositions.get("duplicates")
-        is_lost = was.get("in_table", 0) - account.dispositions.get("in_table", 0) if is_read else 0
+        is_lost = _fewer(account, before) if is_read else 0
+        if is_lost > 0 and account.is_moving:
+            is_lost = min(is_lost, sum(_fewer(one, before) for one in accounts if one.model == account.model))
     lost = max(0, is_lost)
     names = {name: 0 for name in (*was, *account.dispositions) if name != "difference"}
     moved = {name: account.dispositions.get(name, 0) - was.get(name, 0) for name in names}
     changed = {name: by for name, by in moved.items() if by}
     return replace(account, changed=changed, lost=lost)
+
+
+def _fewer(account: Account, before: Mapping[tuple[str, str, str], int]) -> int:
+    """How many fewer events of a topic their table has than in the run before."""
+    return before.get(("topic", account.name, "in_table"), 0) - account.dispositions.get("in_table", 0)

@@ -77,7 +77,9 @@ def document(
 
 
 def _account(account: Account) -> dict[str, Any]:
-    return {**asdict(account), "difference": account.difference}
+    inner = ("otherwise", "is_moving")
+    values = {name: value for name, value in asdict(account).items() if name not in inner}
+    return {**values, "difference": account.difference}
 
 
 def _table(table: CapturedTable, measures: Measures) -> dict[str, Any]:

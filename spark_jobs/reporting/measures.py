@@ -42,7 +42,8 @@ class Measures:
     """What one captured table's layers say.
 
     `problems` counts the changes that no history takes (R2), `opened` those that it has versions of, `found_versions`
-    the versions that a first change found (R19), `nulls` NULLs in nullable columns that have a default, by column, of
+    the versions that a first change found (R19), `unresolved_versions` and `inexact_versions` those that have
+    `unresolved_columns` and `exact_values`, `nulls` NULLs in nullable columns that have a default, by column, of
     those that any state carries. `left_as_null` counts the updates without the row before them that have NULL in a
     column whose large values are left out so, by column, of those that have had a value.
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
@@ -66,6 +67,8 @@ class Measures:
     history: int | None = None
     opened: int = 0
     found_versions: int = 0
+    unresolved_versions: int = 0
+    inexact_versions: int = 0
     empty_intervals: int = 0
     last_batch: int = -1
     streamed: int = 0
@@ -174,9 +177,9 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
     if current is not None:
         parts.append((table.name, "current", current.agg(F.count("*").alias("rows"))))
     if history is not None:
-        begin, end, opened_by, exact_values = (
+        begin, end, opened_by, unresolved_columns, exact_values = (
             F.col(quoted(table.column_names.get(name, name)))
-            for name in ("valid_from", "valid_to", "opened_by", "exact_values")
+            for name in ("valid_from", "valid_to", "opened_by", "unresolved_columns", "exact_values")
         )
         # A text holds whatever came.
         inexact = [name for name, kind in history.dtypes if name in columns and kind != "string"]
@@ -187,6 +190,8 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
                 history.agg(
                     F.count("*").alias("rows"),
                     F.count_if(opened_by == "before").alias("found_versions"),
+                    F.count_if(F.size(unresolved_columns) > 0).alias("unresolved_versions"),
+                    F.count_if(F.size(exact_values) > 0).alias("inexact_versions"),
                     F.count_if(begin == end).alias("empty_intervals"),
                     *[F.count_if(exact_values.getItem(name).isNotNull()).alias(f"exact.{name}") for name in inexact],
                 ),
@@ -353,6 +358,8 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
         history=history.get("rows"),
         opened=history.get("opened", history.get("rows")) or 0,
         found_versions=history.get("found_versions") or 0,
+        unresolved_versions=history.get("unresolved_versions") or 0,
+        inexact_versions=history.get("inexact_versions") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
         one_sided=one_sided,
         lag=_lag(changes, "lag"),

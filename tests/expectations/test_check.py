@@ -49,7 +49,7 @@ class Lakehouse:
         """Write all layers."""
         self.orders.version("one", 0, 5, closed_by="update")
         self.orders.version("one", 5, opened_by="update")
-        self.orders.change("one", op="u")
+        self.orders.change("one", op="u", after={"id": "one", "v": "value of one from 5"})
         self.orders.signs.append(
             {"kind": "sign", "name": "missed_changes", "records": 1, "sample_keys": ['{"id":"one"}']}
         )
@@ -63,15 +63,19 @@ class Lakehouse:
         self.notes.record(0)
         self.notes.record(2)
         self.notes.quarantined.append({"offset": 1, "quarantine_id": "q2", "value": f"{{{PRIVATE}".encode()})
+        self.notes.quarantined.append({"offset": 3, "quarantine_id": "q3", "released_in": 1})
         for offset in (0, 1):
-            self.beside.record(offset, feed=HELPER, topic="src._orders_gho", table="_orders_gho")
+            self.beside.record(offset, feed=HELPER, topic="src._orders_gho", table="_orders_gho", shape_id=1)
+        # What xxhash64 makes of NULL.
+        self.beside.record(0, feed="src__gone", topic="src.gone", table="gone", op="d", shape_id=42)
         self.beside.record(0, feed="topic__src_transaction", topic="src.transaction", kind="transaction", op=None)
         for offset, batch in enumerate((1, 1, 1, 2)):
             self.beside.record(
                 offset, feed="topic__order", topic="outbox.event.order", kind="outbox", op=None, batch_id=batch
             )
         self.beside.record(0, feed="topic__refund", topic="outbox.event.refund", kind="outbox", op=None)
-        self.beside.record(0, feed="topic__message", topic="src.message", kind="message", op=None)
+        for topic in ("src.message", "mirror.src.message"):
+            self.beside.record(0, feed="topic__message", topic=topic, kind="message", op=None)
         write_bronze(self.spark, self.places, [self.orders, self.notes, self.beside])
         orders, messages = (
             Model(name, f"silver.{name}", self.places.table("silver", name))
@@ -122,6 +126,13 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     write_table(spark, lakehouse.events[0].model, "topic string, batch_id bigint", [
         {"topic": "outbox.event.order", "batch_id": 1}
     ])  # fmt: skip
+    # Of the deliveries by two topics another one counts.
+    write_table(spark, lakehouse.events[1].model, "topic string, batch_id bigint", [
+        {"topic": "mirror.src.message", "batch_id": 1}
+    ])  # fmt: skip
+    spark.sql(f"insert into {bronze_records} select * from {bronze_records} where topic = 'src.transaction'")
+    quarantine = table_at(lakehouse.places.table("bronze", "quarantine"))
+    spark.sql(f"insert into {quarantine} select * from {quarantine} where quarantine_id = 'q3'")
     # A clock that was ahead meanwhile: what it says of later was before all others.
     accounts = table_at(lakehouse.places.table("ops", "accounting"))
     spark.sql(
@@ -152,14 +163,28 @@ def test_every_record_is_accounted_for(checked: Checked) -> None:
     assert _some(_account(checked.good, "src.transaction")) == {"transaction": 1}
     assert _some(_account(checked.good, "outbox.event.order")) == {"in_table": 2, "duplicates": 1, "pending": 1}
     assert _some(_account(checked.good, "src.message")) == {"in_table": 1}
+    assert _some(_account(checked.good, "mirror.src.message")) == {"duplicates": 1}
     assert _some(_account(checked.good, "outbox.event.refund")) == {"no_model": 1}
-    assert [one.difference for one in checked.good.evidence.accounts] == [0] * 7
+    assert [one.difference for one in checked.good.evidence.accounts] == [0] * 9
     assert checked.good.passed
 
 
 def test_events_that_no_model_has_are_a_warning(checked: Checked) -> None:
     [warning] = [one for one in checked.good.warnings if "outbox.event" in one]
     assert warning.startswith("outbox.event.refund: 1 landed record is in no table")
+
+
+def test_deletes_of_a_table_of_which_no_row_has_landed_wait_for_one(checked: Checked) -> None:
+    [warning] = [one for one in checked.good.warnings if "src__gone" in one]
+    assert warning.startswith("src__gone: 1 landed delete or truncate is in no table.")
+    [warning] = [one for one in checked.good.warnings if HELPER in one]
+    assert warning.startswith(f"{HELPER}: 2 landed records are in no table")
+
+
+def test_an_event_whose_delivery_by_another_topic_counts_is_not_lost(checked: Checked) -> None:
+    names = ("src.message", "mirror.src.message")
+    assert [_account(checked.lost, name).lost for name in names] == [0, 0]
+    assert _some(_account(checked.lost, "mirror.src.message")) == {"in_table": 1}
 
 
 def test_events_that_their_table_has_no_more_fail_the_run(checked: Checked) -> None:
@@ -209,7 +234,13 @@ def test_records_that_bronze_has_no_more_fail_the_run(checked: Checked) -> None:
     assert [_account(checked.good, name).lost for name in ("orders", "notes", HELPER)] == [0, 0, 0]
     assert [_account(checked.lost, name).lost for name in ("orders", "notes", HELPER)] == [0, 0, 1]
     assert f"{HELPER}: bronze had 1 more records" in checked.lost.failures[1]
-    assert len(checked.lost.failures) == 3
+    assert len(checked.lost.failures) == 5
+
+
+def test_what_is_in_bronze_more_than_once_fails_the_run(checked: Checked) -> None:
+    assert checked.good.evidence.repeated == {}
+    assert checked.lost.evidence.repeated == {"bronze.quarantine": 1, "src.transaction": 1}
+    assert "src.transaction: 1 record is in bronze more than once (R1)." in " ".join(checked.lost.failures)
 
 
 def test_results_of_tests_are_kept_of_each_check(spark: SparkSession, checked: Checked) -> None:

@@ -117,6 +117,7 @@ def test_a_good_run_says_good_and_what_to_run_next() -> None:
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11)]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11, found_versions=2, found_states=2)]},
         {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=11, found_versions=1, found_states=2)]},
+        {"accounts": [Account("table", "src__t", 10, {"opened": 10}, versions=10, otherwise={"exact_values": (2, 1)})]},
         {
             "expectations": [
                 ExpectationResult("src__t", "bronze", "expect_it", "It is so.", "critical", False, 1, ("k",))
