@@ -18,11 +18,15 @@ from spark_jobs.places import Places
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Up to which landing and cut (G7) a history shows its log, and the source's columns, by type, that it has."""
+    """Up to which landing and cut (G7) a history shows its log, and the source's columns, by type, that it has.
+
+    `late` are the columns that its log had not from the beginning, each with the first landing that carried it (R8).
+    """
 
     batch_id: int
     cut: str | None
     columns: dict[str, str]
+    late: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         """As macros take it."""
@@ -35,13 +39,18 @@ def shown(spark: SparkSession, places: Places, tables: Iterable[CapturedTable]) 
     read = progress(spark, places)
     if read is None:
         return {}
-    rows = read.where(F.col("name").isin(list(histories))).select("name", "batch_id", "state").collect()
+    logs = {table.changes.name for table in histories.values()}
+    rows = read.where(F.col("name").isin(*histories, *logs)).select("name", "batch_id", "state").collect()
+    states = {row["name"]: json.loads(row["state"]) for row in rows}
     found = {}
     for row in rows:
-        table, state = histories[row["name"]], json.loads(row["state"])
+        if row["name"] not in histories:
+            continue
+        table, state = histories[row["name"]], states[row["name"]]
         if state.get("log_made_in", "") == _made_in(spark, table.changes.location):
             columns = {column[0]: column[1] for column in state.get("columns", ())}
-            found[table.name] = Shown(row["batch_id"], state.get("cut"), columns)
+            late = states.get(table.changes.name, {}).get("late") or {}
+            found[table.name] = Shown(row["batch_id"], state.get("cut"), columns, late)
     return found
 
 

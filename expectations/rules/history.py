@@ -104,12 +104,14 @@ class ExpectVersionsToBeTraceable(Law):
 
 
 class ExpectVersionsToEndAsChangesSay(Law):
-    """R9 to R16: what closed a version, and when; that no end was passed over; what began one, where a read does."""
+    """R9 to R16: what closed a version, and when; that no end or state was passed over; what began one."""
 
     description: str = (
         "A change ended each closed version, as closed_by, valid_to and next_key say, and none ended one that is open"
         " or that an update or a read closed. What a read opened begins no earlier than the read, but for an earlier"
-        " change behind it (R10). An insert follows an update only where its transaction ended the row (R11)."
+        " change behind it (R10). An insert follows an update only where its transaction ended the row (R11). The last"
+        " state of a transaction is that of the version in effect, no other is a version, and each version differs from"
+        " the one that it updates (R11, R12)."
     )
 
 

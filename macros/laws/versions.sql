@@ -80,22 +80,20 @@ left anti join {{ changes }} as changes
                 or array_contains(changes.unavailable_columns, {{ name }})
             )
             {%- endfor %}
-            {%- if compared %}
+            -- few rows have any; NULL says nothing of them
+            and versions.exact_values is not null
             and (
-                -- few rows have any
-                coalesce(size(versions.exact_values), 0) + coalesce(size(changes.exact_values), 0) = 0
-                or (
-                    {%- for column in compared %}
-                    {%- set name = text_literal(column.name) %}
-                    {{ 'and ' if not loop.first }}(
-                        {{ comparable_number('versions.exact_values[' ~ name ~ ']') }}
-                        <=> {{ comparable_number('changes.exact_values[' ~ name ~ ']') }}
-                        or array_contains(changes.unavailable_columns, {{ name }})
-                    )
-                    {%- endfor %}
+                size(versions.exact_values) + size(coalesce(changes.exact_values, map())) = 0
+                or forall(
+                    array_except(
+                        array_union(map_keys(versions.exact_values), map_keys(coalesce(changes.exact_values, map()))),
+                        {{ text_array(ignored | map(attribute='name') | list) }}
+                    ),
+                    name -> {{ comparable_number('versions.exact_values[name]') }}
+                        <=> {{ comparable_number('changes.exact_values[name]') }}
+                        or array_contains(changes.unavailable_columns, name)
                 )
             )
-            {%- endif %}
         ))
     )
 {%- endmacro %}
@@ -191,7 +189,11 @@ having not min(struct(
 {#-
   Query: the versions that no change ended as they say, those that a change ended and that say nothing of an end, those that
   begin otherwise than their transaction tells before its last change (R11), and those of a read that begin
-  before it without a change behind it that is as early (R10), as {key, version_id}. It asks nothing of dbt either.
+  before it without a change behind it that is as early (R10), or later than one behind it lets them, as {key, version_id}. It
+  asks nothing of dbt either.
+
+  Of what made no version it asks too: the last state of a transaction is that of the version in effect, and a version differs
+  from the one before that an update closed (R12); none but the last state of a transaction is a version (R11).
 
   What ends a version stands behind its opening, and no later than that of the key's next version: a change of the key, the
   half of one `u` that tells of two keys (R14), or a truncate. It ends it at its time, or at the version's start where that is
@@ -204,10 +206,14 @@ having not min(struct(
 
   Args:
       columns, names, table, declared: as `unexplained_versions` takes them
-      shown: {batch_id, cut} of the history's last build; none where that isn't known, or was of another log: then nothing is
-          asked of ends that a version doesn't tell
+      shown: {batch_id, cut, columns, late} of the history's last build: up to where it shows its log, the names of the columns
+          that it has, and those that its log had not from the beginning (`with_late_columns`); none where that isn't known, or was of
+          another log: then nothing is asked of ends that a version doesn't tell, nor of what made none
 -#}
 {% macro unexplained_ends(history, changes, columns, names, table, declared, shown) -%}
+{%- set compared = [] -%}
+{#- R7: each change of a document tells a part of it. -#}
+{%- if not table.documents -%}{%- do sort_columns(columns, names, table, declared, compared, []) -%}{%- endif -%}
 with
 
 of_all_keys as (
@@ -223,7 +229,7 @@ of_all_keys as (
 
 met as (
 
-    {{ versions_and_ends(history, changes, columns, names, table, shown) }}
+    {{ versions_and_ends(history, changes, columns, names, table, shown, compared) }}
 
 ),
 
@@ -234,6 +240,8 @@ followed as (
         last_value(version_here, true) over so_far as version,
         place = last_value(if(is_version, place, null), true) over so_far as is_opening,
         lag(version_here) ignore nulls over by_place as former_version,
+        lag(version_here, 2) ignore nulls over by_place as version_before,
+        lag(version_here, 3) ignore nulls over by_place as version_before_that,
         lead(version_here) ignore nulls over by_place as next_version,
         -- as a fold has it, to which what leaves behind an arrival stands before that
         if(
@@ -241,6 +249,8 @@ followed as (
             lead({{ change_shown() }}, 2) ignore nulls over by_place, lead({{ change_shown() }}) ignore nulls over by_place
         ) as next_change,
         last_value(if(is_end, struct(transaction_id), null), true) over before_it as last_end,
+        last_value(if(is_shown and not is_version, is_end and not {{ leaves() }}, null), true) over before_it as is_behind_delete,
+        {{ is_left() }} as is_left,
         last_value(if(is_state, previous_key, null), true) over so_far as last_previous_key,
         {{ leaves_behind_arrival() }}{{ ' or ' ~ follows_insert_of_transaction() if table.documents }} as leaves_behind_arrival
     from met
@@ -258,19 +268,22 @@ followed as (
 judged as (
 
     select
-        version.key,
-        version.version_id,
+        coalesce(version, next_version).key as key,
+        coalesce(version, next_version).version_id as version_id,
         {{ tells_of_end(changes, declared) }} as tells,
         {{ passes_over_end(declared) }} as passes_over_end,
         {{ begins_otherwise(table) }} as begins_otherwise,
         -- what the next boundary moved back has ended at once
         is_opening and op = 'r' and version.valid_from < changed_at
             and not version.valid_to <=> version.valid_from as is_moved_back,
-        is_state and op != 'r' and changed_at <= version.valid_from as moves_read
+        is_state and op != 'r' and changed_at <= version.valid_from as moves_read,
+        {{ tells_otherwise(table, declared) }} as tells_otherwise,
+        {{ is_needless(columns, shown) }} as is_needless
     from followed
     cross join of_all_keys
-    where version is not null and (
-        is_version or is_end or (is_state and size(truncates) > 0) or (is_opening and version.opened_by = 'key_change')
+    where (version is null and is_state and is_shown and next_version is not null) or version is not null and (
+        is_version or is_end or (is_state and (is_shown or size(truncates) > 0))
+        or (is_opening and version.opened_by = 'key_change')
         or (
             version.opened_by = 'snapshot'
             and if(is_opening and op = 'r', version.valid_from < changed_at, changed_at <= version.valid_from)
@@ -286,7 +299,7 @@ from judged
 group by key, version_id
 -- R11: any change that ends a version so will do, though the last of its transaction, or the first of several, is the one
 having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwise)
-    or (bool_or(is_moved_back) and not bool_or(moves_read))
+    or (bool_or(is_moved_back) and not bool_or(moves_read)) or bool_or(tells_otherwise) or bool_or(is_needless)
 {%- endmacro %}
 
 
@@ -309,9 +322,10 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
 
 
 {#- Query: what each key has met: its versions, where they open, its changes, and the end that one `u` is of the key it left. -#}
-{% macro versions_and_ends(history, changes, columns, names, table, shown) -%}
+{% macro versions_and_ends(history, changes, columns, names, table, shown, compared) -%}
     {%- set is_change = is_change_of_key({'problems': true}) -%}
     {%- set left = left_key(dict(table, columns=columns)) -%}
+    {%- set log = with_late_columns(changes, shown.get('late') if shown else none) ~ ' as changes' -%}
     select
         {{ key_text('key') }} as key_as_text,
         place,
@@ -324,7 +338,13 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
         transaction_id,
         cast(null as timestamp) as changed_at,
         false as is_shown,
-        struct(key, version_id, opened_by, previous_key, valid_from, valid_to, closed_by, next_key) as version_here
+        false as is_insert,
+        cast(null as bigint) as state_hash,
+        struct(
+            key, version_id, opened_by, previous_key, valid_from, valid_to, closed_by, next_key,
+            {{ hash_of_state('row', compared) }} as state_hash,
+            xxhash64(unresolved_columns, to_json(exact_values)) as hash_beside
+        ) as version_here
     from (
         {{ stored_versions(history, columns, names, table) }}
     ) as stored
@@ -341,8 +361,10 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
         transaction_id,
         changed_at,
         {{ is_shown_in(shown) }},
+        op = 'c' and previous_key is null,
+        if({{ is_told_whole(compared) }}, {{ hash_of_state('after', compared) }}, null),
         null
-    from {{ changes }} as changes
+    from {{ log }}
     where {{ is_change }}
     union all
     select
@@ -357,9 +379,36 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
         transaction_id,
         changed_at,
         {{ is_shown_in(shown) }},
+        false,
+        null,
         null
     from {{ changes }} as changes
     where {{ left }} is not null and {{ is_change }}
+{%- endmacro %}
+
+
+{#- Expression: a hash of what a row says in columns, NULL apart from other values; NULL where there are none. -#}
+{% macro hash_of_state(row, columns) -%}
+    {%- if columns -%}
+    xxhash64(
+        {%- for column in columns %}
+        {%- set value = row ~ '.' ~ quoted(column.name) %}
+        {{ value }} is null, {{ comparable(value, column.type) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+    {%- else -%}
+    cast(null as bigint)
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Condition: whether a change tells its row's whole state as the version in effect has to have it, were it no change (R12): no
+  column left out (R7) or missing, no value that its type can't hold (R6). A read can have rounded a `float`.
+-#}
+{% macro is_told_whole(compared) -%}
+    size(unavailable_columns) = 0 and size(absent_columns) = 0 and size(exact_values) = 0
+    {{- " and op != 'r'" if 'float' in compared | map(attribute='type') | map('lower') }}
 {%- endmacro %}
 
 
@@ -435,8 +484,70 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
 
 
 {#-
+  Condition over them: whether a state that the history shows tells another one than the version in effect (R12) or has none,
+  opens a version though it is not its transaction's last (R11), or is earlier than a read's version lets it (R10). A truncate between
+  states, or what leaves behind an arrival, is passed over, and what a complete snapshot can have closed between them.
+-#}
+{% macro tells_otherwise(table, declared) -%}
+    {%- set is_last = is_last_of_transaction('transaction_id', 'place', declared) -%}
+    {%- if table.documents -%}
+    {#- What is told of the order in which shards had them is another. -#}
+    false
+    {%- else -%}
+    is_state and is_shown and not is_left and case
+        when exists(truncates, ending -> ending.transaction_id = transaction_id) then false
+        {%- if declared.get('snapshot_deletes') == 'close' %}
+        when is_opening or not {{ is_last }} then false
+        else version is null or state_hash != version.state_hash
+        {%- else %}
+        when not {{ is_last }} then is_opening and not exists(
+            truncates, ending -> ending.place > place and ending.place < next_change.place
+        )
+        when is_opening then op != 'r' and version_before.closed_by = 'update'
+            and {{ begins_behind('version_before', 'version_before_that') }}
+        when version is null then true
+        else state_hash != version.state_hash or (op != 'r' and {{ begins_behind('version', 'version_before') }})
+        {%- endif %}
+    end
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Condition over a streamed state in a read's version, or right behind it: whether that begins later than both the state and the
+  boundary before the read.
+-#}
+{% macro begins_behind(read, before) -%}
+    coalesce(
+        {{ read }}.opened_by = 'snapshot' and {{ read }}.valid_from > changed_at and coalesce(
+            {{ read }}.valid_from
+                > if({{ before }}.closed_by in ('update', 'snapshot'), {{ before }}.valid_from, {{ before }}.valid_to),
+            true
+        ),
+        false
+    )
+{%- endmacro %}
+
+
+{#- Condition over them: whether a version that an update closed says the same as the next one (R12), as far as all columns are there. -#}
+{% macro is_needless(columns, shown) -%}
+    {%- set there = columns | map(attribute='name') | map('lower') | list -%}
+    {%- set lacking = [] -%}
+    {%- for name in (shown.get('columns') or [] if shown else []) if name | lower not in there -%}
+        {%- do lacking.append(name) -%}
+    {%- endfor -%}
+    {%- if lacking or not shown -%}
+    false
+    {%- else -%}
+    is_version and version.closed_by = 'update' and version.state_hash = next_version.state_hash
+        and version.hash_beside = next_version.hash_beside
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#-
   Condition over them: whether a version says otherwise than its transaction what began it: an insert where a state was and
-  nothing ended that, or a row from another key than the one that came.
+  nothing ended that, an update by an insert right behind a delete, or a row from another key than the one that came.
 -#}
 {% macro begins_otherwise(table) -%}
     case
@@ -449,8 +560,11 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
             and not exists(truncates, ending -> coalesce(ending.transaction_id = transaction_id, false))
         {%- endif %}
         -- what the change itself tells of it, `unexplained_versions` asks
-        when is_opening then version.opened_by = 'key_change' and previous_key is null
+        when is_opening and version.opened_by = 'key_change' then previous_key is null
             and not last_previous_key <=> version.previous_key
+        {%- if not table.documents %}
+        when is_opening then version.opened_by = 'update' and is_insert and is_behind_delete
+        {%- endif %}
         else false
     end
 {%- endmacro %}

@@ -87,12 +87,12 @@
 {%- endmacro %}
 
 
-{#- What every model, or one, wrote down last: unique id → {batch_id, declared, columns, …}. -#}
-{% macro progress_so_far(model_id=none) -%}
+{#- What every model, or some, wrote down last: unique id → {batch_id, declared, columns, …}. -#}
+{% macro progress_so_far(model_ids=none) -%}
     {%- set progress = {} -%}
     {%- for row in run_query(
         'select model, batch_id, state from ' ~ progress_table()
-        ~ (' where model = ' ~ text_literal(model_id) if model_id is not none else '')
+        ~ (' where model in (' ~ text_list(model_ids) ~ ')' if model_ids is not none else '')
     ) -%}
         {%- do progress.update({row[0]: dict(fromjson(row[2]), batch_id=row[1] | int)}) -%}
     {%- endfor -%}
@@ -116,20 +116,23 @@
 
 
 {#-
-  What a history shows of its log, as its last build wrote it down: {batch_id, cut, columns, …}; none where it was never built,
-  or of another log than there is. Within a run that builds it, that build counts.
+  What a history shows of its log, as its last build wrote it down: {batch_id, cut, columns, late, …}, `late` as its log has it;
+  none where it was never built, or of another log than there is. Within a run that builds it, that build counts.
 -#}
 {% macro shown_in(history, changes) -%}
     {%- set id = node_of(history).unique_id -%}
+    {%- set log_id = node_of(changes).unique_id -%}
     {%- set kept = memory() -%}
-    {%- set last = (kept.progress if kept else progress_so_far(id)).get(id) or {} -%}
+    {%- set progress = kept.progress if kept else progress_so_far([id, log_id]) -%}
+    {%- set last = progress.get(id) or {} -%}
     {%- set shown = dict(last, **(kept.states.get(id) or {} if kept else {})) -%}
     {#- A build that had nothing to do read no further. Under `--empty` `changes` is a query: its table is asked. -#}
     {%- set batch_id = shown.get('batch_id') if shown.get('batch_id') is not none else last.get('batch_id') -%}
     {%- if batch_id is none or shown.get('log_made_in', '') != log_made_in(relation_of(node_of(changes).name)) -%}
         {{ return(none) }}
     {%- endif -%}
-    {{ return(dict(shown, batch_id=batch_id)) }}
+    {%- set log = dict(progress.get(log_id) or {}, **(kept.states.get(log_id) or {} if kept else {})) -%}
+    {{ return(dict(shown, batch_id=batch_id, late=log.get('late'))) }}
 {%- endmacro %}
 
 

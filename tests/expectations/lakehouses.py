@@ -127,7 +127,7 @@ class Story:
         """History gets a version, the log its change, current its row where it is open.
 
         `change` is what the change says otherwise than the version, `ended` what the one says otherwise that ended it,
-        None where none did.
+        None where none did. A key's versions have values of their own.
         """
         traced, change = own.pop("traced", True), own.pop("change", {})
         in_current = own.pop("in_current", end is None)
@@ -136,9 +136,10 @@ class Story:
         by_change = not is_open and own.get("closed_by", "delete") in ("delete", "key_change")
         ended = own.pop("ended", {} if by_change else None)
         opened_by = own.get("opened_by", "insert")
+        is_next = not self.wide_key and any(row[self.key] == key for row in self.versions)
         usual: dict[str, Any] = {
             self.key: key,
-            self.value: f"value of {key}",
+            self.value: f"value of {key} from {begin}" if is_next else f"value of {key}",
             "valid_from": at(begin),
             "valid_to": at(end),
             "is_current": is_open,

@@ -108,16 +108,19 @@ def bad_story() -> Story:
     story.version("from nowhere", 0, traced=False)
     row = {"id": "found otherwise", "v": "another value"}
     story.version(
-        "found otherwise", 0, 0, opened_by="before", closed_by="update",
-        change={"op": "u", "before": row, "is_before_whole": True},
+        "found otherwise", 0, 0, opened_by="before", closed_by="update", v="what nobody told",
+        change={"op": "u", "before": row, "is_before_whole": True, "after": row | {"v": "v"}},
     )  # fmt: skip
     found = len(story.changes) - 1
-    story.version("found otherwise", 0, opened_by="update", position=f"{found:020}", offset=found, traced=False)
+    story.version("found otherwise", 0, opened_by="update", position=f"{found:020}", offset=found, traced=False, v="v")
     story.version("key of another", 0, change={"key": {"id": "another"}})
     story.version("position of another", 0, change={"position": "another"})
     story.version("transaction of another", 0, change={"transaction_id": "another"})
     story.version("value of another", 0, 5, change={"after": {"id": "value of another", "v": None}})
     story.version("exact value of another", 0, change={"exact_values": {"v": "1"}})
+    story.version("exact value of no column", 0, change={"exact_values": {"w": "1"}})
+    story.version("exact values unknown", 0, exact_values=None, change={"exact_values": {"v": "1"}})
+    story.version("exact values unknown of none", 0, exact_values=None, change={"exact_values": {}})
     story.version("previous key of another", 0, opened_by="key_change", previous_key="1", change={"previous_key": "2"})
     story.version("id of another", 0, 5, version_id="another")
     story.version("opened by no read", 0, opened_by="snapshot")
@@ -159,6 +162,19 @@ def bad_story() -> Story:
         "from another row than came", 0, opened_by="key_change", previous_key="1", transaction_id="x",
         change={"op": "u", "previous_key": None},
     )  # fmt: skip
+    story.version("state passed over", 0)
+    story.change("state passed over", op="u", after={"id": "state passed over", "v": "another"})
+    story.version("half of a transaction", 0, 5, closed_by="update", transaction_id="half")
+    story.version("half of a transaction", 5, opened_by="update", transaction_id="half")
+    story.version("needless", 0, 5, closed_by="update")
+    story.version("needless", 5, opened_by="update", v="value of needless")
+    story.version("read begins too late", 8, opened_by="snapshot", transaction_id=None, change={"op": "r"})
+    story.change("read begins too late", op="u", changed_at=at(6))
+    late = {"opened_by": "snapshot", "closed_by": "update", "transaction_id": None, "change": {"op": "r"}}
+    story.version("read ends too late", 8, 8, **late)
+    story.version("read ends too late", 8, opened_by="update", change={"changed_at": at(6)})
+    story.version("update behind a delete", 0, 5)
+    story.version("update behind a delete", 7, opened_by="update")
     story.version("gone and open", 0)
     story.change("gone and open", op="d", after=None, next_key="1")
     story.version("other value", 0)

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.declarations import CapturedTable, captured_tables, run_dbt
 from spark_jobs.places import Places
+from tests.gold import untold
 from tests.pipeline.test_consistent_cut import halves
 from tests.pipeline.test_tapes import tape_versions
 from tests.projects import PROJECT, declare_history, empty_project, land, rows_of, tables_of
@@ -125,6 +126,8 @@ MUTANTS = [
     Mutant(number, **said)
     for number, said in enumerate(yaml.safe_load(Path(__file__).with_name("mutants.yml").read_text()))
 ]
+# Faults of a fold that make a version of what is none, or none of what is one.
+OF_VERSIONS = [one for one in MUTANTS if one.rule in ("R11", "R12") and one.file.startswith("history/")]
 
 
 def tape_of(name: str, source: str) -> Tape:
@@ -244,11 +247,17 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     refusals = {one.node.name: str(one.message) for one in result.result if one.status == "error"}
     tables = captured_tables(places)
     by_name = {table.source_table.partition("__")[2]: table for table in tables if table.source_name == RIGHT}
-    return {
+    named = {
+        source: untold(spark, places, [table for table in tables if table.source_name == source])
+        for source in (RIGHT, *(one.source for one in OF_VERSIONS))
+    }
+    told = {
         stories.get(table.source_name, table.source_name): tell(places, table, witnesses[table.source_name], refusals)
         for table in tables
         if table.source_name != RIGHT
-    } | {tape: tell(places, by_name[tape_of(tape, RIGHT).table], tape, refusals) for tape in on_tapes}
+    }
+    told |= {tape: tell(places, by_name[tape_of(tape, RIGHT).table], tape, refusals) for tape in on_tapes}
+    return told | {"named by laws": named}
 
 
 @pytest.mark.long
@@ -260,6 +269,15 @@ def test_a_fault_is_caught(outcomes: dict[str, Any], told_at_end: list[str], mut
     assert with_fault != right
     assert not isinstance(with_fault, str), "the fault has to be code that runs"
     told_at_end.append(f"{mutant.rule:4} {mutant.about}: caught by {mutant.caught_by}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutant", OF_VERSIONS, ids=lambda mutant: f"{mutant.rule} {mutant.about}")
+def test_laws_name_versions_that_are_one_too_many_or_too_few(outcomes: dict[str, Any], mutant: Mutant) -> None:
+    named = outcomes["named by laws"]
+
+    assert named[RIGHT] == []
+    assert named[mutant.source] != []
 
 
 def test_each_rule_has_a_mutant() -> None:

@@ -40,7 +40,7 @@ def test_exact_values_are_compared_and_of_documents_what_is_told_whole() -> None
         query("unexplained_versions", "h", "c", columns, NAMES, TABLE | {"documents": has_any}, {})
         for has_any in (False, True)
     )
-    assert "regexp_replace(versions.exact_values['n']" in rows
+    assert "regexp_replace(versions.exact_values[name]" in rows
     is_whole = "changes.op not in ('c', 'r') or ("
     assert (is_whole in documents, documents.replace(is_whole, "(")) == (True, rows)
 

@@ -1,6 +1,6 @@
 {#-
   Law: every version leads back to the change that opened it, and says what that says, or what that has found. A change ended
-  it as it says, and none ended one that is open or that the next state closed. What a read opened begins before it only where a change behind it is as early. A history has the columns
+  it as it says, and none ended one that is open or that the next state closed. What a read opened begins before it only where a change behind it is as early, and then does. Each last state of a transaction is the version in effect's, no other is a version, and no version says what the one before says. A history has the columns
   that it was built with, and their types. A log can move a change to an earlier delivery of it (R3); its history follows when it is built.
 
   Columns: broken, the id of a version or the name of a column
@@ -23,7 +23,9 @@
         {%- do columns.append(dict(column, type=types.get(column.name, column.type))) -%}
     {%- endfor -%}
     {%- set shown = shown_in(model, changes) -%}
-    {%- set lacking = stored_otherwise(shown.get('columns') or [] if shown else [], stored) -%}
+    {%- set built = shown.get('columns') or [] if shown else [] -%}
+    {%- set built_with = built | map('first') | list -%}
+    {%- set lacking = stored_otherwise(built, stored) -%}
     select version_id as broken
     from (
         {{ unexplained_versions(model, changes, columns, names, table, declared) }}
@@ -36,7 +38,9 @@
     union all
     select version_id
     from (
-        {{ unexplained_ends(model, changes, columns, names, table, declared, shown) }}
+        {{ unexplained_ends(
+            model, changes, columns, names, table, declared, dict(shown, columns=built_with) if shown else none
+        ) }}
     ) as ended
     {%- if lacking %}
     union all
