@@ -238,7 +238,6 @@ def _of_changes(
     of_rows = [name for name in columns if name not in key]
     read = [name for name in of_rows if name in asked.null_in_stream]
     may_be_large = [name for name in of_rows if name in asked.may_be_large]
-    streamed = [name for name in of_rows if name in read or name in may_be_large]
     left_as_null = [name for name in asked.left_as_null if name in columns]
     is_insert = (F.col("op") == "c") & F.col("previous_key").isNull()
     return changes.agg(
@@ -263,7 +262,7 @@ def _of_changes(
         _sets_of("unavailable_columns", "r").alias("unavailable_in_reads"),
         *nulls,
         *[F.avg(_is_value(name, "r").cast("int")).alias(f"read.{name}") for name in read],
-        *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in streamed],
+        *[_has_value(name, "c", "u").alias(f"streamed.{name}") for name in read],
         *[F.count_if(is_insert & _is_empty(name)).alias(f"inserted.{name}") for name in may_be_large],
         *[_longest(name, "c", "u").alias(f"longest.{name}") for name in may_be_large],
         *[_nulls(name, is_update & lacks_before).alias(f"left.{name}") for name in left_as_null],
@@ -315,7 +314,8 @@ def _is_empty(name: str) -> Column:
 
 def _longest(name: str, *ops: str) -> Column:
     """The most bytes that a value of a column has in changes of these kinds."""
-    return F.max(F.when(F.col("op").isin(*ops), F.octet_length(F.col("after").getField(name).cast("string"))))
+    is_known = F.col("op").isin(*ops) & ~F.array_contains("unavailable_columns", name)
+    return F.max(F.when(is_known, F.octet_length(F.col("after").getField(name).cast("string"))))
 
 
 def _arrays(changes: DataFrame) -> list[str]:
@@ -340,11 +340,11 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
     streamed = _named(changes, "streamed.")
     read = _named(changes, "read.")
     left_out, of_reads = (set().union(*changes.get(f"unavailable_in_{one}", ())) for one in ("stream", "reads"))
-    never_streamed = {name for name, has in streamed.items() if name in left_out and not has}
+    longest = _named(changes, "longest.")
+    never_streamed = {name for name, length in longest.items() if name in left_out and not length}
     large = {*left_out, *of_reads, *asked.large}
     inserted = {name: count for name, count in _named(changes, "inserted.").items() if count and name in large}
-    longest = [count or 0 for name, count in _named(changes, "longest.").items() if name in large]
-    if max(longest, default=0) > _IN_ROW:
+    if any((length or 0) > _IN_ROW for name, length in longest.items() if name in large):
         inserted = {}  # the connector streams what is large: these are NULL in the source
     one_sided = _one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream"))
     told = {*never_streamed, *inserted, *one_sided}
