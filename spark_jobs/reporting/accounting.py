@@ -133,8 +133,8 @@ class Account:
 class EventTable:
     """A channel's table as it stands: topic → rows, and the last landing that it has read.
 
-    `inexact` is how many of its rows have a value that its type can't hold (R6). `is_moving` is whether an event is told
-    without its topic: delivered by another again, its row can move there (R3).
+    `inexact` is how many of its rows have a value that its type can't hold (R6). `is_moving` is whether an event is
+    told without its topic: delivered by another again, its row can move there (R3).
     """
 
     model: str
