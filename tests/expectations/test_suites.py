@@ -20,7 +20,16 @@ from spark_jobs.masking import Mask
 from spark_jobs.places import Places
 from spark_jobs.reporting.bronze_contents import contents, topics_of
 from tests.expectations.lakehouses import write_bronze
-from tests.expectations.stories import PRIVATE, SCRIPT, bad_story, good_story, secret_story, shown_story, wrapped_story
+from tests.expectations.stories import (
+    PRIVATE,
+    SCRIPT,
+    bad_story,
+    good_story,
+    needless_story,
+    secret_story,
+    shown_story,
+    wrapped_story,
+)
 
 PLAIN = """return suite(TABLE, "gold_history", [
         gxe.ExpectColumnValuesToNotBeNull(column="v", severity="warning"),
@@ -58,8 +67,8 @@ UNENDED = (
     "deleted and shown alive", "deleted, then read", "empty gap called update", "ended and open",
     "ended at another time", "ended before", "ended by a change with a problem", "ended by a delete", "ended by a read",
     "ended by no read", "ended by nothing", "from another row than came", "gone and open", "gone to another key",
-    "half of a transaction", "insert of a living row", "needless", "read begins too late", "read ends too late",
-    "read late", "state passed over", "truncated and open", "truncated and shown alive", "update behind a delete",
+    "half of a transaction", "insert of a living row", "read begins too late", "read ends too late", "read late",
+    "state passed over", "truncated and open", "truncated and shown alive", "update behind a delete",
 )  # fmt: skip
 # A value that no earlier state tells is one that a change left out.
 TOGETHER = {"expect_values_to_be_available", "expect_values_to_be_resolved"}
@@ -124,7 +133,7 @@ class Validated:
 def validated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Validated:
     home = tmp_path_factory.mktemp("expectations")
     places = Places(home / "project", str(home / "lakehouse"), str(home / "catalog"))
-    stories = [good_story(), bad_story(), secret_story(), shown_story(), wrapped_story()]
+    stories = [good_story(), bad_story(), needless_story(), secret_story(), shown_story(), wrapped_story()]
     write_bronze(spark, places, stories)
     with ThreadPoolExecutor(4) as pool:
         written = pool.map(lambda story: story.write(spark, places), stories)
@@ -165,6 +174,11 @@ def test_a_fault_is_reported_by_its_expectation_alone(validated: Validated, expe
     for other in broken.values():
         alone = other.expectation != expectation and not {other.expectation, expectation} <= TOGETHER
         assert not alone or not set(keys) & set(other.sample_keys)
+
+
+def test_a_version_like_the_one_before_it_is_reported(validated: Validated) -> None:
+    broken = {one.expectation: list(one.sample_keys) for one in validated.broken("needless")}
+    assert broken == {"expect_versions_to_end_as_changes_say": [_id("again")]}
 
 
 def test_what_users_add_sees_the_whole_table_and_names_keys(validated: Validated) -> None:
