@@ -399,7 +399,7 @@ def duck(demo: Demo) -> duckdb.DuckDBPyConnection:
     """DuckDB over the same tables, each under its own name, without Spark, on a machine whose time is not UTC."""
     connection = duckdb.connect()
     connection.execute("set timezone = 'Asia/Kolkata'")
-    [told] = re.findall(r"in DuckDB say `([^`]*)` first", (PROJECT / "README.md").read_text())
+    [told] = re.findall(r"in DuckDB say\s+`([^`]*)` first", (PROJECT / "README.md").read_text())
     connection.execute(told)
     for table in demo.tables:
         for model in (table.changes, table.current, table.history):
