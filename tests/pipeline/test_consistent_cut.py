@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,10 @@ WITHOUT = ("*__moves_current", "*__sync_marker_current", "*__sync_marker_account
 
 @dataclass
 class Landing:
-    """What the lakehouse shows after a batch, and what of each transaction had come by then, by source."""
+    """What the lakehouse shows after a batch, and what of each transaction had come by then."""
 
     shown: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     incomplete: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    halves: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     held_back_rows: int = 0
 
 
@@ -96,25 +95,6 @@ def incomplete(records: list[dict[str, Any]], landed: list[dict[str, Any]]) -> s
     """The transactions of a capture of which some change has not been landed."""
     there = {one for record in landed if (one := transaction(record))}
     return {one[0] for record in records if (one := transaction(record)) and one not in there}
-
-
-def halves(places: Places, tables: Iterable[CapturedTable], not_landed: Collection[str] = frozenset()) -> set[str]:
-    """The transactions of one source of which histories show some changes, whatever these did there, and not all.
-
-    `not_landed` are those of which a change has not come.
-    """
-    states = {
-        row["model"].rpartition(".")[2]: json.loads(row["state"])
-        for row in rows_of(places.table("ops", "progress"), "model", "state")
-    }
-    seen = {(name, False) for name in not_landed}
-    for table in tables:
-        if table.history is not None and table.history.name in states:
-            cut = states[table.history.name]["cut"]
-            for change in rows_of(table.changes.location, "transaction_id", "position", "is_read"):
-                if change["transaction_id"] is not None and not change["is_read"]:
-                    seen.add((change["transaction_id"], cut is None or change["position"] < cut))
-    return {name for name, is_shown in seen if is_shown and (name, False) in seen}
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +140,6 @@ def landings(spark: SparkSession, places: Places) -> list[Landing]:
         for name, by_topic in topics.items():
             whole = [json.loads(line) for lines in by_topic.values() for line in lines]
             one.incomplete[name] = incomplete(whole, list(map(json.loads, landed[name])))
-            of_source = [table for table in tables if table.source_name == name]
-            one.halves[name] = halves(places, of_source, one.incomplete[name])
         for table in tables:
             if table.history is not None and table.source_name in SOURCES:
                 assert not table.name.endswith(WITH_CURRENT) or current_is_open(table)
@@ -181,7 +159,6 @@ def held_back(table: CapturedTable) -> int:
 @pytest.mark.parametrize("source", SOURCES)
 def test_gold_shows_no_half_transaction(landings: list[Landing], source: str, batch: int) -> None:
     assert landings[batch].shown[source] & landings[batch].incomplete[source] == set()
-    assert landings[batch].halves[source] == set()
 
 
 # Observed 8
