@@ -11,15 +11,6 @@
 
 
 {#-
-  Condition: whether a record of bronze has the feed of a topic, as those of no table have (landing/envelope.py). Of bronze's
-  partitions, which are feeds, Delta then reads no table's.
--#}
-{% macro is_of_no_table() -%}
-    startswith(feed, 'topic__')
-{%- endmacro %}
-
-
-{#-
   What this run has to read, decided here alone: everything where the table is new or declared otherwise (`full`), nothing
   where no record has come since (`nothing`), else what has come (`some`) or, where rows depend on each other, everything.
 
