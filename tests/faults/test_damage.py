@@ -139,7 +139,7 @@ def test_damaged_tables_are_named_and_made_anew(
 
     named = {f"{one.layer}/{one.name}" for one in damages(harmed.spark, harmed.places)}
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "build", unable)
+        patch.setattr("spark_jobs.rebuild.build", unable)
         with pytest.raises(Fault, match="the build"):
             rebuild(harmed.run, harmed.spark, [NAME])
     aside = re.findall("moved aside: (.*); remove it", capsys.readouterr().out)
