@@ -347,6 +347,9 @@ class _Stream:
                 self.result.landed.add(landed)  # bronze has them, whatever fails behind this
                 look = self.broker.look()
                 offsets, gaps = kafka_offsets.landed_until(self.offsets, self.until, survey, look)
+                if self.ahead:
+                    stored = kafka_offsets.stored_gaps(self.spark, self.places, self.label)
+                    self.ahead = kafka_offsets.still_stored(self.ahead, stored)
                 # Not before: until a gap is landed, what it has can be a read of a snapshot (R16).
                 self.put_parts(kafka_offsets.unread_parts(self.ahead, self.offsets, offsets, gaps))
                 self.keep(self.with_policies(offsets, look), gaps)

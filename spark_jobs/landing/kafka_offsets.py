@@ -480,6 +480,21 @@ def gaps_ahead(gaps: Sequence[Gap], before: PartitionOffsets, begin: PartitionOf
     return found
 
 
+def still_stored(gaps: Sequence[Gap], stored: Sequence[Gap]) -> list[Gap]:
+    """What is stored of gaps that were read before: files that were landed meanwhile can have taken parts of them."""
+    return [
+        one
+        for one in stored
+        if any(
+            _life(one) == _life(gap)
+            and one.reason == gap.reason
+            and gap.from_offset <= one.from_offset
+            and (gap.records is None or one.to_offset <= gap.to_offset)
+            for gap in gaps
+        )
+    ]
+
+
 def unread_parts(
     gaps: Sequence[Gap], before: PartitionOffsets, after: PartitionOffsets, lost: Sequence[Gap]
 ) -> dict[Gap, list[Gap]]:
@@ -522,7 +537,9 @@ def less_landed(spark: SparkSession, places: Places, label: str, gaps: Sequence[
     found = [one for one in gaps if one.topic_id != NO_ID and lives[one.topic] == {one.topic_id}]
     held = _held(spark, places, label, found) if found else {}
     parts = {gap: _without(gap, held.get((gap.topic, gap.partition), ())) for gap in found}
-    return {gap: left for gap, left in parts.items() if left != [gap]}
+    # All of a partition's: a part can begin where another gap does that is as it was, and ends later (`put_parts`).
+    changed = {(gap.topic, gap.partition) for gap, left in parts.items() if left != [gap]}
+    return {gap: left for gap, left in parts.items() if (gap.topic, gap.partition) in changed}
 
 
 def _held(
@@ -541,7 +558,9 @@ def _held(
     ]  # fmt: skip
     is_its = F.col("topic").isin(sorted({one.topic for one in gaps})) & (F.col("source_label") == label)
     offsets = bronze.deliveries_within(spark, places, ends).where(is_its).select(*bronze.LINEAGE)
-    offsets = offsets.union(bronze.read(spark, places, "quarantine").where(is_its).select(*bronze.LINEAGE)).distinct()
+    # A line that is held is not its record: that is still to come.
+    quarantined = bronze.read(spark, places, "quarantine").where(is_its & F.col("line").isNull())
+    offsets = offsets.union(quarantined.select(*bronze.LINEAGE)).distinct()
     by_offset = Window.partitionBy("topic", "partition").orderBy("offset")
     runs = (
         offsets.withColumn("run", F.col("offset") - F.row_number().over(by_offset))

@@ -384,11 +384,11 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
 def test_what_bronze_has_is_in_no_gap(lake: Lake, broker: Broker, tmp_path: Path) -> None:
     topic = "held.public.t"
 
-    def land_file(offset: int, value: str | None = None) -> None:
+    def land_file(offset: int, value: str | None = None, behind: str = "") -> None:
         [change] = changes(topic, offset, offset + 1)
         text = {name: change[name].decode() for name in ("key", "value")} | ({} if value is None else {"value": value})
         file = tmp_path / f"{offset}.jsonl"
-        file.write_text(json.dumps({"topic": topic, "partition": 0, "offset": offset, **text}) + "\n")
+        file.write_text(json.dumps({"topic": topic, "partition": 0, "offset": offset, **text}) + behind + "\n")
         land_files(lake.spark, lake.places, [str(file)], Landing("files", datetime.now(UTC), "held"))
 
     broker.make(topic)
@@ -400,6 +400,8 @@ def test_what_bronze_has_is_in_no_gap(lake: Lake, broker: Broker, tmp_path: Path
     assert [one.records for one in lake.land(re.escape(topic), "held").gaps] == [3]
     assert lake.gaps(topic, "held") == [(11, 14, 3, "retention")]
 
+    land_file(13, behind="}")
+    assert lake.gaps(topic, "held") == [(11, 14, 3, "retention")], "a line that is held is not its record"
     land_file(12, "no JSON")
     assert lake.gaps(topic, "held") == [(11, 12, 1, "retention"), (13, 14, 1, "retention")]
     for offset in (11, 13):

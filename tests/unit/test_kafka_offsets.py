@@ -26,7 +26,9 @@ from spark_jobs.landing.kafka_offsets import (
     gaps_ahead,
     has_moved,
     landed_until,
+    less_landed,
     starting,
+    still_stored,
     unread_parts,
 )
 from spark_jobs.landing.land import Landed
@@ -531,6 +533,43 @@ def test_a_transaction_that_stays_open_is_no_end_and_those_that_come_and_go_are(
     assert landed(hangs, 21, 12, 12, is_open=False)[PLACE].lag_seconds == 0
 
 
+def test_what_is_left_of_one_gap_comes_with_those_that_overlap_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = Gap(TOPIC, 0, "a", 100, 200, 100, "skipped")
+    gone = replace(skipped, from_offset=150, to_offset=300, records=None)
+    apart = replace(gone, partition=1)
+    places: Any = SimpleNamespace(table=lambda *_: "")
+    monkeypatch.setattr(kafka_offsets, "is_table", lambda *_: True)
+    monkeypatch.setattr(kafka_offsets, "stored", lambda *_: ({}, None))
+    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: [])
+    monkeypatch.setattr(kafka_offsets, "_held", lambda *_: {PLACE: [(120, 150)]})
+
+    parts = less_landed(None, places, "default", [skipped, gone, apart])
+
+    left = [(100, 120, 20), (150, 200, 50)]
+    told = {gap: [(one.from_offset, one.to_offset, one.records) for one in of] for gap, of in parts.items()}
+    assert told == {skipped: left, gone: [(150, 300, None)]}, "the part at 150 would hide where the other gap ends"
+
+
+@pytest.mark.parametrize(
+    ("records", "stored", "is_its"),
+    [
+        (4, (4, 8), True),
+        (4, (6, 8), True),
+        (4, (6, 9), False),
+        (None, (6, 9), True),
+        (4, (3, 8), False),
+    ],
+)
+def test_a_landing_goes_on_with_the_gaps_that_files_have_left(
+    records: int | None, stored: tuple[int, int], is_its: bool
+) -> None:
+    ahead = Gap(TOPIC, 0, "a", 4, 8, records, "skipped")
+    there = Gap(TOPIC, 0, "a", *stored, 1, "skipped")
+    others = [replace(there, topic_id="b"), replace(there, partition=1), replace(there, reason="retention")]
+
+    assert still_stored([ahead], [*others, there]) == [there] * is_its
+
+
 @pytest.fixture
 def landing(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A landing that has landed offsets before 6, at a broker that retention has left 8 and 9; without Spark."""
@@ -607,6 +646,7 @@ def test_a_gap_stays_until_its_records_are_landed(landing: Any, monkeypatch: pyt
     # Of one behind which nobody saw a record nothing has to be landed. Retention took 6 and 7 meanwhile.
     assert stored == [("put_parts", [((9, 9), [])]), ("store_gaps", [(6, 8)]), ("store", 8)]
     stored.clear()
+    del gaps[0]
     landing.land(SimpleNamespace(sparkSession=SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None))), 0, "")
     assert stored == [("put_parts", [((6, 9), [(6, 8)])]), ("store_gaps", []), ("store", 10)]
 
