@@ -19,6 +19,7 @@ class Step:
 def next_steps(evidence: Evidence) -> list[Step]:
     """What to run next after a check."""
     steps = [Step(fault, "") for one in evidence.accounts if (fault := one.fault(evidence.option))]
+    steps += [Step(fault, "") for fault in evidence.faults_of_bronze]
     stopped = [one for one in evidence.expectations if one.stops]
     if stopped:
         names = sorted({one.table for one in stopped})

@@ -74,14 +74,19 @@ class Evidence:
         }
 
     @property
-    def failures(self) -> list[str]:
-        """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
-        lines = [fault for one in self.accounts if (fault := one.fault(self.option))]
-        lines += [
+    def faults_of_bronze(self) -> list[str]:
+        """What was written to bronze by others than landing, each in a sentence with what to do."""
+        return [
             f"{name}: {quantity(count, 'record is', 'records are')} in bronze more than once (R1). Was it written by"
             " others? Restore bronze, all of its tables of one moment."
             for name, count in self.repeated.items()
         ]
+
+    @property
+    def failures(self) -> list[str]:
+        """What fails the run, each in a sentence: the accounting, critical expectations, this run's dbt."""
+        lines = [fault for one in self.accounts if (fault := one.fault(self.option))]
+        lines += self.faults_of_bronze
         lines += [_broken(one) for one in self.expectations if one.stops]
         if self.dbt and self.dbt.is_of_this_run and self.dbt.failed:
             failed = [one.name for one in self.dbt.results if one.status not in ("warn", "skipped")]
@@ -175,9 +180,10 @@ def _held(entries: Sequence[Held], option: str, bronze_option: str) -> list[str]
 
 
 def _broken(result: ExpectationResult) -> str:
-    rows = "" if result.unexpected_count is None else f" Rows that break it: {result.unexpected_count:,}"
-    examples = f"{_examples(result.sample_keys)}{'.' if rows else ''}"
-    return f"{result.table}, {result.layer}: {result.description}{rows}{examples}"
+    count = result.unexpected_count
+    breaks = "breaks" if count is None else f"has {quantity(count, 'row')} that {'breaks' if count == 1 else 'break'}"
+    told = f"{result.table}, {result.layer}, {breaks} what is expected"
+    return f"{told}{_examples(result.sample_keys)}: {result.description}"
 
 
 def _examples(keys: Sequence[str]) -> str:

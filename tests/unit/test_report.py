@@ -546,7 +546,8 @@ def test_one_is_not_told_as_many_and_thousands_are_told_apart() -> None:
     for words in (
         "1 critical expectation failed", "1 node of dbt failed", "1 landed record is in", "1 captured table has no",
         "and 1 more topic are held", "1 setting of the source does harm", "2 records are held",
-        "1 landed delete or truncate is in no table", "Rows that break it: 12,345",
+        "1 landed delete or truncate is in no table",
+        "src__t, gold_history, has 12,345 rows that break what is expected: It is so.",
         "1 change of 1 transaction is held back", "; 1 more waits.", "1 record (offset 5) was removed by retention",
         "records from offset 5 on, of which 1 was seen, were not landed",
     ):  # fmt: skip
@@ -554,6 +555,12 @@ def test_one_is_not_told_as_many_and_thousands_are_told_apart() -> None:
     quiet = page(report(evidence(gaps=[], cuts=[])))
     assert "<details open><summary>1 warning</summary>" in quiet, "as it is printed"
     assert ", 1 warning</h1>" in quiet
+
+
+def test_records_that_are_twice_in_bronze_are_the_next_thing_to_mend() -> None:
+    said = report(evidence(repeated={"src.transaction": 1}))
+    assert said["failures"] == [said["next"][0]["why"]]
+    assert "Restore bronze" in said["failures"][0]
 
 
 def test_values_that_do_not_fit_name_the_declaration_to_change() -> None:
