@@ -47,11 +47,11 @@ class Measures:
     those that any state carries. `left_as_null` counts the updates without the row before them that have NULL in a
     column whose large values are left out so, by column, of those that have had a value.
     `empty_intervals` are versions that begin and end at one time, as a source with coarse clocks gives them (R10).
-    `one_sided` are the columns that of snapshot reads and streamed changes only one ever carries, `null_in_stream`
-    those in which reads have values and streamed changes none where some were to be expected, `empty_arrays` those that
-    hold nothing but NULLs wherever they hold anything. `never_streamed` are the columns of which streamed changes have
-    placeholders (R7) and no value; `inserted_as_null` counts inserts without a value in a column of large ones, by
-    column, where nothing shows that the connector streams those. `is_before_missing` is whether the newest update by
+    `read_alone` are the columns that snapshot reads carry and no streamed change does, `null_in_stream` those in which
+    reads have values and streamed changes none where some were to be expected, `empty_arrays` those that hold nothing
+    but NULLs wherever they hold anything. `never_streamed` are the columns of which streamed changes have placeholders
+    (R7) and no value; `inserted_as_null` counts inserts without a value in a column of large ones, by column, where
+    nothing shows that the connector streams those. `is_before_missing` is whether the newest update by
     position came without the row before it. `undeclared` are the columns of the log that no model declares,
     `exact_values` counts versions by the column whose value is in their `exact_values`; of a table that has no
     accounting changes, all of which are `inexact`, and `new_logs` is how many borders its log has (R5).
@@ -81,7 +81,7 @@ class Measures:
     lag_of_last_batch: Lag | None = None
     nulls: Mapping[str, int] = field(default_factory=dict)
     left_as_null: Mapping[str, int] = field(default_factory=dict)
-    one_sided: tuple[str, ...] = ()
+    read_alone: tuple[str, ...] = ()
     null_in_stream: tuple[str, ...] = ()
     empty_arrays: tuple[str, ...] = ()
     never_streamed: tuple[str, ...] = ()
@@ -346,8 +346,8 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
     inserted = {name: count for name, count in _named(changes, "inserted.").items() if count and name in large}
     if any((length or 0) > _IN_ROW for name, length in longest.items() if name in large):
         inserted = {}  # the connector streams what is large: these are NULL in the source
-    one_sided = _one_sided(changes.get("absent_from_reads"), changes.get("absent_from_stream"))
-    told = {*never_streamed, *inserted, *one_sided}
+    read_alone = _read_alone(changes.get("absent_from_reads"), changes.get("absent_from_stream"))
+    told = {*never_streamed, *inserted, *read_alone}
     states = changes.get("streamed_states") or 0
     had = _named(changes, "had.")
     logs = changes.get("logs", ())
@@ -361,7 +361,7 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
         unresolved_versions=history.get("unresolved_versions") or 0,
         inexact_versions=history.get("inexact_versions") or 0,
         empty_intervals=history.get("empty_intervals") or 0,
-        one_sided=one_sided,
+        read_alone=read_alone,
         lag=_lag(changes, "lag"),
         lag_of_last_batch=_lag(changes, "lag_of_last_batch"),
         nulls={name: count for name, count in _named(changes, "null.").items() if count is not None},
@@ -384,11 +384,11 @@ def _measures(table: CapturedTable, layers: Mapping[str, Mapping[str, Any]], ask
     )
 
 
-def _one_sided(of_reads: Sequence[Sequence[str]] | None, of_stream: Sequence[Sequence[str]] | None) -> tuple[str, ...]:
+def _read_alone(of_reads: Sequence[Sequence[str]] | None, of_stream: Sequence[Sequence[str]] | None) -> tuple[str, ...]:
     if not of_reads or not of_stream:
         return ()  # without changes of both kinds nothing is missing from one
     never_read, never_streamed = (set.intersection(*map(set, sets)) for sets in (of_reads, of_stream))
-    return tuple(sorted(never_read ^ never_streamed))
+    return tuple(sorted(never_streamed - never_read))
 
 
 def _lag(numbers: Mapping[str, Any], name: str) -> Lag | None:

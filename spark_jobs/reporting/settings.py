@@ -453,13 +453,13 @@ def _of_left_as_null(table: CapturedTable, measures: Measures) -> Iterator[Setti
 
 
 def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[SchemaChange]) -> Iterator[SettingFinding]:
-    if measures.one_sided or measures.null_in_stream or measures.empty_arrays:
+    if measures.read_alone or measures.null_in_stream or measures.empty_arrays:
         shows = []
-        if measures.one_sided:
+        if measures.read_alone:
             shows.append(
-                f"Columns that of snapshot and stream only one carries: {_named(measures.one_sided)}. Generated columns"
-                " are in the snapshot alone; a column that was added or dropped looks alike. An update of a row makes"
-                " a version in which they are NULL; `ignore` keeps their last values."
+                f"Columns that snapshots have and no streamed change: {_named(measures.read_alone)}. So come generated"
+                " columns; one that was dropped looks alike. An update of a row makes a version in which they are"
+                " NULL; `ignore` keeps their last values."
             )
         if measures.null_in_stream:
             shows.append(
@@ -475,7 +475,7 @@ def _of_computed(table: CapturedTable, measures: Measures, changed: Sequence[Sch
         yield SettingFinding(
             "column.exclude.list",
             table.name,
-            " ".join(shows) + because(changed, (*measures.one_sided, *measures.null_in_stream)),
+            " ".join(shows) + because(changed, (*measures.read_alone, *measures.null_in_stream)),
             "the columns of which events don't tell the values",
             "info",
         )

@@ -570,7 +570,7 @@ def test_columns_of_which_events_tell_no_values_are_reported(spark: SparkSession
     assert {name: one.empty_arrays for name, one in measured.items() if one.empty_arrays} == {
         "tp__public__types": ("c_int_matrix",)
     }
-    assert "c_generated" in measured["tp__public__types"].one_sided
+    assert "c_generated" in measured["tp__public__types"].read_alone
 
 
 def test_binary_that_comes_as_text_of_an_encoding_that_nothing_tells_is_reported(

@@ -33,7 +33,7 @@ def test_each_harmful_setting_is_named_with_what_to_set() -> None:
     table = captured()
     found = [Content("src__t", "src.t", "change", "postgresql", "src", 10, 0)]
     measured = {"src__t": Measures(10, streamed=8, updates=4, updates_without_before=4, is_before_missing=True,
-                                   unavailable=1, nulls={"v": 0}, left_as_null={"v": 2}, one_sided=("v",),
+                                   unavailable=1, nulls={"v": 0}, left_as_null={"v": 2}, read_alone=("v",),
                                    undeclared=("w",))}  # fmt: skip
     unresolved = {"src__t": {"unresolved_columns": Sign("src__t", "unresolved_columns", "", 1, ())}}
     found_settings = findings(
