@@ -32,6 +32,7 @@ from spark_jobs.scaffolding.write import (
     outdated,
     placed,
     suites_of,
+    with_key,
     write,
 )
 from spark_jobs.texts import on_one_line
@@ -91,7 +92,11 @@ class Scaffold:
         return differences(self.places.project, self.tables, self.beside, self.declared)
 
     def write(self) -> list[str]:
-        """Write the files that are missing; what is to be said of that, in lines."""
+        """Write the files that are missing, and anew those that a new table or key changes and nobody has edited.
+
+        Returns:
+            What is to be said of that, in lines.
+        """
         project, of_feed = self.places.project, {table.feed: table for table in self.declared}
         fresh = [table for table in self.tables if table.feed not in of_feed]
         files = not_there(project, {path: text for table in fresh for path, text in files_of(table).items()})
@@ -103,19 +108,21 @@ class Scaffold:
         ]
         # A history that is there is disabled: nothing can be built of it.
         histories = {
-            table.name: new
+            table.name: (table, new)
             for table in self.tables
             if (declared := of_feed.get(table.feed)) and declared.key and declared.history is None
             for new in [not_there(project, files_of_history(typed_as_declared(table, declared)))]
             if f"models/gold/history/{table.name}_history.sql" in new
         }
-        for new in histories.values():
+        for _, new in histories.values():
             files |= new
         files |= not_there(project, files_of_sources(read) | self.beside | suites_of(self.declared))
         write(project, files)
-        lists = outdated(project, [table for table in read if table.feed not in of_feed])
-        write(project, lists, "w")
-        seen, count = f"{len(self.tables)} tables seen, {len(fresh)} new", f"{len(files) + len(lists)} files written"
+        again = outdated(project, [table for table in read if table.feed not in of_feed])
+        for table, _ in histories.values():
+            again |= with_key(project, table)
+        write(project, again, "w")
+        seen, count = f"{len(self.tables)} tables seen, {len(fresh)} new", f"{len(files) + len(again)} files written"
         said = [line for table in fresh for line in _said_of(table, files)]
         said += [f"  {name}: it declares a key, and has a history now (R18)" for name in histories]
         said += [
@@ -126,7 +133,7 @@ class Scaffold:
                     " what could not be understood."]  # fmt: skip
         return [
             *said,
-            f"{seen}, {count}. {'Read them, then' if files or lists else 'Nothing is missing: now'} `tidemark build`.",
+            f"{seen}, {count}. {'Read them, then' if files or again else 'Nothing is missing: now'} `tidemark build`.",
         ]
 
 
@@ -144,5 +151,8 @@ def _said_of(table: SeenTable, files: Mapping[str, str]) -> list[str]:
     if not any(path.startswith("models/") for path in files_of(table).keys() & files.keys()):
         said.insert(0, f"its models are there, and none that is enabled reads {table.feed}")
     if not table.key:
-        said.append("no key, so changes only; declare a business key for a history (R18)")
+        said.append(
+            f"its records have no key, so it has no history: declare key=[…] in models/silver/changes/{table.name}"
+            "_changes.sql, and scaffold again (R18)"
+        )
     return [f"  {table.name}: {on_one_line(one)}" for one in said]

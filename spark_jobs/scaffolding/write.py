@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,6 +62,17 @@ def files_of(table: SeenTable) -> dict[str, str]:
 def files_of_history(table: SeenTable) -> dict[str, str]:
     """Those of them that a table with a key has beside its changes (R18)."""
     return _written(table, _KEYED)
+
+
+def with_key(project: Path, table: SeenTable) -> dict[str, str]:
+    """The files that are there as they were written before a table had a key, with it (R18); edited ones stay."""
+    keyless, there = files_of(replace(table, key=())), model_files(project)
+    files = {}
+    for path, text in files_of(table).items():
+        [(place, _)] = placed(project, {path: text}, there).items()
+        if (project / place).exists() and (project / place).read_text() == keyless.get(path) != text:
+            files[place] = text
+    return files
 
 
 def _written(table: SeenTable, templates: Mapping[str, str]) -> dict[str, str]:
@@ -206,7 +218,7 @@ def _differences(project: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def write(project: Path, files: dict[str, str], mode: Literal["x", "w"] = "x") -> None:
-    """Write files that are not there; an existing one is only touched with the mode `w`, for files `outdated` names.
+    """Write files that are not there; one that is there only with the mode `w`, if nobody has edited it.
 
     All are written aside before the first is there: half a table's models would be taken for all that it should have.
 

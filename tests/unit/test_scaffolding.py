@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import yaml
 from pyspark.sql import Row
 
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, _column
-from spark_jobs.scaffolding.write import _described, files_of, suites_of
+from spark_jobs.scaffolding.write import _described, files_of, suites_of, with_key, write
 from tests.evidence import captured
 
 
@@ -69,3 +72,25 @@ def test_a_suite_is_python_whatever_the_names_are(column: str, key: tuple[str, .
     names = compile(source, "suite", "exec").co_names
     assert ("gold_history" in names) == bool(key)
     assert 'TABLE = "src__t"' in source
+
+
+def test_files_that_nobody_has_edited_are_given_a_key_that_is_declared_later(tmp_path: Path) -> None:
+    columns = (SeenColumn("id", "id", "int"), SeenColumn("name", "name", "string"))
+    keyless = SeenTable(name="src__t", source="src", connector="mysql", source_table="t", feed="t", full_name="t",
+                        columns=columns, key=())  # fmt: skip
+    keyed = replace(keyless, key=("id",))
+    changes, suite = "models/silver/changes/src__t_changes.yml", "expectations/suites/src__t.py"
+    write(tmp_path, files_of(keyless))
+
+    assert with_key(tmp_path, keyed) == {path: files_of(keyed)[path] for path in (
+        changes, "models/silver/changes/src__t_changes.sql", suite,
+    )}  # fmt: skip
+
+    moved = tmp_path / "models/mine/src__t_changes.yml"
+    moved.parent.mkdir()
+    (tmp_path / changes).rename(moved)
+    (tmp_path / suite).write_text("# mine")
+    (tmp_path / "models/silver/changes/src__t_changes.sql").write_text("{{ changes(key=['id']) }}")
+    assert with_key(tmp_path, keyed) == {"models/mine/src__t_changes.yml": files_of(keyed)[changes]}
+    assert "struct<`id`: int>" in files_of(keyed)[changes]
+    assert "def gold_history" in files_of(keyed)[suite]
