@@ -393,12 +393,19 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
     xxhash64(
         {%- for column in columns %}
         {%- set value = row ~ '.' ~ quoted(column.name) %}
-        {{ value }} is null, {{ comparable(value, column.type) }}{{ ',' if not loop.last }}
+        {{ value }} is null, {{ comparable(value, column.type) }}
+        {%- if '<' in column.type %}, {{ parts_of(comparable(value, column.type)) }}{% endif %}{{ ',' if not loop.last }}
         {%- endfor %}
     )
     {%- else -%}
     cast(null as bigint)
     {%- endif -%}
+{%- endmacro %}
+
+
+{#- Expression: where a value's parts end, and which are NULL: a hash passes over that. The two zeros are one, as for a hash. -#}
+{% macro parts_of(value) -%}
+    regexp_replace({{ exact_json('array(' ~ value ~ ')') }}, '-0[.]0(?![0-9])', '0.0')
 {%- endmacro %}
 
 
@@ -622,19 +629,20 @@ versions as (
 
 found as (
 
-    select opening
+    select distinct opening
     from versions
     where is_found
 
 )
 
 select
-    count(distinct if(is_found, opening, null)) + count_if(not is_found) as opened,
-    count_if(is_found) as found_versions,
-    count_if(size(unresolved_columns) > 0) as unresolved_versions,
-    count_if(size(exact_values) > 0) as inexact_versions
+    count(distinct if(versions.is_found, versions.opening, null))
+        + count_if(not versions.is_found and found.opening is null) as opened,
+    count_if(versions.is_found) as found_versions,
+    count_if(size(versions.unresolved_columns) > 0) as unresolved_versions,
+    count_if(size(versions.exact_values) > 0) as inexact_versions
 from versions
-left anti join found on versions.opening = found.opening and not versions.is_found
+left join found on versions.opening = found.opening and not versions.is_found
 {%- endmacro %}
 
 
