@@ -378,8 +378,8 @@ asks as (
 
 {#- Expression: a table's name as it compares; NULL of a pattern, and of none. -#}
 {% macro plain_name(collection) -%}
-    {%- set unescaped = 'replace(' ~ collection ~ ", '\\.', '.')" -%}
-    if(translate({{ unescaped }}, '\*+?()[]{}|^$', '') = {{ unescaped }}, lower({{ unescaped }}), null)
+    {%- set unescaped = 'replace(' ~ collection ~ ", '\\\\.', '.')" -%}
+    if(translate({{ unescaped }}, '\\*+?()[]{}|^$', '') = {{ unescaped }}, lower({{ unescaped }}), null)
 {%- endmacro %}
 
 

@@ -156,7 +156,7 @@ def signals(prefix: str) -> list[Record]:
     rows: list[Row] = [
         {"id": "ad-hoc-1", "type": "execute-snapshot", "data": json.dumps({
             "data-collections": ["public.a", "public.b"], "type": "incremental",
-            "additional-conditions": [{"data-collection": "public.a", "filter": "color='blue'"}],
+            "additional-conditions": [{"data-collection": r"public\.a", "filter": "color='blue'"}],
         })},
         {"id": "1-open", "type": "snapshot-window-open", "data": None},
         {"id": "1-close", "type": "snapshot-window-close", "data": None},
