@@ -305,10 +305,11 @@ order by position
 
 {#-
   Which of those tables landing has made: that of gaps with the first gap. Spark fails on a path that isn't there, and on a
-  pattern that nothing matches; the quarantine always does.
+  pattern that nothing matches; the quarantine always does. A log of Delta's has its first commit until a checkpoint stands in
+  for it; one of its files for each landing would be read here.
 -#}
 {% macro landed_tables() -%}
-    {%- set logs = '/{bronze/quarantine,ops/kafka_gaps,ops/kafka_offsets}/_delta_log/*.json' -%}
+    {%- set logs = '/{bronze/quarantine,ops/kafka_gaps,ops/kafka_offsets}/_delta_log/{00000000000000000000.json,*.checkpoint*.parquet}' -%}
     {{ return(run_query(
         "select distinct regexp_extract(path, '/([^/]+)/_delta_log/[^/]+$', 1) from binaryfile."
         ~ quoted(without_patterns(lakehouse_folder()) ~ logs)
