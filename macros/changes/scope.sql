@@ -59,14 +59,14 @@
 {%- endmacro %}
 
 
-{#- Stop where a log has landings that bronze lacks: their numbers come again, with other records. -#}
+{#- Stop where a table has landings that bronze lacks: their numbers come again, with other records. -#}
 {% macro only_of_this_bronze(scope, last) -%}
     {%- if scope.case == 'increment' and looked_at(last) > [graph.tidemark.landed, 0] | max -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ': the last build read landing ' ~ looked_at(last) ~ ', and bronze ends with landing '
             ~ graph.tidemark.landed ~ ': it was put back to an older version, or records of its last landings were deleted, and'
-            ~ ' the next landing gets a number that was read already. Have the tables say what bronze has now: `tidemark rebuild`'
-            ~ ' of each, or `dbt run --full-refresh`.'
+            ~ ' the next landing gets a number that was read already. Have all tables say what bronze has now: `dbt run'
+            ~ ' --full-refresh`.'
         ) }}
     {%- endif -%}
 {%- endmacro %}

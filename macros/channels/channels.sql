@@ -22,10 +22,12 @@
 -#}
 {% macro channel_scope(declared, records, stands_alone, columns=[]) -%}
     {#- `form` is raised where what rows say of a record comes to be otherwise: tables of another are made anew (G2). -#}
-    {%- set scope = dict(build_scope('silver', dict(declared, form=1), columns, own_progress()), batch_id=none) -%}
+    {%- set progress = own_progress() -%}
+    {%- set scope = dict(build_scope('silver', dict(declared, form=1), columns, progress), batch_id=none) -%}
     {%- if not is_building() -%}
         {{ return(scope) }}
     {%- endif -%}
+    {%- do only_of_this_bronze(scope, progress) -%}
     {%- set last = run_query('select max(batch_id) from ' ~ lakehouse_table('bronze', 'records') ~ ' where '
         ~ records ~ ' and batch_id > ' ~ scope.after)[0][0] -%}
     {%- if scope.case == 'full' -%}
