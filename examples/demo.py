@@ -12,7 +12,7 @@ from spark_jobs.places import Places
 from spark_jobs.session import FOR_SMALL_TABLES
 
 ONE_LIFE = """
-select id, name, tier, balance, valid_from, valid_to, opened_by, closed_by, previous_key, next_key
+select id, name, email, tier, valid_from, valid_to, opened_by, closed_by, previous_key, next_key
 from inv__public__customers_history
 where id = 101
 order by position
