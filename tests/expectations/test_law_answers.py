@@ -10,8 +10,8 @@ from spark_jobs.macro_queries import query
 
 HISTORY = """
     select
-        column1 as opened_by, '1' as position, 't' as topic, 0 as `partition`, 7L as `offset`,
-        column2 as unresolved_columns, column3 as exact_values
+        col1 as opened_by, '1' as position, 't' as topic, 0 as `partition`, 7L as `offset`,
+        col2 as unresolved_columns, col3 as exact_values
     from values
         ('before', array(), map()),
         ('before', array(), map()),
