@@ -64,7 +64,8 @@ REASONS = {
     "value-not-json": "the value is not one JSON object",
     "key-not-json": "the key is not JSON",
     "schema-without-payload": "the value has a schema and no payload",
-    "no-envelope": "the value is no Debezium envelope and none of the events beside them; rows that"
+    "no-envelope": "the value is no Debezium envelope, or one without its source block, as Flink and SeaTunnel write"
+    " it, and none of the events beside them: land what the connector wrote; rows that"
     " ExtractNewRecordState flattened need its add.fields to tell op, source and place in the log, and for documents"
     " ExtractNewDocumentState has to be taken out",
     "flattened-without-fields": "a flattened row that lacks fields of its source",
@@ -90,7 +91,8 @@ REASONS = {
     " front of keys and values (PrefixSchemaIdSerializer)",
     "schema-not-asked": "one landing asks for a thousand schemas, and its was not among the most frequent: release it",
     "avro-not-decoded": "its bytes are no value of their schema",
-    "no-source": "it doesn't say of which source, or of which table of it, it is; a logical decoding message of which"
+    "no-source": "its source block lacks the source's name, or the table's or collection's, as Flink CDC and RisingWave"
+    " write it: land what the connector wrote; a logical decoding message of which"
     " DecodeLogicalDecodingMessageContent left its content alone is no event without EventRouter behind that transform",
     "unknown-op": "the envelope's op is none of c, u, d, r, t, m",
     "no-time": "neither the envelope nor its source tells a time",
@@ -168,7 +170,7 @@ def _routed(records: DataFrame) -> DataFrame:
     )
     table = F.coalesce("e.source.table", "e.source.collection")
     is_row = F.col("kind").isin("change", "truncate")
-    shape = F.when(F.col("kind") == "change", _shape("v.schema", F.col("e.after"), "e.source.connector"))
+    shape = F.when(F.col("kind") == "change", _shape(F.col("v.schema"), F.col("e.after"), "e.source.connector"))
     key_payload = F.when(F.array_contains("key_names", "payload"), F.get_json_object("key_text", "$.payload"))
     # A plain value beside its schema (ExtractField) has no names, as it has none where it stands alone.
     is_plain = F.array_contains("key_names", "payload") & is_beside_schema(F.col("key_text"))
@@ -209,10 +211,12 @@ def shape() -> Column:
     return _shape(F.coalesce("plain_schema", value["schema"]), after, "connector")
 
 
-def _shape(schema: Column | str, after: Column, connector: str) -> Column:
+def _shape(schema: Column, after: Column, connector: str) -> Column:
     # Each document can have fields of its own: they are no columns.
     fields = F.when(F.col(connector) == DOCUMENTS, F.array().cast("array<string>")).otherwise(F.json_object_keys(after))
-    return F.coalesce(schema, F.to_json(F.sort_array(fields)))
+    # A schema of something else, as of the row alone in a file that people have cut, describes no column of the state.
+    is_its = schema.startswith("[") | schema.contains('"field":"after"') | schema.contains('"field": "after"')
+    return F.coalesce(F.when(is_its, schema), F.to_json(F.sort_array(fields)))
 
 
 def _source_name() -> Column:

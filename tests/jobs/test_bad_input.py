@@ -326,6 +326,21 @@ def test_a_table_that_changes_its_key_is_told_of(tidemark: CommandLine, landed: 
     assert "its key was" not in tidemark("land", tidemark.write("later.jsonl", later)).out
 
 
+def test_the_columns_of_a_row_count_where_the_schema_beside_it_is_not_the_envelope_s(
+    tidemark: CommandLine, landed: int, spark: SparkSession
+) -> None:
+    payload = envelope({"id": 1, "email": "x"}, at=9)
+    payload["source"]["table"] = "cut"
+    of_row = {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}
+    value = {"schema": of_row, "payload": payload}
+
+    tidemark("land", tidemark.write("cut.jsonl", line(0, {"id": 1}, value, topic="bad.public.cut")))
+
+    shapes = spark.read.format("delta").load(str(tidemark.lakehouse / "bronze" / "shapes"))
+    [(names,)] = shapes.where(F.col("table") == "cut").select("fields.name").collect()
+    assert names == ["email", "id"]
+
+
 def test_a_lakehouse_with_another_writer(tidemark: CommandLine, landed: int) -> None:
     with (tidemark.lakehouse / ".lock").open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
