@@ -400,7 +400,7 @@ def test_what_bronze_has_is_in_no_gap(lake: Lake, broker: Broker, tmp_path: Path
     assert [one.records for one in lake.land(re.escape(topic), "held").gaps] == [3]
     assert lake.gaps(topic, "held") == [(11, 14, 3, "retention")]
 
-    land_file(13, behind=" {}")
+    land_file(13, behind=" and more")
     assert lake.gaps(topic, "held") == [(11, 14, 3, "retention")], "a line that is held is not its record"
     land_file(12, "no JSON")
     assert lake.gaps(topic, "held") == [(11, 12, 1, "retention"), (13, 14, 1, "retention")]
