@@ -393,8 +393,7 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
     xxhash64(
         {%- for column in columns %}
         {%- set value = row ~ '.' ~ quoted(column.name) %}
-        {{ value }} is null, {{ comparable(value, column.type) }}
-        {%- if '<' in column.type %}, {{ parts_of(comparable(value, column.type)) }}{% endif %}{{ ',' if not loop.last }}
+        {{ value }} is null, {{ comparable_parts(value, column.type) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )
     {%- else -%}
@@ -403,9 +402,11 @@ having not bool_or(tells) or bool_or(passes_over_end) or bool_or(begins_otherwis
 {%- endmacro %}
 
 
-{#- Expression: where a value's parts end, and which are NULL: a hash passes over that. The two zeros are one, as for a hash. -#}
-{% macro parts_of(value) -%}
-    regexp_replace({{ exact_json('array(' ~ value ~ ')') }}, '-0[.]0(?![0-9])', '0.0')
+{#- Expression: a comparable value in a form to hash: of one with parts a text, as a hash passes over NULLs and ends of parts. -#}
+{% macro comparable_parts(value, type) -%}
+    {%- set whole = comparable(value, type) -%}
+    {#- The two zeros are one. -#}
+    {{ "regexp_replace(" ~ exact_json('array(' ~ whole ~ ')') ~ ", '-0[.]0(?![0-9])', '0.0')" if '<' in type else whole }}
 {%- endmacro %}
 
 
