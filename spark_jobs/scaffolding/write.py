@@ -66,13 +66,13 @@ def files_of_history(table: SeenTable) -> dict[str, str]:
 
 def with_key(project: Path, table: SeenTable) -> dict[str, str]:
     """The files that are there as they were written before a table had a key, with it (R18); edited ones stay."""
-    keyless, there = files_of(replace(table, key=())), model_files(project)
-    files = {}
-    for path, text in files_of(table).items():
-        [(place, _)] = placed(project, {path: text}, there).items()
-        if (project / place).exists() and (project / place).read_text() == keyless.get(path) != text:
-            files[place] = text
-    return files
+    there = model_files(project)
+    keyless, keyed = (placed(project, files_of(one), there) for one in (replace(table, key=()), table))
+    return {
+        path: text
+        for path, text in keyed.items()
+        if (project / path).exists() and (project / path).read_text() == keyless.get(path) != text
+    }
 
 
 def _written(table: SeenTable, templates: Mapping[str, str]) -> dict[str, str]:
