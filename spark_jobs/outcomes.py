@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spark_jobs.landing.codes import REASONS
 from spark_jobs.texts import on_one_line, quantity, visible
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def say_landed(landed: Landed) -> None:
     new = f", {landed.quarantined:,} quarantined" if landed.quarantined else ""
     where = " (`tidemark quarantine list`)" if held or new else ""
     click.echo(f"{quantity(landed.read, 'record')} read: {landed.landed:,} landed{known}{held}{new}{where}.")
+    for code, count in landed.codes.most_common():
+        click.echo(f"    {count:,} {code}: {REASONS[code]}.")
     for table in landed.rekeyed:
         click.echo(
             on_one_line(f"{table.table}: its key was ({', '.join(table.before)}) and is ({', '.join(table.now)}) now.")

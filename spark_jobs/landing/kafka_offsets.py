@@ -66,7 +66,7 @@ GAPS = (
     " found_at timestamp comment 'When it noticed, UTC'"
 )
 TABLES = {"kafka_offsets": OFFSETS, "kafka_gaps": GAPS}
-REASONS = {
+GAP_REASONS = {
     "retention": "removed by retention before landing",
     "topic_gone": "not landed when the topic was deleted, or no longer shown to this user",
     "topic_made_anew": "not landed when the topic was deleted and made anew",
@@ -187,7 +187,7 @@ def gap_in_words(topic: str, partition: int, begin: int, end: int, records: int 
     else:
         offsets = f"offset {begin}" if end - begin == 1 else f"offsets {begin} to {end - 1}"
         which = f"{quantity(records, 'record')} ({offsets})"
-    return f"{topic}, partition {partition}: {which} {'was' if records == 1 else 'were'} {REASONS[reason]}"
+    return f"{topic}, partition {partition}: {which} {'was' if records == 1 else 'were'} {GAP_REASONS[reason]}"
 
 
 def starting(option: str) -> str | datetime | dict[Partition, int]:

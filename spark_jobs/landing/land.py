@@ -6,6 +6,7 @@ Record files are read here (`input_files.py` finds them), topics by `kafka.py`; 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,19 +50,33 @@ class Landing:
 class Landed:
     """What became of the records of one landing.
 
-    Of those that were `known`, so many were `held` already; `rekeyed` has the tables whose key has another shape now
-    (R8), `doubled` the partitions of which offsets came with several contents.
+    Of those that were `known`, so many were `held` already; `feeds` has how many were landed of each feed, `codes` how
+    many were quarantined for each reason. `rekeyed` has the tables whose key has another shape now (R8), `doubled` the
+    partitions of which offsets came with several contents.
     """
 
     read: int = 0
-    landed: int = 0
-    known: int = 0
     held: int = 0
-    quarantined: int = 0
     batch_id: int | None = None
-    feeds: dict[str, int] = field(default_factory=dict)
+    feeds: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
     rekeyed: list[Rekeyed] = field(default_factory=list)
     doubled: list[Doubled] = field(default_factory=list)
+
+    @property
+    def landed(self) -> int:
+        """How many records bronze has got."""
+        return self.feeds.total()
+
+    @property
+    def quarantined(self) -> int:
+        """How many records and lines the quarantine has got."""
+        return self.codes.total()
+
+    @property
+    def known(self) -> int:
+        """How many were there already, in bronze or in the quarantine."""
+        return self.read - self.landed - self.quarantined
 
     @property
     def counts(self) -> dict[str, int]:
@@ -70,12 +85,11 @@ class Landed:
 
     def add(self, more: Landed) -> None:
         """Count another batch of the same landing."""
-        for name, count in more.counts.items():
-            setattr(self, name, getattr(self, name) + count)
+        self.read += more.read
         self.held += more.held
         self.batch_id = self.batch_id if more.batch_id is None else more.batch_id
-        for feed, count in more.feeds.items():
-            self.feeds[feed] = self.feeds.get(feed, 0) + count
+        self.feeds += more.feeds
+        self.codes += more.codes
         self.rekeyed += more.rekeyed
         self.doubled += more.doubled
 
@@ -217,7 +231,7 @@ def _land(
     result = Landed(read=sum(part["lines"] for part in survey))
     if any(part["rejected"] for part in survey):
         # The quarantine first: were landing killed here, the next one finds these known and the others still to come.
-        result.quarantined, result.held = quarantine_rows(spark, places, rejected)
+        result.codes, result.held = quarantine_rows(spark, places, rejected)
     understood = rows.where("reason is null and topic is not null and partition is not null and offset is not null")
     result.feeds, has_shapes, is_told_twice = _append_unknown(spark, places, understood, survey, batch_id)
     if is_told_twice:
@@ -229,15 +243,13 @@ def _land(
         released_in = batch_id if result.feeds else bronze.last_batch(spark, places, "records")
         settle(spark, places, rejected, files, landing.source_label, released_in)
         close_gaps(spark, places, landing.source_label, {(part["topic"], part["partition"]) for part in survey})
-    result.landed = sum(result.feeds.values())
-    result.known = result.read - result.landed - result.quarantined
     result.batch_id = batch_id if result.landed or result.quarantined else None
     return result
 
 
 def _append_unknown(
     spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row], batch_id: int
-) -> tuple[dict[str, int], bool, bool]:
+) -> tuple[Counter[str], bool, bool]:
     """Append the records that bronze does not hold, and before them their shapes.
 
     Returns:
@@ -259,9 +271,9 @@ def _append_unknown(
     finally:
         if unknown is not records:
             unknown.unpersist()
-    feeds: dict[str, int] = {}
+    feeds: Counter[str] = Counter()
     for one in sorted(seen, key=lambda one: str(one["feed"])):
-        feeds[one["feed"]] = feeds.get(one["feed"], 0) + one["records"]
+        feeds[one["feed"]] += one["records"]
     return feeds, has_new, is_told_twice
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from pyspark import StorageLevel
@@ -9,21 +10,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.landing.envelope import REASONS
+from spark_jobs.landing.codes import REASONS
 from spark_jobs.landing.input_files import path_of
 from spark_jobs.names import literal_map, table_at
 from spark_jobs.places import Places
 
 
-def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tuple[int, int]:
+def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tuple[Counter[str], int]:
     """Append what can't be understood to the quarantine, in one commit if any is new (G3).
 
     What bronze holds as a record was understood by an earlier landing. A line that was settled and is there again is
     held again.
 
     Returns:
-        How many are held newly, a line as often as it is there and a record once, as the report counts them; and the
-        number of rows that were held already.
+        How many are held newly, by code, a line as often as it is there and a record once, as the report counts them;
+        and the number of rows that were held already.
     """
     was_held = F.col("released_in").isNotNull().alias("was_held")
     known = bronze.read(spark, places, "quarantine").select("quarantine_id", was_held)
@@ -41,19 +42,21 @@ def quarantine_rows(spark: SparkSession, places: Places, rows: DataFrame) -> tup
         held = sum(part["held"] for part in parts)
         with_entries = [part for part in parts if part["has_entries"]]
         if not with_entries:
-            return 0, held
+            return Counter(), held
         stored = bronze.deliveries_within(spark, places, with_entries).alias("stored")
         # Not of a line: what could be read of it can be all of another record.
         is_stored = [F.col(f"entries.{name}") == F.col(f"stored.{name}") for name in bronze.DELIVERY]
         is_stored.append(F.col("entries.line").isNull())
         unknown = entries.alias("entries").join(stored, on=is_stored, how="left_anti")
-        [counted] = unknown.agg(F.sum("occurrences").alias("new"), F.count("was_held").alias("again")).collect()
-        if counted["again"]:
+        counted = unknown.groupBy("code").agg(
+            F.sum("occurrences").alias("new"), F.count("was_held").alias("again")
+        ).collect()  # fmt: skip
+        if any(one["again"] for one in counted):
             both = "when matched then update set * when not matched then insert *"
             _merge(spark, places, unknown.select(*bronze.read(spark, places, "quarantine").columns), both)
-        elif counted["new"]:
+        elif counted:
             bronze.append(spark, places, "quarantine", unknown)
-        return counted["new"] or 0, held
+        return Counter({one["code"]: one["new"] for one in counted}), held
     finally:
         found.unpersist()
 

@@ -269,7 +269,8 @@ def test_what_stands_behind_a_record_is_not_passed_over(tidemark: CommandLine, l
 
     said = tidemark("land", tidemark.write("behind.jsonl", *lines))
 
-    assert "18 records read: 1 landed, 17 quarantined" in said.out
+    assert "18 records read: 1 landed, 17 quarantined (`tidemark quarantine list`).\n    9 value-not-json: " in said.out
+    assert said.out.splitlines()[2] == "    8 line-not-json: the line is not one JSON object."
 
 
 def test_what_one_landing_has_twice_is_landed_once(tidemark: CommandLine, landed: int) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import captured_tables
-from spark_jobs.landing.envelope import REASONS
+from spark_jobs.landing.codes import REASONS
 from spark_jobs.places import Places
 from spark_jobs.scaffolding.tables import seen_events
 from spark_jobs.scaffolding.write import files_of_events, write

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_jobs.landing.envelope import REASONS
+from spark_jobs.landing.codes import REASONS
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -594,7 +595,7 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
 
     def land_rows(*_: Any, check: Any, **__: Any) -> Landed:
         check([came(2, 8)])
-        return Landed(read=2, landed=2)
+        return Landed(read=2, feeds=Counter({TOPIC: 2}))
 
     monkeypatch.setattr(kafka_offsets, "store_gaps", store_gaps)
     monkeypatch.setattr(
@@ -627,7 +628,7 @@ def test_a_gap_stays_until_its_records_are_landed(landing: Any, monkeypatch: pyt
 
     def land_rows(*_: Any, check: Any, **__: Any) -> Landed:
         check([came(2, 8)])
-        return Landed(read=2, landed=2)
+        return Landed(read=2, feeds=Counter({TOPIC: 2}))
 
     def ranges(gaps: Sequence[Gap]) -> list[tuple[int, int]]:
         return [(one.from_offset, one.to_offset) for one in gaps]

@@ -94,3 +94,11 @@ def test_setup_says_it_too(answers: dict[str, list[object]], home: Path) -> None
 
     assert ran.returncode == 1
     assert ran.stderr == f"setup: Spark needs Java 17; {home}/11/bin/java says: {OLD['11']}. {INSTALL}\n"
+
+
+def test_commands_are_read_without_the_engine() -> None:
+    """Importing it takes as long as most commands that need none of it."""
+    said = "import sys, spark_jobs.cli; print([name for name in ('pyspark', 'dbt') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", said], cwd=PROJECT, capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"
