@@ -543,7 +543,7 @@ def trace(table: str, key: tuple[str, ...], as_json: bool, project_dir: str) -> 
 @tidemark.command()
 @_reader
 def status(project_dir: str) -> None:
-    """Show the tables, their lag, the last check, runs that failed since, and who holds the lock."""
+    """Show the tables, their lag, the last check, the last run, and who holds the lock."""
     from spark_jobs import steps
     from spark_jobs.listing import status_lines
 

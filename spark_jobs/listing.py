@@ -62,14 +62,11 @@ def _model(spark: SparkSession, model: Model | None) -> dict[str, Any] | None:
 
 
 def status_lines(spark: SparkSession, places: Places) -> list[str]:
-    """The state of the lakehouse in a few lines: lock, last check, and each table's rows and newest change."""
+    """The state of the lakehouse in a few lines: lock, last check and run, and each table's rows and newest change."""
     memory = Memory.of(places)
     checked = _last_check(places, memory)
-    lines = [f"lakehouse  {places.lakehouse}", f"lock       {_lock(places)}", f"last check {checked}"]
-    if memory.failed_runs:
-        ended = memory.last_success
-        good = f"the last good one ended {ended[:19]} UTC" if ended else "there was no good one"
-        lines.append(f"runs       {memory.failed_runs} failed; {good}")
+    lines = [f"lakehouse  {places.lakehouse}", f"lock       {_lock(places)}"]
+    lines += [f"last check {checked}", f"last run   {_last_run(memory)}"]
     for lag in lags(spark, places):
         # Behind an open transaction records wait that can't be counted yet.
         waits = f", waiting for {duration(lag.seconds * 1000)} at most" if lag.seconds else ""
@@ -117,6 +114,15 @@ def _lock(places: Places) -> str:
         f"process {holder.get('pid')} on {holder.get('host')} (tidemark {holder.get('command')}, since"
         f" {holder.get('since')}{may_be_dead})"
     )
+
+
+def _last_run(memory: Memory) -> str:
+    """What the last `tidemark run` came to: other commands are none."""
+    ended = f"ended {memory.last_success[:19]} UTC" if memory.last_success else ""
+    if memory.failed_runs:
+        in_a_row = f"failed, {memory.failed_runs} in a row" if memory.failed_runs > 1 else "failed"
+        return f"{in_a_row}; {f'the last good one {ended}' if ended else 'there was no good one'}"
+    return f"good, {ended}" if ended else "none yet"
 
 
 def _last_check(places: Places, memory: Memory) -> str:

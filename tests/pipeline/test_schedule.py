@@ -322,7 +322,7 @@ def test_a_run_that_fails_is_told_to_a_command_and_counted(runs: Runs, capsys: p
     with writing(Places.of(runs.home / "project"), "another", "land", 0):
         assert main(["status", "--project-dir", str(runs.home / "project")]) == 0
     status_lines = capsys.readouterr().out
-    assert "runs       1 failed; the last good one ended 2" in status_lines
+    assert "last run   failed; the last good one ended 2" in status_lines
     assert f"process {os.getpid()} on {socket.gethostname()} (tidemark land" in status_lines
 
     heard.unlink()
