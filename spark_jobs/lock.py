@@ -122,6 +122,7 @@ def writing(
         stop: Set to end the waiting.
 
     Raises:
+        UsageError: The lakehouse has a layout of another version.
         Busy: Another writes, still.
         Stopped: `stop` was set meanwhile.
     """
@@ -140,6 +141,7 @@ def writing(
     if not places.is_folder:
         open_lakehouse(places, oldest)
         with leased(places.lakehouse, name, writer, wait, busy, stop):
+            check_layout(places, oldest)  # who was waited for may have brought another
             yield
         return
     descriptor = _lock_file(places, f".{places.prefix}lock", oldest)
@@ -153,6 +155,7 @@ def writing(
         with suppress(OSError):  # on a full disk nobody learns who holds it, and it is held
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(writer).encode(), 0)
+        check_layout(places, oldest)
         yield
         os.ftruncate(descriptor, 0)
     finally:

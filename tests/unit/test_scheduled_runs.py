@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import logging
+import math
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,13 +31,13 @@ from spark_jobs import bronze, logs, notify, schedule, steps
 from spark_jobs.catalog import require_free_catalog
 from spark_jobs.cli import main
 from spark_jobs.delta import has_log
-from spark_jobs.errors import Busy, Fault, Stopped
+from spark_jobs.errors import Busy, Fault, Stopped, UsageError
 from spark_jobs.files import Files, write_named
 from spark_jobs.fingerprint import fingerprint_of, project_hash, version_of
 from spark_jobs.landing import kafka
 from spark_jobs.landing.kafka import Streamed
 from spark_jobs.landing.land import Landed, Landing
-from spark_jobs.lock import leased, writing
+from spark_jobs.lock import LAYOUT, MARKER, leased, writing
 from spark_jobs.outcomes import say_run
 from spark_jobs.places import Places
 from spark_jobs.reporting.check import CheckOutcome, _folder_aside
@@ -137,6 +138,22 @@ def test_waiting_for_a_lease_ends_where_it_is_told_to(tmp_path: Path) -> None:
         return leased(str(tmp_path), "writer", {}, wait, lambda _: Busy("held"), stop)
 
     with lease(0), soon(stop.set), pytest.raises(Stopped), lease(LONG):
+        pass
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_lakehouse_that_another_brings_to_a_newer_layout_meanwhile_is_not_written(
+    places: Places, monkeypatch: pytest.MonkeyPatch, is_folder: bool
+) -> None:
+    monkeypatch.setattr(Places, "is_folder", is_folder)
+    other = ExitStack()
+    other.enter_context(writing(places, "other", "upgrade"))
+
+    def upgraded() -> None:
+        Files.of(places).write(MARKER, json.dumps({"layout": LAYOUT + 1}))
+        other.close()
+
+    with soon(upgraded), pytest.raises(UsageError, match="layout"), writing(places, "run", "land", math.inf):
         pass
 
 
