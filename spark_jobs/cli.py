@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import sys
@@ -203,11 +204,14 @@ def land(
     run.places.require_bronze("land")
     if wanted is not None:
         from spark_jobs.landing.kafka import Streamed
+        from spark_jobs.lock import writing
 
         run.begin(log_format)
-        spark, limit = run.session(), None if continuous else wait
+        spark, limit = run.session(), math.inf if continuous else wait
         with steps.stop_event() as stop:
-            lock = functools.partial(steps.between_writers, run, limit, stop)
+            # For each batch: a build comes between two of them, instead of waiting for a landing that has no end. No
+            # batch means anything (G1), so it doesn't matter which.
+            lock = functools.partial(writing, run.places, run.run_id, run.command, limit, stop=stop)
             streamed = steps.land_kafka(run, spark, wanted, source_label, lock, stop, Streamed())
         say_streamed(streamed)
         # What was to end by itself and was stopped has not done its work.

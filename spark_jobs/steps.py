@@ -29,7 +29,7 @@ from spark_jobs.damage import (
 )
 from spark_jobs.ending import listening
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause
-from spark_jobs.errors import Busy, CatalogBusy, Fault, Stopped
+from spark_jobs.errors import CatalogBusy, Fault, Stopped
 from spark_jobs.failed_builds import ended, failed
 from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.lock import LAYOUT, check_layout, layout_of, open_lakehouse, writing
@@ -181,7 +181,7 @@ def land_kafka(
         spark: The session.
         topics: What to land, and how.
         source_label: The cluster's name in bronze.
-        lock: Holds the lakehouse for a batch: `between_writers`, or nothing where the run holds it already.
+        lock: Holds the lakehouse for a batch; nothing where the run holds it already.
         stop: Set to end the landing behind the batch that it is at.
         result: What is filled in and given back, for who wants it of a landing that fails, too.
     """
@@ -193,31 +193,6 @@ def land_kafka(
     run.landed = streamed.landed
     log.info("landed %s", run.landed)
     return streamed
-
-
-@contextmanager
-def between_writers(run: Run, wait: float | None, stop: threading.Event) -> Iterator[None]:
-    """Hold the lock for a batch: a build comes between two of them, instead of waiting for a landing that has no end.
-
-    No batch means anything (G1), so it doesn't matter which.
-
-    Args:
-        run: The run.
-        wait: Seconds to wait for another writer before a batch; None for as long as it writes.
-        stop: Set to end that, with Stopped.
-    """
-    with ExitStack() as held:
-        began = time.monotonic()
-        while True:
-            try:
-                held.enter_context(writing(run.places, run.run_id, run.command, 0.5))
-                break
-            except Busy:
-                if stop.is_set():
-                    raise Stopped from None
-                if wait is not None and time.monotonic() - began >= wait:
-                    raise
-        yield
 
 
 @contextmanager
