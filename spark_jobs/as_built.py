@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from spark_jobs.columns import OWN_COLUMNS
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.delta import progress, table_if_made
+from spark_jobs.delta import states, table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 
@@ -23,10 +22,7 @@ def require_built_as_declared(spark: SparkSession, places: Places, tables: Seque
     Whoever looks at them by their declaration would miss columns, or take them for damaged. What was never built is not
     built otherwise.
     """
-    recorded = progress(spark, places)
-    identifier = F.get_json_object("state", "$.identifier").alias("identifier")
-    rows = [] if recorded is None else recorded.select("name", identifier).where("identifier is not null").collect()
-    built_as = {row["name"]: row["identifier"] for row in rows}
+    built_as = {name: state["identifier"] for name, state in states(spark, places).items() if "identifier" in state}
     if otherwise := [table.name for table in tables if _is_built_otherwise(spark, table, built_as)]:
         raise UsageError(
             f"{', '.join(otherwise)}: not built as declared: the key or a name was changed after the last build."

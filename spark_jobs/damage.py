@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.bronze import GONE, TABLES, UNMODELLED, remedy
 from spark_jobs.declarations import Declared, Model, declared_tables
-from spark_jobs.delta import empty_commit, files_at, has_files, has_log, is_table, progress
+from spark_jobs.delta import empty_commit, files_at, has_files, has_log, is_table, states
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, OF_A_STATEMENT
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.files import Files
@@ -169,13 +169,8 @@ def _fault_of(places: Places, found: Sequence[Damage], models: Mapping[str, tupl
 
 def _gone(spark: SparkSession, places: Places, models: Mapping[str, tuple[str, Model]]) -> list[Damage]:
     """The tables of models that were built, and of which nothing is there, or no log."""
-    if (recorded := progress(spark, places)) is None:
-        return []
     # A model that has another alias since is not built where it will be.
-    built = {
-        (row["name"], row["identifier"])
-        for row in recorded.selectExpr("name", "get_json_object(state, '$.identifier') as identifier").collect()
-    }
+    built = {(name, state.get("identifier")) for name, state in states(spark, places).items()}
     found = []
     for location, (_, model) in models.items():
         schema, name = location.removeprefix(f"{places.lakehouse}/").split("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +76,13 @@ def progress(spark: SparkSession, places: Places) -> DataFrame | None:
     named = there.withColumn("name", F.substring_index("model", ".", -1))
     newest = Window.partitionBy("name").orderBy(F.col("recorded_at").desc(), "model")
     return named.withColumn("nth", F.row_number().over(newest)).where("nth = 1").drop("nth")
+
+
+def states(spark: SparkSession, places: Places) -> dict[str, dict[str, Any]]:
+    """Model → what its last build wrote down (`say`), with the last landing that it read as `batch_id`."""
+    read = progress(spark, places)
+    rows = [] if read is None else read.select("name", "state", "batch_id").collect()
+    return {row["name"]: json.loads(row["state"]) | {"batch_id": row["batch_id"]} for row in rows}
 
 
 def append_rows(spark: SparkSession, location: str, rows: pa.Table) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.declarations import CapturedTable, Declared, captured_tables
-from spark_jobs.delta import progress
+from spark_jobs.delta import states
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.land import Landing, land_rows
 from spark_jobs.landing.record_files import OF_LINES
@@ -68,12 +68,8 @@ def listed(entries: DataFrame, code: str | None = None, topic: str | None = None
 
 def _troubled(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> list[CapturedTable]:
     """The tables whose changes log has changes with a `problem`, as their last build has counted them."""
-    read = progress(spark, places)
-    if read is None:
-        return []
-    has_problems = F.get_json_object("state", "$.hazards.problems") == "true"
-    models = {row["name"] for row in read.where(has_problems).select("name").collect()}
-    return [table for table in tables if table.changes.name in models]
+    built = states(spark, places)
+    return [table for table in tables if built.get(table.changes.name, {}).get("hazards", {}).get("problems")]
 
 
 def _problems(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from spark_jobs.declarations import CapturedTable
-from spark_jobs.delta import is_table, progress
+from spark_jobs.delta import is_table, states
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 
@@ -35,22 +33,14 @@ class Shown:
 
 def shown(spark: SparkSession, places: Places, tables: Iterable[CapturedTable]) -> dict[str, Shown]:
     """Table → what its history shows; without those of which that isn't known, or whose log was made anew since."""
-    histories = {table.history.name: table for table in tables if table.history is not None}
-    read = progress(spark, places)
-    if read is None:
-        return {}
-    logs = {table.changes.name for table in histories.values()}
-    rows = read.where(F.col("name").isin(*histories, *logs)).select("name", "batch_id", "state").collect()
-    states = {row["name"]: json.loads(row["state"]) for row in rows}
+    built = states(spark, places)
     found = {}
-    for row in rows:
-        if row["name"] not in histories:
-            continue
-        table, state = histories[row["name"]], states[row["name"]]
-        if state.get("log_made_in", "") == _made_in(spark, table.changes.location):
+    for table in tables:
+        state = None if table.history is None else built.get(table.history.name)
+        if state is not None and state.get("log_made_in", "") == _made_in(spark, table.changes.location):
             columns = {column[0]: column[1] for column in state.get("columns", ())}
-            late = states.get(table.changes.name, {}).get("late") or {}
-            found[table.name] = Shown(row["batch_id"], state.get("cut"), columns, late)
+            late = built.get(table.changes.name, {}).get("late") or {}
+            found[table.name] = Shown(state["batch_id"], state.get("cut"), columns, late)
     return found
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.bronze import ROW_KINDS
 from spark_jobs.declarations import CapturedTable, Channel
-from spark_jobs.delta import append_rows, is_table, progress, table_if_made
+from spark_jobs.delta import append_rows, is_table, progress, states, table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.quarantine import PROBLEMS
@@ -158,8 +158,7 @@ def built_through(
 
 def _read_through(spark: SparkSession, places: Places) -> dict[str, int]:
     """Model → the last landing that it has read, as recorded."""
-    read = progress(spark, places)
-    return {} if read is None else {row[0]: row[1] for row in read.groupBy("name").agg(F.max("batch_id")).collect()}
+    return {name: state["batch_id"] for name, state in states(spark, places).items()}
 
 
 def event_tables(spark: SparkSession, places: Places, channels: Sequence[Channel]) -> dict[tuple[str, str], EventTable]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from spark_jobs.declarations import CapturedTable, Model
-from spark_jobs.delta import progress, table_if_made
+from spark_jobs.delta import states, table_if_made
 from spark_jobs.macro_queries import query
 from spark_jobs.names import quoted, table_at
 from spark_jobs.places import Places
@@ -125,13 +124,14 @@ def measure(
         asked: Table → what is asked of its columns; nothing of those that are not named.
     """
     last_batch = _last_batch(spark, places)
-    late = _late(spark, places)
+    built = states(spark, places)
     parts = []
     for table in tables:
         changes = _read(spark, table.changes)
         if changes is not None:
             # As histories read it: its rows name those too among the columns that they lack that came late (R8).
-            shown = query("with_late_columns", table_at(table.changes.location), late.get(table.changes.name))
+            late = built.get(table.changes.name, {}).get("late")
+            shown = query("with_late_columns", table_at(table.changes.location), late)
             log = spark.sql(f"select * from {shown}")
             alone = _of_log_alone(log) if table.accounting is None else []
             numbers = _of_changes(log, table.key, asked.get(table.name, NOTHING), last_batch, alone)
@@ -153,16 +153,6 @@ def measure(
 def _last_batch(spark: SparkSession, places: Places) -> int:
     records = table_if_made(spark, places.table("bronze", "records"))
     return -1 if records is None else int(records.agg(F.coalesce(F.max("batch_id"), F.lit(-1))).collect()[0][0])
-
-
-def _late(spark: SparkSession, places: Places) -> dict[str, dict[str, int]]:
-    """Log → column that came when it had changes already → the first landing that carried it."""
-    read = progress(spark, places)
-    if read is None:
-        return {}
-    late = F.get_json_object("state", "$.late").alias("late")
-    rows = read.select("name", late).where("late is not null").collect()
-    return {row["name"]: json.loads(row["late"]) for row in rows}
 
 
 def _columns(changes: DataFrame | None) -> list[str]:
