@@ -62,7 +62,7 @@ class Memory:
             said = {"commit": None, "offsets": None, "failures": [], "checked_at": None, "is_unchecked": False} | said
             memory = cls(**{name: said[name] for name in cls.__dataclass_fields__})
             last = version_of(places, _RECORDS)
-            is_it = memory.commit in (None, _commit(places, _RECORDS, memory.records))
+            is_it = memory.commit in (None, _commit(places, memory.records))
             is_whole = is_it and last >= memory.records and not _is_taken_out(places, memory.records + 1, last)
         except (OSError, ValueError, LookupError, TypeError, Fault):
             return cls()  # what keeps a store from being read stops the run where it is told of
@@ -96,7 +96,7 @@ class Memory:
         if outcome is not None:
             self.lag, self.gaps = outcome.lag, outcome.gaps
         self.records = version_of(places, _RECORDS)
-        self.commit = _commit(places, _RECORDS, self.records)
+        self.commit = _commit(places, self.records)
         try:
             Files.of(places).write(memory_file(places), json.dumps(asdict(self)))
         except OSError as error:
@@ -111,9 +111,9 @@ def memory_file(places: Places) -> str:
     return f"{places.prefix}{MEMORY}"
 
 
-def _commit(places: Places, table: str, version: int) -> str | None:
-    """What tells a commit of a Delta table from another of its number; None where its file isn't there."""
-    said = _said(places, table, version)
+def _commit(places: Places, version: int) -> str | None:
+    """What tells a commit of bronze's records from another of its number; None where its file isn't there."""
+    said = _said(places, version)
     return None if said is None else hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -122,9 +122,9 @@ def _is_taken_out(places: Places, first: int, last: int) -> bool:
     return any(
         '"remove"' in action and json.loads(action).get("remove", {}).get("dataChange", False)
         for version in range(first, last + 1)
-        for action in (_said(places, _RECORDS, version) or "").splitlines()
+        for action in (_said(places, version) or "").splitlines()
     )
 
 
-def _said(places: Places, table: str, version: int) -> str | None:
-    return Files.of(places).read(f"{table}/_delta_log/{commit_file(version)}")
+def _said(places: Places, version: int) -> str | None:
+    return Files.of(places).read(f"{_RECORDS}/_delta_log/{commit_file(version)}")

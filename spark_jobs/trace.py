@@ -143,7 +143,7 @@ def traced(spark: SparkSession, places: Places, name: str, pairs: Sequence[str])
     if log is None or not all(is_table(spark, at) for at in (table.history.location, places.table("ops", "progress"))):
         raise unbuilt
     has_values = _has_values(spark, log, table, pairs)
-    keys = _keys(log).union(_keys_of_versions(spark, table, log))
+    keys = _keys(log).union(_keys_of_versions(spark, table.history, log))
     asked = keys.where(has_values).select(F.col("text").alias("key")).distinct().localCheckpoint()
     unknown = UsageError(
         f"trace {name} {' '.join(pairs)}: no change of this table has such a key. Some that are there:"
@@ -182,13 +182,11 @@ def _keys(log: DataFrame) -> DataFrame:
     return own.union(left.select(key.alias("key"), F.col("previous_key").alias("text")))
 
 
-def _keys_of_versions(spark: SparkSession, table: CapturedTable, log: DataFrame) -> DataFrame:
+def _keys_of_versions(spark: SparkSession, history: Model, log: DataFrame) -> DataFrame:
     """The same of the keys that the history has: someone may have written it of which no change tells."""
-    if table.history is None:
-        return _keys(log.limit(0))
     kind = log.schema["key"].dataType
     key = F.struct(*[F.col(quoted(name)).alias(name) for name in kind.fieldNames()]).cast(kind)
-    versions = spark.table(table_at(table.history.location)).select(key.alias("key"))
+    versions = spark.table(table_at(history.location)).select(key.alias("key"))
     return versions.select("key", exact_json(F.col("key")).alias("text"))
 
 

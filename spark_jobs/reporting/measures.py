@@ -143,10 +143,14 @@ def measure(
         for (name, layer, _), numbers in zip(parts, rows, strict=True):
             layers_of[name][layer] = numbers
         # Elsewhere each version has a change of its own.
-        with_found = [one for one in tables if layers_of[one.name].get("history", {}).get("found_versions")]
-        counted = pool.map(lambda table: _changes_of_versions(spark, table), with_found)
-        for table, numbers in zip(with_found, counted, strict=True):
-            layers_of[table.name]["history"] |= numbers
+        with_found = {
+            one.name: query("changes_of_versions", table_at(one.history.location), one.column_names)
+            for one in tables
+            if one.history is not None and layers_of[one.name].get("history", {}).get("found_versions")
+        }
+        counted = pool.map(lambda statement: spark.sql(statement).collect()[0].asDict(), with_found.values())
+        for name, numbers in zip(with_found, counted, strict=True):
+            layers_of[name]["history"] |= numbers
     return {table.name: _measures(table, layers_of[table.name], asked.get(table.name, NOTHING)) for table in tables}
 
 
@@ -188,13 +192,6 @@ def _of_built(spark: SparkSession, table: CapturedTable, columns: Sequence[str])
             )
         )
     return parts
-
-
-def _changes_of_versions(spark: SparkSession, table: CapturedTable) -> dict[str, Any]:
-    if table.history is None:
-        return {}
-    asked = query("changes_of_versions", table_at(table.history.location), table.column_names)
-    return spark.sql(asked).collect()[0].asDict()
 
 
 def _read(spark: SparkSession, model: Model | None) -> DataFrame | None:
