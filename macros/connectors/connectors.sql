@@ -226,31 +226,30 @@
 {%- endmacro %}
 
 
-{#-
-  Expression: the greatest position before a change, by offset in its partition.
-
-  Args:
-      within: expressions that have to be equal
--#}
+{#- Expression: the greatest position before a change, by offset in its partition. -#}
 {% macro greatest_before(within=[]) -%}
-    max(log_position) over (
-        partition by {{ (['source_label', 'topic', '`partition`', 'log_number'] + within) | join(', ') }}
-        order by `offset`
-        rows between unbounded preceding and 1 preceding
-    )
+    {{ position_beside('max', '`offset`', within) }}
+{%- endmacro %}
+
+
+{#- Expression: the lowest position behind a change, by offset in its partition. -#}
+{% macro lowest_behind(within) -%}
+    {{ position_beside('min', '`offset` desc', within) }}
 {%- endmacro %}
 
 
 {#-
-  Expression: the lowest position behind a change, by offset in its partition.
+  Expression: one of the positions that stand before a change in an order of its partition.
 
   Args:
+      pick: `max` or `min`
+      order: of offsets
       within: expressions that have to be equal
 -#}
-{% macro lowest_behind(within) -%}
-    min(log_position) over (
+{% macro position_beside(pick, order, within) -%}
+    {{ pick }}(log_position) over (
         partition by {{ (['source_label', 'topic', '`partition`', 'log_number'] + within) | join(', ') }}
-        order by `offset` desc
+        order by {{ order }}
         rows between unbounded preceding and 1 preceding
     )
 {%- endmacro %}
