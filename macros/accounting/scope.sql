@@ -124,8 +124,8 @@
 
 {#- How a run that reads the whole log is accounted for. -#}
 {% macro account_of_all(scope, counts, declared, changes_log) -%}
-    {%- set account = dict(whole_account(scope, declared), before=none, **(
-        as_unfolded(counts) if scope.case == 'full' else unfolded(changes_log, scope.cut)
+    {%- set account = dict(whole_account(scope, declared), before=none, **as_unfolded(
+        counts if scope.case == 'full' else run_query('select ' ~ unfolded_counts(scope.cut) ~ ' from ' ~ changes_log)[0]
     )) -%}
     {%- do account.update(last_end(scope)) -%}
     {{ return(account) }}
@@ -166,13 +166,7 @@
 {%- endmacro %}
 
 
-{#- How many changes of a log no fold meets, and why. -#}
-{% macro unfolded(changes_log, cut) -%}
-    {{ return(as_unfolded(run_query('select ' ~ unfolded_counts(cut) ~ ' from ' ~ changes_log)[0])) }}
-{%- endmacro %}
-
-
-{#- Those counts of a row, as numbers. -#}
+{#- How many changes of a log no fold meets, and why: what a row of `unfolded_counts` says, as numbers. -#}
 {% macro as_unfolded(counts) -%}
     {%- set numbers = {} -%}
     {%- for name in ['quarantined', 'no_op', 'held_back'] -%}

@@ -18,7 +18,7 @@
     {%- set declared = {'snapshots_of': prefix} -%}
     {%- do config(meta={'tidemark': declared}) -%}
     {%- set feeds = signal_tables(prefix) -%}
-    {%- set asked_in = is_signal_row(feeds) -%}
+    {%- set asked_in = "(op = 'c' and feed in (" ~ text_list(feeds) ~ '))' if feeds else 'false' -%}
     {#- The feeds stand before the rest: partitions are left unread by what holds of each record. -#}
     {%- set scope = channel_scope(
         declared,
@@ -43,12 +43,6 @@
         {%- endfor -%}
     {%- endif -%}
     {{ return(feeds) }}
-{%- endmacro %}
-
-
-{#- Condition: whether a record is a new row of one of these. -#}
-{% macro is_signal_row(feeds) -%}
-    {{ "(op = 'c' and feed in (" ~ text_list(feeds) ~ '))' if feeds else 'false' }}
 {%- endmacro %}
 
 

@@ -133,15 +133,16 @@
         {{ return({'is_changed': false, 'message': '0 rows changed'}) }}
     {%- endif -%}
     {%- set columns = columns_in(build.target) -%}
+    {%- set what_is_built = ' select ' ~ names_of(columns) ~ ' from (' ~ build.built ~ ')' -%}
     {%- if way == 'all' -%}
-        {%- do write_anew(build, columns) -%}
+        {%- do run_statement('insert overwrite ' ~ build.target ~ what_is_built) -%}
         {{ return({'is_changed': true, 'message': 'all rows written'}) }}
     {%- elif way == 'open' -%}
         {%- do write_open_anew(build, columns) -%}
         {{ return({'is_changed': true, 'message': 'all open rows written'}) }}
     {%- elif way == 'append' -%}
         {%- set changed = build.counts.versions -%}
-        {%- if changed -%}{%- do append_versions(build, columns) -%}{%- endif -%}
+        {%- if changed -%}{%- do run_statement('insert into ' ~ build.target ~ what_is_built) -%}{%- endif -%}
     {%- elif way == 'going_on' -%}
         {%- set changed = merge_going_on(build, columns) -%}
     {%- elif way == 'living' -%}

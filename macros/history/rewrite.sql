@@ -36,12 +36,6 @@
 {%- endmacro %}
 
 
-{#- Add the versions of keys that were never seen before. -#}
-{% macro append_versions(build, columns) -%}
-    {%- do run_statement('insert into ' ~ build.target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ build.built ~ ')') -%}
-{%- endmacro %}
-
-
 {#-
   Put in one commit the open versions as they are now in the place of those before, and add those that were closed.
   Closed ones are not read: news that stand behind all that was known of their keys leave them as they are. What is built has
@@ -55,12 +49,6 @@
         ~ ' and not exists (select 1 from ' ~ build.decision.carried.relation
         ~ ' as carried where ' ~ is_held_key(key, build.decision.carried) ~ ')'
     ) -%}
-{%- endmacro %}
-
-
-{#- Write a table as a query for its columns says. -#}
-{% macro write_anew(build, columns) -%}
-    {%- do run_statement('insert overwrite ' ~ build.target ~ ' select ' ~ names_of(columns) ~ ' from (' ~ build.built ~ ')') -%}
 {%- endmacro %}
 
 

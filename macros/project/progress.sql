@@ -13,12 +13,6 @@
 {%- endmacro %}
 
 
-{#- The type of an account, as the progress of a history has it: a row per disposition of changes and per sign (G6). -#}
-{% macro account_type() -%}
-    array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>
-{%- endmacro %}
-
-
 {#-
   Before a run: read how far each model came. It is the same until the run ends, and read once for all of its models. dbt
   has no place for that but its graph, which is one object for a whole run.

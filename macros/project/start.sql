@@ -22,12 +22,14 @@
         {%- do run_query('select 1 from ' ~ lakehouse_table('bronze', 'records') ~ ' limit 0') -%}
         {%- do run_query(make_known('bronze.records', 'bronze', 'records')) -%}
         {%- do only_this_lakehouse('bronze', 'records') -%}
+        {#- An account has a row for each disposition of changes and for each sign. -#}
         {%- do run_query(
             'create table if not exists ' ~ progress_table()
             ~ " (model string comment 'Unique id of the dbt model',"
             ~ " batch_id bigint comment 'The last landing it holds',"
             ~ " state string comment 'What its next run compares with, as JSON', run_id string, recorded_at timestamp,"
-            ~ " account " ~ account_type() ~ " comment 'What became of the changes of a history (G6)')"
+            ~ ' account array<struct<kind: string, name: string, records: bigint, sample_keys: array<string>>>'
+            ~ " comment 'What became of the changes of a history (G6)')"
             ~ ' using delta'
         ) -%}
         {%- do run_query(make_known(progress_relation(), 'ops', 'progress')) -%}
