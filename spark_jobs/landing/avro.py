@@ -203,7 +203,8 @@ def _schema(spark: SparkSession, registries: Registries, kind: str, schema_id: i
     fields: dict[str, str] = {}
     try:
         connect = json.dumps(connect_schema(schema))
-        parts = [{"name": "v", "type": _bare(schema, {}, fields)}, {"name": "end", "type": _fixed_end()}]
+        end = {"type": "fixed", "name": "TidemarkEnd", "size": len(_END)}
+        parts = [{"name": "v", "type": _bare(schema, {}, fields)}, {"name": "end", "type": end}]
         avro = json.dumps({"type": "record", "name": "TidemarkValue", "fields": parts})
         read = spark.range(0).select(_read(F.lit(b""), avro)["v"].alias("v"))
     except (UnreadableError, AnalysisException, Py4JJavaError, RecursionError, LookupError, TypeError, ValueError):
@@ -226,10 +227,6 @@ def _named(struct: StructType, fields: Mapping[str, str]) -> StructType:
         return node | {"name": fields.get(node["name"], node["name"])} if "name" in node else node
 
     return StructType.fromJson(json.loads(struct.json(), object_hook=renamed))
-
-
-def _fixed_end() -> dict[str, Any]:
-    return {"type": "fixed", "name": "TidemarkEnd", "size": len(_END)}
 
 
 def _bare(schema: Any, types: dict[str, str], fields: dict[str, str], space: str = "") -> Any:

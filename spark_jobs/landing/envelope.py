@@ -209,13 +209,16 @@ def _reason() -> Column:
     # A plain value (ExtractField) is of no column that is known; the row tells the key then.
     is_plain = F.size(F.json_object_keys(F.concat(F.lit('{"key":'), key, F.lit("}")))) == 1
     key_is_json = key.isNull() | F.col("key_names").isNotNull() | F.coalesce(is_plain, F.lit(False))
+    is_object = F.json_object_keys("value_text").isNotNull()
+    has_message = F.coalesce(F.col("e.message").startswith("{"), F.lit(False))
+    has_row = F.coalesce(F.col("e.after").startswith("{"), F.lit(False))
     return (
         F.when(~_is_unicode("key"), _no_text("key"))
         .when(F.col("is_tombstone"), F.lit(None))
         .when(~_is_unicode("value"), _no_text("value"))
         .when(
             F.col("v").isNull() | ~F.col("is_whole"),
-            F.when(_is_object() & ~goes_on(F.col("value_text")), "no-envelope").otherwise("value-not-json"),
+            F.when(is_object & ~goes_on(F.col("value_text")), "no-envelope").otherwise("value-not-json"),
         )
         .when(F.col("v.schema").isNotNull() & F.col("v.payload").isNull(), "schema-without-payload")
         .when(is_other & ~is_schema_change, F.lit(None))
@@ -225,27 +228,15 @@ def _reason() -> Column:
         .when(op.isin(*OPS) & ~_has_time(), "no-time")
         .when(~_is_all_numbers(), F.when(_names_types(), "avro-as-text").otherwise("bad-number"))
         .when(is_schema_change, F.lit(None))
-        .when(op == "m", F.when(~_has_message(), "no-message"))
+        .when(op == "m", F.when(~has_message, "no-message"))
         .when(~key_is_json, "key-not-json")
-        .when(
-            op.isin(*ROW_OPS) & ~F.coalesce(F.col("e.after").startswith("{"), F.lit(False)) & ~_is_described(),
-            "no-after",
-        )
+        .when(op.isin(*ROW_OPS) & ~has_row & ~_is_described(), "no-after")
     )
-
-
-def _is_object() -> Column:
-    """Whether a value that is no envelope is a JSON object all the same."""
-    return F.json_object_keys("value_text").isNotNull()
 
 
 def _is_described() -> Column:
     """Whether it tells what an update did to a document, which then needn't be there."""
     return (F.col("e.op") == "u") & F.coalesce(F.col("e.updateDescription").startswith("{"), F.lit(False))
-
-
-def _has_message() -> Column:
-    return F.coalesce(F.col("e.message").startswith("{"), F.lit(False))
 
 
 def _has_time() -> Column:

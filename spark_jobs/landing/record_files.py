@@ -41,6 +41,7 @@ def records_of(lines: DataFrame) -> DataFrame:
     """
     options = {**JSON_LIMITS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
     is_kcat = F.col("r.tstype").isNotNull() | F.col("r.ts").isNotNull() | F.col("r.payload").isNotNull()
+    of_texts = F.struct(*[_number(name, kind).alias(name) for name, kind in _KINDS.items()])
     # A column each: what stands in an expression twice is computed twice.
     parsed = (
         lines.withColumn("is_utf8", F.is_valid_utf8("value"))
@@ -50,7 +51,7 @@ def records_of(lines: DataFrame) -> DataFrame:
         .withColumn("r", F.when(F.col("is_text"), F.from_json("line", _LINE, options)))
         # Read once more where a number is spelled otherwise, or something is no JSON: few lines are.
         .withColumn("texts", F.when(F.col("r._malformed").isNotNull(), F.from_json("line", _LINE_OF_TEXTS, options)))
-        .withColumn("r", F.when(F.col("texts").isNull(), F.col("r")).otherwise(_of_texts()))
+        .withColumn("r", F.when(F.col("texts").isNull(), F.col("r")).otherwise(of_texts))
         .withColumn("parsed_headers", F.when(F.col("r.headers").isNotNull(), _parsed_headers(is_kcat)))
     )
     # kcat has other names for the value and the time; a line can have the names of both.
@@ -70,11 +71,6 @@ def records_of(lines: DataFrame) -> DataFrame:
         F.col("r.key").alias("key_text"),
         value.alias("value_text"),
     )
-
-
-def _of_texts() -> Column:
-    """A line's fields as `_LINE` has them, from a reading in which all are texts."""
-    return F.struct(*[_number(name, kind).alias(name) for name, kind in _KINDS.items()])
 
 
 def _number(name: str, kind: str) -> Column:
