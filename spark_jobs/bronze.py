@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.delta import clear, empty_commit, has_files, is_table
+from spark_jobs.delta import clear, empty_commit, frame_of, has_files, is_table
 from spark_jobs.errors import Fault, UsageError
 from spark_jobs.names import table_at
 from spark_jobs.places import LANDED, Places
@@ -207,8 +207,7 @@ def deliveries_within(spark: SparkSession, places: Places, survey: Sequence[Row]
     # The range of a topic is that of all its partitions, and holds much of one that others are ahead of or behind.
     columns = [("topic", pa.string()), ("partition", pa.int32()), ("low", pa.int64()), ("high", pa.int64())]
     rows = [dict(zip(dict(columns), (*place, *ends), strict=True)) for place, ends in exact.items()]
-    # By way of Arrow: rows given as Python objects would start Python workers.
-    places_within = spark.createDataFrame(pa.Table.from_pylist(rows, pa.schema(columns)))
+    places_within = frame_of(spark, rows, pa.schema(columns))
     is_within = [stored[name] == places_within[name] for name in ("topic", "partition")]
     is_within.append(stored["offset"].between(places_within["low"], places_within["high"]))
     return stored.join(F.broadcast(places_within), on=is_within, how="left_semi")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -85,13 +86,17 @@ def states(spark: SparkSession, places: Places) -> dict[str, dict[str, Any]]:
     return {row["name"]: json.loads(row["state"]) | {"batch_id": row["batch_id"]} for row in rows}
 
 
-def append_rows(spark: SparkSession, location: str, rows: pa.Table) -> None:
+def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> DataFrame:
+    """A few rows as a frame, by way of Arrow: given as Python objects they would start Python workers."""
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+
+
+def append_rows(spark: SparkSession, location: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
     """Append a few rows in one commit; the table is made where there is none."""
     if not is_table(spark, location):
         clear(spark, location)
-        spark.createDataFrame(rows.schema.empty_table()).write.format("delta").save(location)
-    # By way of Arrow: rows given as Python objects would start Python workers.
-    spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append").save(location)
+        frame_of(spark, [], schema).write.format("delta").save(location)
+    frame_of(spark, rows, schema).coalesce(1).write.format("delta").mode("append").save(location)
 
 
 def clear(spark: SparkSession, location: str) -> None:

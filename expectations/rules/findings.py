@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from expectations.rules.law import Law
 from spark_jobs.declarations import CapturedTable
+from spark_jobs.delta import frame_of
 from spark_jobs.masking import Mask
 from spark_jobs.names import exact_json
 from spark_jobs.shown import Shown
@@ -69,7 +70,7 @@ def lost_columns(law: type[Law], spark: SparkSession, names: Sequence[str]) -> l
     """The same of columns whose loss breaks one law; nothing where none is lost."""
     if not names:
         return []
-    lost = spark.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
+    lost = frame_of(spark, [{"name": name} for name in names], pa.schema([("name", pa.string())]))
     return [breaking(law, lost, as_json({"column": F.col("name")}))]
 
 

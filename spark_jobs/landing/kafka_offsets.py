@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_jobs import bronze
-from spark_jobs.delta import clear, is_table, table_if_made
+from spark_jobs.delta import clear, frame_of, is_table, table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_client import NO_ID, Broker, Ends, Look, Partition
 from spark_jobs.names import table_at, text_literal
@@ -652,5 +652,4 @@ def _frame(spark: SparkSession, places: Places, name: str, rows: Sequence[Mappin
         added = ", ".join(f"{one} {declared[one].dataType.simpleString()}" for one in lacking)
         spark.sql(f"alter table {table_at(location)} add columns ({added})")
     columns = [pa.field(column, _TYPES.get(column, pa.string())) for column in there]
-    # By way of Arrow: rows given as Python objects would start Python workers.
-    return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows], pa.schema(columns)))
+    return frame_of(spark, rows, pa.schema(columns))

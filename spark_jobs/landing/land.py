@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
+from spark_jobs.delta import frame_of
 from spark_jobs.engine_errors import ENGINE_ERRORS, IN_THE_WAY, first_cause
 from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
@@ -336,8 +337,7 @@ def _append_unknown_shapes(
     if unknown:
         numbers = ("shape_id", "first_offset")
         columns = [(name, pa.int64() if name in numbers else pa.string()) for name in (*bronze.SHAPE, "first_offset")]
-        # By way of Arrow: rows given as Python objects would start Python workers.
-        rows = spark.createDataFrame(pa.Table.from_pylist([one.asDict() for one in unknown], pa.schema(columns)))
+        rows = frame_of(spark, unknown, pa.schema(columns))
         is_its = [records[name].eqNullSafe(rows[name]) for name in bronze.SHAPE]
         shapes = (
             records.where("has_shape")

@@ -324,7 +324,7 @@ def record(spark: SparkSession, places: Places, accounts: Sequence[Account], run
         for one in accounts
         for disposition, records in {**one.dispositions, **one.untold}.items()
     ]
-    append_rows(spark, places.table("ops", "accounting"), pa.Table.from_pylist(rows, _STORED))
+    append_rows(spark, places.table("ops", "accounting"), rows, _STORED)
 
 
 def _with_changes(account: Account, before: Mapping[tuple[str, str, str], int], accounts: Sequence[Account]) -> Account:

@@ -70,4 +70,4 @@ def record(
             for one in ran.tests
         ]
     if rows:
-        append_rows(spark, location, pa.Table.from_pylist(rows, _STORED))
+        append_rows(spark, location, rows, _STORED)
