@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -255,6 +255,23 @@ def shapes_by_age(spark: SparkSession, places: Places, feeds: Collection[str] | 
         )
         newest = {tuple(row[part] for part in SHAPE): tuple(row["newest"]) for row in found.collect()}
     return sorted(rows, key=lambda row: (newest.get(tuple(row[part] for part in SHAPE), ()), row["batch_id"]))
+
+
+def by_feed(shapes: Iterable[Row]) -> dict[str, list[Row]]:
+    """Feed → its shapes, in the order in which they are given."""
+    of_feeds: dict[str, list[Row]] = {}
+    for shape in shapes:
+        of_feeds.setdefault(shape["feed"], []).append(shape)
+    return of_feeds
+
+
+def fields_by_name(shapes: Iterable[Row]) -> dict[str, list[Row]]:
+    """What each shape says of each field, by the field's name."""
+    by_name: dict[str, list[Row]] = {}
+    for shape in shapes:
+        for one in shape["fields"] or ():
+            by_name.setdefault(one["name"], []).append(one)
+    return by_name
 
 
 def has_shape() -> Column:

@@ -70,14 +70,11 @@ def large_columns(spark: SparkSession, places: Places, shapes: Iterable[Row]) ->
         places: Where bronze is.
         shapes: Those of bronze. Where none is of a connector that may stream no large values, nothing is asked.
     """
-    feeds: dict[tuple[str, str], str] = {}
-    fields: dict[str, set[str]] = {}
-    for shape in shapes:
-        if shape["connector"] in _CONNECTORS:
-            feeds[shape["source_name"], table_id(shape["db"], shape["schema"], shape["table"])] = shape["feed"]
-            fields.setdefault(shape["feed"], set()).update(field["name"] for field in shape["fields"] or ())
-    if not feeds:
+    shapes = [shape for shape in shapes if shape["connector"] in _CONNECTORS]
+    if not shapes:
         return {}
+    feeds = {(one["source_name"], table_id(one["db"], one["schema"], one["table"])): one["feed"] for one in shapes}
+    fields = {feed: bronze.fields_by_name(seen) for feed, seen in bronze.by_feed(shapes).items()}
     large: dict[str, set[str]] = {}
     for row in columns_told(spark, places).where(_LARGE).select("source_name", "id", "name").distinct().collect():
         if feed := feeds.get((row["source_name"], row["id"])):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs import bronze
 from spark_jobs.landing.shapes import INT_UNSIGNED, IS_INT_UNSIGNED, IS_UNSIGNED, UNSIGNED, UNSIGNED_TYPES
 from spark_jobs.places import Places
 from spark_jobs.statements import columns_told, field_of, table_id
@@ -59,14 +60,11 @@ def unsigned_columns(spark: SparkSession, places: Places, shapes: Iterable[Row])
         places: Where bronze is.
         shapes: Those of bronze. Where none is of such a connector, nothing is asked.
     """
-    names: dict[tuple[str, str, str], str] = {}
-    fields: dict[str, set[str]] = {}
-    for shape in shapes:
-        if shape["connector"] in _CONNECTORS:
-            names[shape["source_name"], shape["db"], shape["table"]] = shape["feed"]
-            fields.setdefault(shape["feed"], set()).update(field["name"] for field in shape["fields"] or ())
-    if not names:
+    shapes = [shape for shape in shapes if shape["connector"] in _CONNECTORS]
+    if not shapes:
         return {}
+    names = {(one["source_name"], one["db"], one["table"]): one["feed"] for one in shapes}
+    fields = {feed: bronze.fields_by_name(seen) for feed, seen in bronze.by_feed(shapes).items()}
     columns_of_events = (
         columns_told(spark, places)
         .withColumn("is_big", F.col("typeName").rlike(IS_UNSIGNED))

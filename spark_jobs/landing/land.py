@@ -359,12 +359,9 @@ def _rekeyed(spark: SparkSession, places: Places, batch_id: int) -> list[Rekeyed
     keys = keyed.groupBy("feed", "key_fields").agg(F.min("batch_id").alias("since"))
     by_feed = keys.groupBy("feed").agg(F.count("*").alias("keys"), F.max("since").alias("last"))
     feeds = [row["feed"] for row in by_feed.where((F.col("keys") > 1) & (F.col("last") == batch_id)).collect()]
-    shapes: dict[str, list[Row]] = {}
-    for one in bronze.shapes_by_age(spark, places, feeds) if feeds else ():
-        if one["key_fields"]:
-            shapes.setdefault(one["feed"], []).append(one)
+    shapes = bronze.shapes_by_age(spark, places, feeds) if feeds else []
     rekeyed = []
-    for seen in shapes.values():
+    for seen in bronze.by_feed(one for one in shapes if one["key_fields"]).values():
         before, now = (tuple(json.loads(one["key_fields"])) for one in (seen[0], seen[-1]))
         if before != now:
             rekeyed.append(Rekeyed(".".join(bronze.full_name(seen[-1])), before, now))

@@ -82,12 +82,10 @@ def fields(spark: SparkSession, places: Places, tables: Sequence[CapturedTable])
     fields_seen = bronze.read(spark, places, "shapes").select(F.explode("fields").alias("one"))
     unknown = fields_seen.select(encoding.alias("encoding"), unknown_type(encoding).alias("type")).distinct()
     unknown_types = {row["encoding"]: row["type"] for row in unknown.where("type is not null").collect()}
-    shapes: dict[str, list[Row]] = {}
-    for shape in _by_age(spark, places):
-        shapes.setdefault(shape["feed"], []).append(shape)
+    every = _by_age(spark, places)
+    shapes = bronze.by_feed(every)
     bare = [feed for feed, seen in shapes.items() if (seen[-1]["shape"] or "").startswith("[")]
     flattened = _flattened(spark, places, bare)
-    every = [shape for seen in shapes.values() for shape in seen]
     unsigned = unsigned_columns(spark, places, every)
     of_bytes = bytes_as_text(spark, places, every)
     large = large_columns(spark, places, every)
@@ -144,10 +142,7 @@ def _fields(
     is_flattened: bool,
 ) -> Fields:
     connector = connector_named(shapes[-1]["connector"] or "")
-    seen: dict[str, list[Row]] = {}
-    for shape in shapes:
-        for field in shape["fields"] or ():
-            seen.setdefault(field["name"], []).append(field)
+    seen = bronze.fields_by_name(shapes)
     newest = {name: of_field[-1] for name, of_field in seen.items()}
     encodings = {name: field["encoding"] for name, field in newest.items()}
     undescribed = {name for name, encoding in encodings.items() if encoding is None}

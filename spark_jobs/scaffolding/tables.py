@@ -229,9 +229,7 @@ def _distinct(columns: Iterable[SeenColumn]) -> tuple[SeenColumn, ...]:
 def seen_tables(spark: SparkSession, places: Places) -> list[SeenTable]:
     """Every captured table of bronze, in the order of names; names that would clash carry a hash."""
     shapes = bronze.shapes_by_age(spark, places)
-    feeds: dict[str, list[Row]] = {}
-    for shape in shapes:
-        feeds.setdefault(shape["feed"], []).append(shape)
+    feeds = bronze.by_feed(shapes)
     guesses = _guessed_types(
         spark, places, [feed for feed, rows in feeds.items() if _lacks_types(rows) and not _has_documents(rows)]
     )
@@ -312,7 +310,7 @@ def digest(*parts: str) -> str:
 
 def _lacks_types(shapes: Iterable[Row]) -> bool:
     """Whether there is a field that no schema describes."""
-    return any(not _described(seen) for seen in _fields(shapes).values())
+    return any(not _described(seen) for seen in bronze.fields_by_name(shapes).values())
 
 
 def _has_documents(shapes: Sequence[Row]) -> bool:
@@ -329,7 +327,7 @@ def _seen_table(
     of_bytes: set[str],
     finer: set[str],
 ) -> SeenTable:
-    newest, fields, keys = shapes[-1], _fields(shapes), _keys(shapes)
+    newest, fields, keys = shapes[-1], bronze.fields_by_name(shapes), _keys(shapes)
     connector = newest["connector"] or ""
     large = _left_as_null(connector, fields, of_bytes)
     columns = _columns(shapes, fields, guesses, unsigned, of_keys, large)
@@ -431,15 +429,6 @@ def _notes(
         if is_vector in large.values():
             of_kind = (by_field[name] for name in large if large[name] is is_vector and name in by_field)
             yield f"{', '.join(of_kind)}: {note}"
-
-
-def _fields(shapes: Iterable[Row]) -> dict[str, list[Row]]:
-    """What each shape says of each field, by the field's name."""
-    by_field: dict[str, list[Row]] = {}
-    for shape in shapes:
-        for one in shape["fields"] or ():
-            by_field.setdefault(one["name"], []).append(one)
-    return by_field
 
 
 def _described(seen: Iterable[Row]) -> list[Row]:
@@ -550,7 +539,7 @@ def _finer_times(spark: SparkSession, places: Places, feeds: Mapping[str, list[R
         (feed, field)
         for feed, rows in feeds.items()
         if rows[-1]["connector"] in _FINE
-        for field, seen in _fields(rows).items()
+        for field, seen in bronze.fields_by_name(rows).items()
         if _described(seen) and all(one["encoding"] in _FINE_TIMES for one in _described(seen))
     }
     if not may_be:
