@@ -44,8 +44,8 @@ def written(file: str, macro: str) -> str:
 
 
 def _called(file: str, macro: str, *arguments: str, **names: Any) -> Any:
-    # dbt's own block: its body is Jinja, its tag is not.
-    text = re.sub(r"{%-? *(end)?materialization.*?%}", "", (_PROJECT / file).read_text(encoding="utf-8"))
+    # dbt's own block is none that Jinja knows.
+    text = re.sub(r"(?s){% materialization.*?endmaterialization %}", "", (_PROJECT / file).read_text(encoding="utf-8"))
     return getattr(_module(text, **names), macro)(*arguments)
 
 

@@ -4,6 +4,15 @@
 -#}
 
 
+{#-
+  Condition: whether a record of bronze has the feed of a topic, as those of no table have (landing/envelope.py). Of bronze's
+  partitions, which are feeds, Delta then reads no table's.
+-#}
+{% macro is_of_no_table() -%}
+    startswith(feed, 'topic__')
+{%- endmacro %}
+
+
 {#- Condition: whether a record of bronze is of a kind and of the connector with a topic prefix. -#}
 {% macro is_of_channel(kinds, prefix) -%}
     {{ is_of_no_table() }} and kind in ({{ text_list(kinds) }}) and source_name = {{ text_literal(prefix) }}

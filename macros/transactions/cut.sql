@@ -6,41 +6,6 @@
 
 
 {#-
-  The source of a changes model, where it is declared with an option; none otherwise. Known by the model's name, which begins
-  with its source's: while dbt parses there is nothing else to know it by. Where the graph is there, a model that is of
-  another source stops the build, if either has the option.
--#}
-{% macro source_with(changes, option) -%}
-    {%- set named = source_named_in(changes) -%}
-    {%- set has_option = named and declared_sources()[named].get(option) -%}
-    {%- if execute and graph.nodes -%}
-        {%- set table = model_node(changes).config.meta.tidemark.source -%}
-        {%- set its_source = table.split('.', 1)[0] -%}
-        {%- if not table.startswith(named ~ '.') and (has_option or source_options(its_source)[option]) -%}
-            {{ exceptions.raise_compiler_error(
-                model.name ~ ': ' ~ changes ~ " is of the source '" ~ its_source ~ "', and by its name of "
-                ~ (("'" ~ named ~ "'") if named else 'none') ~ '. Where a source is declared `' ~ option ~ '`, its changes models'
-                ~ ' are named <source>__<table>_changes; and where its name is the beginning of another\'s, that one stands under'
-                ~ ' vars: tidemark: sources as well: `' ~ its_source ~ ': {}`.'
-            ) }}
-        {%- endif -%}
-    {%- endif -%}
-    {{ return(named if has_option else none) }}
-{%- endmacro %}
-
-
-{#- Of the sources that have options the one that the name of a changes model begins with: the longest. -#}
-{% macro source_named_in(changes) -%}
-    {%- set named = namespace(source='') -%}
-    {%- for name, options in declared_sources().items()
-        if options is mapping and changes.startswith(name ~ '__') and name | length > named.source | length -%}
-        {%- set named.source = name -%}
-    {%- endfor -%}
-    {{ return(named.source or none) }}
-{%- endmacro %}
-
-
-{#-
   The position from which on a log is not to be shown yet (G7); none where all of it may be. A run asks once for all tables of a
   source.
 -#}

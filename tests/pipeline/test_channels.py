@@ -586,7 +586,7 @@ def test_nothing_new_writes_nothing_and_a_refresh_gives_the_same(built: Built) -
 
 def test_what_is_of_no_table_is_found_without_a_look_at_the_files_of_tables(built: Built, spark: SparkSession) -> None:
     alone, records = (
-        written("macros/channels/of_no_table.sql", "is_of_no_table"),
+        written("macros/channels/channels.sql", "is_of_no_table"),
         bronze.read(spark, built.places, "records"),
     )
     kinds = "kind in ('message', 'schema_change', 'notification', 'signal', 'outbox', 'transaction')"
