@@ -12,8 +12,8 @@ from spark_jobs.declarations import CapturedTable, Channel
 from spark_jobs.delta import table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
-from spark_jobs.reporting.key_shapes import counted, open_versions
 from spark_jobs.reporting.schema_changes import with_feeds
+from spark_jobs.reporting.signs import open_versions, sign_of
 
 # MariaDB's statement that drops a table and makes it anew is told as the latter alone.
 _DROPS = r"kind = 'DROP' or kind = 'CREATE' and ddl rlike r'(?i)^\s*create\s+or\s+replace\s'"
@@ -51,4 +51,4 @@ def _still_open(spark: SparkSession, table: CapturedTable, history: DataFrame, d
     newest = F.max("position").over(Window.partitionBy("key"))
     changes = spark.table(table_at(table.changes.location)).select(*LINEAGE, "position", "key", newest.alias("newest"))
     left = open_versions(table, history).join(changes, on=[*LINEAGE, "position"]).where(F.col("newest") < dropped_at)
-    return counted("dropped_rows", left).where("records > 0").collect()
+    return sign_of("dropped_rows", left)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
 from spark_jobs.bronze import LINEAGE
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.delta import table_if_made
-from spark_jobs.names import exact_json, quoted, table_at, text_array
+from spark_jobs.names import table_at, text_array
 from spark_jobs.places import Places
-
-_SAMPLES = 10
+from spark_jobs.reporting.signs import open_versions, sign_of
 
 
 def signs_of_key_shapes(spark: SparkSession, places: Places, tables: Sequence[CapturedTable]) -> dict[str, list[Row]]:
@@ -63,7 +62,7 @@ def _signs(spark: SparkSession, places: Places, table: CapturedTable, history: D
             .where("shape != newest")
         ),
     }
-    return [row for name, met in signs.items() for row in counted(name, met).where("records > 0").collect()]
+    return [row for name, met in signs.items() for row in sign_of(name, met)]
 
 
 def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> DataFrame:
@@ -75,24 +74,3 @@ def _with_shapes(spark: SparkSession, places: Places, table: CapturedTable) -> D
     shapes = records.select(*delivery, F.array_sort(fields).alias("shape")).dropDuplicates(delivery)
     changes = spark.table(table_at(table.changes.location)).select(*delivery, "log_number", "position", "key")
     return changes.join(shapes, on=delivery).where("shape is not null")
-
-
-def open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
-    """The places and positions of the changes that opened the open versions."""
-    opening = [_own(table, name).alias(name) for name in (*LINEAGE, "position")]
-    return history.where(_own(table, "is_current")).select(*opening)
-
-
-def _own(table: CapturedTable, name: str) -> Column:
-    return F.col(quoted(table.column_names.get(name, name)))
-
-
-def counted(name: str, met: DataFrame) -> DataFrame:
-    """A sign as the accounting has it, of rows with the `key` that met it."""
-    keys = met.select(exact_json(F.col("key")).alias("key"))
-    return keys.agg(
-        F.lit("sign").alias("kind"),
-        F.lit(name).alias("name"),
-        F.count("*").alias("records"),
-        F.slice(F.array_sort(F.collect_set("key")), 1, _SAMPLES).alias("sample_keys"),
-    )

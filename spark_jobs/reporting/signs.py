@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Row
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
 
+from spark_jobs.bronze import LINEAGE
 from spark_jobs.declarations import CapturedTable
 from spark_jobs.masking import Mask
+from spark_jobs.names import exact_json, quoted
 from spark_jobs.reporting.accounting import EventTable
 from spark_jobs.reporting.measures import Measures
 from spark_jobs.reporting.schema_changes import SchemaChange, reason_of
@@ -40,6 +43,8 @@ LOST = (
     "missed_changes", "missed_deletes", "dropped_rows", "broken_chains", "unknown_updates", "unknown_deletes",
     "old_key_shapes",
 )  # fmt: skip
+
+_SAMPLES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,28 @@ def signs_of_logs(tables: Sequence[CapturedTable], measured: Mapping[str, Measur
         table: [Row(kind="sign", name=name, records=count, sample_keys=[]) for name, count in counts.items() if count]
         for table, counts in told.items()
     }
+
+
+def sign_of(name: str, met: DataFrame) -> list[Row]:
+    """A sign as the accounting has it, of rows with the `key` that met it; nothing where none has."""
+    keys = met.select(exact_json(F.col("key")).alias("key"))
+    sign = keys.agg(
+        F.lit("sign").alias("kind"),
+        F.lit(name).alias("name"),
+        F.count("*").alias("records"),
+        F.slice(F.array_sort(F.collect_set("key")), 1, _SAMPLES).alias("sample_keys"),
+    )
+    return list(sign.where("records > 0").collect())
+
+
+def open_versions(table: CapturedTable, history: DataFrame) -> DataFrame:
+    """The places and positions of the changes that opened the open versions."""
+    opening = [_own(table, name).alias(name) for name in (*LINEAGE, "position")]
+    return history.where(_own(table, "is_current")).select(*opening)
+
+
+def _own(table: CapturedTable, name: str) -> Column:
+    return F.col(quoted(table.column_names.get(name, name)))
 
 
 def signs_of_events(kept: Iterable[EventTable]) -> dict[str, dict[str, Sign]]:

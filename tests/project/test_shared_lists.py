@@ -39,7 +39,7 @@ def test_each_sign_has_a_meaning() -> None:
     of_order = re.findall(r"then '(\w+)'", macro(SIGNS, "signs_of_order"))
     reporting = PROJECT / "spark_jobs/reporting"
     of_keys = re.findall(r'"(\w+_key_shapes)":', (reporting / "key_shapes.py").read_text())
-    of_drops = re.findall(r'counted\("(\w+)"', (reporting / "dropped_tables.py").read_text())
+    of_drops = re.findall(r'sign_of\("(\w+)"', (reporting / "dropped_tables.py").read_text())
 
     assert {*of_folds, *of_order, *of_keys, *of_drops} == set(MEANINGS)
 
