@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.places import Places
 from spark_jobs.session import FOR_SMALL_TABLES, build_session
 from tests.network import Network
+from tests.registry import StandIn, serving
 
 PROJECT = Path(__file__).parents[1]
 # Beside the unit tests, these need seconds.
@@ -55,6 +56,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterato
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    """A stand-in that speaks both APIs, and that the environment names."""
+    file = tmp_path_factory.mktemp("registry") / "registries.yml"
+    with pytest.MonkeyPatch.context() as patched, serving() as one:
+        file.write_text(f"[{{url: '{one.url}'}}, {{url: '{one.apicurio}'}}]")
+        patched.setenv("TIDEMARK_REGISTRY_FILE", str(file))
+        yield one
 
 
 @pytest.fixture(scope="session")

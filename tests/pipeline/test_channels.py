@@ -40,7 +40,7 @@ from spark_jobs.scaffolding.write import files_of, files_of_channels, write
 from tests.forms import wire
 from tests.jobs.lines import text
 from tests.projects import account_of, declare_history, empty_project, rows_of
-from tests.registry import StandIn, serving
+from tests.registry import StandIn
 
 Record: TypeAlias = dict[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -482,16 +482,6 @@ def run(places: Places, *arguments: str) -> dict[str, str]:
         one.message[:700] for one in result.result or [] if one.status == "error"
     ] or result.exception
     return {one.node.name: str(one.message) for one in result.result if one.node.resource_type == "model"}
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    """A stand-in that the environment names."""
-    file = tmp_path_factory.mktemp("registry") / "registries.yml"
-    with pytest.MonkeyPatch.context() as patched, serving() as one:
-        file.write_text(f"[{{url: '{one.url}'}}]")
-        patched.setenv("TIDEMARK_REGISTRY_FILE", str(file))
-        yield one
 
 
 TABLES = ("ch_r__public__t", "ch_s__public__t", "ch_my__shop__products")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -44,7 +44,7 @@ from tests.forms import (
     wire,
 )
 from tests.projects import empty_project, renamed, rows_of, run_models
-from tests.registry import StandIn, serving
+from tests.registry import StandIn
 from tests.source import UNAVAILABLE, Column, Source, Table
 
 Row: TypeAlias = dict[str, Any]
@@ -418,16 +418,6 @@ def landed(spark: SparkSession, places: Places, name: str, records: Iterable[Rec
     spelled = [record | {"value": numeric(record["value"])} if record.get("value") else record for record in records]
     file.write_text("".join(json.dumps(record) + "\n" for record in spelled))
     return land_files(spark, places, [str(file)], Landing(name, datetime.now(UTC)))
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    """A stand-in that speaks both APIs, and that the environment names."""
-    file = tmp_path_factory.mktemp("registry") / "registries.yml"
-    with pytest.MonkeyPatch.context() as patched, serving() as one:
-        file.write_text(f"[{{url: '{one.url}'}}, {{url: '{one.apicurio}'}}]")
-        patched.setenv("TIDEMARK_REGISTRY_FILE", str(file))
-        yield one
 
 
 @pytest.fixture(scope="module")
