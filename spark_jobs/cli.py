@@ -511,8 +511,7 @@ def sql(statement: str | None, file: str | None, as_json: bool, project_dir: str
         raise UsageError("tidemark sql takes one statement: as an argument, or in a file with --file.")
     run = steps.Run(Places.of(project_dir), "sql")
     spark = run.session()
-    declared = declared_tables(run.places)
-    show_tables(spark, run.places, declared.tables, declared.channels)
+    show_tables(spark, run.places, declared_tables(run.places))
     rows = rows_of(spark, text)
     if as_json:
         for row in rows:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.declarations import CapturedTable, Channel
+from spark_jobs.declarations import CapturedTable, Declared
 from spark_jobs.delta import id_of, table_if_made
 from spark_jobs.names import exact_json
 from spark_jobs.places import Places
@@ -18,9 +17,7 @@ from spark_jobs.places import Places
 _DIGITS = 10
 
 
-def hidden(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel]
-) -> frozenset[str]:
+def hidden(spark: SparkSession, places: Places, declared: Declared) -> frozenset[str]:
     """The feeds of captured tables with a column that is declared sensitive, or was seen and is not declared (R8).
 
     With them the topics of outboxes that have a field which is declared so.
@@ -31,9 +28,9 @@ def hidden(
         seen.setdefault(row["feed"], set()).update(row["names"] or ())
     return frozenset(
         table.feed
-        for table in tables
+        for table in declared.tables
         if table.sensitive or seen.get(table.feed, set()) - {column["field"] for column in table.columns}
-    ).union(*[one.topics for one in channels if one.is_hidden])
+    ).union(*[one.topics for one in declared.channels if one.is_hidden])
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def is_shown(spark: SparkSession, places: Places, declared: Declared, topic: obj
 
     Where any captured table or outbox is hidden, only those of topics whose every table is declared and none is.
     """
-    hides = hidden(spark, places, declared.tables, declared.channels)
+    hides = hidden(spark, places, declared)
     if not hides:
         return True
     shapes = bronze.read(spark, places, "shapes").where(F.col("topic") == F.lit(topic))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType, VariantVal
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable, Channel, Model
+from spark_jobs.declarations import Declared, Model
 from spark_jobs.delta import table_if_made
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
@@ -29,12 +29,11 @@ _WIDEST = 200
 _LOOKING = ("Show", "Describe", "Explain")
 
 
-def show_tables(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel]
-) -> None:
+def show_tables(spark: SparkSession, places: Places, declared: Declared) -> None:
     """Make every table of the lakehouse a view under its own name, and that of its model, without its layer."""
+    tables = declared.tables
     models = [model for one in tables for model in (one.changes, one.current, one.history) if model is not None]
-    models += [one.model for one in channels]
+    models += [one.model for one in declared.channels]
     models += dict.fromkeys(one.transactions for one in tables if one.transactions is not None)  # of a source's tables
     # dbt and other readers know one that has an alias by that, with its layer: without that two can have the same.
     aliases = Counter(_alias(model) for model in models)

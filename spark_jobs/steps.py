@@ -328,9 +328,7 @@ def check_and_report(run: Run, spark: SparkSession, *, sample_rows: bool = True)
             bronze.is_ready(spark, run.places)  # what is gone would count as empty
             require_built(spark, run.places, declared)
             require_built_as_declared(spark, run.places, declared.tables)
-            return check(
-                spark, run.places, declared.tables, summary, channels=declared.channels, sample_rows=sample_rows
-            )
+            return check(spark, run.places, declared, summary, sample_rows=sample_rows)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from expectations.validate import validate
-from spark_jobs.declarations import CapturedTable, Channel
+from spark_jobs.declarations import CapturedTable, Declared
 from spark_jobs.errors import DataError
 from spark_jobs.expectation_result import ExpectationResult
 from spark_jobs.files import no_room
@@ -54,10 +54,9 @@ class CheckOutcome:
 def check(
     spark: SparkSession,
     places: Places,
-    tables: Sequence[CapturedTable],
+    declared: Declared,
     run: RunSummary,
     *,
-    channels: Sequence[Channel] = (),
     sample_rows: bool = True,
 ) -> CheckOutcome:
     """Check all layers of the captured tables, and write the report.
@@ -65,23 +64,22 @@ def check(
     Args:
         spark: The session; tables are read by location.
         places: The project and its lakehouse.
-        tables: The captured tables, as `captured_tables` gives them.
+        declared: What the models declare, as `declared_tables` gives it.
         run: The run that the check ends. Its dbt results count where they are later than its beginning.
-        channels: The tables of channels.
         sample_rows: Whether keys and quarantined records are shown.
 
     Raises:
         UsageError: A suite can't be loaded.
         Fault: The report can't be prepared or written.
     """
-    stages = dict(run.stages)
+    stages, tables = dict(run.stages), declared.tables
     with _timed(stages, "accounting"):
         described = settings.fields(spark, places, tables)
         measured = measures.measure(spark, places, tables, {name: one.asked for name, one in described.items()})
         through = accounting.built_through(spark, places, tables, measured)
-        kept = accounting.event_tables(spark, places, channels)
+        kept = accounting.event_tables(spark, places, declared.channels)
         contents = bronze_contents.contents(spark, places, through, {name: one.through for name, one in kept.items()})
-        hides = hidden(spark, places, tables, channels)
+        hides = hidden(spark, places, declared)
         quarantined = quarantine.held_by_reason(
             spark, places, tables, _shown_topics(tables, contents, hides), sample_rows=sample_rows
         )
@@ -89,7 +87,7 @@ def check(
         for more in (
             signs.signs_of_logs(tables, measured),
             signs_of_key_shapes(spark, places, tables),
-            signs_of_drops(spark, places, tables, channels),
+            signs_of_drops(spark, places, declared),
         ):
             for name, rows in more.items():
                 counted.setdefault(name, []).extend(rows)
@@ -101,7 +99,7 @@ def check(
             of_tables = {topic for table in tables for topic in topics.get(table.feed, ())}
             repeated = bronze_contents.repeated(spark, places, of_tables)
             expected = validate(spark, places, tables, folder, topics, sample_rows=sample_rows)
-        changed = schema_changes(spark, places, tables, channels, hides, sample_rows=sample_rows)
+        changed = schema_changes(spark, places, declared, hides, sample_rows=sample_rows)
         table_signs = signs.signs(tables, counted, changed, measured, Mask.of(spark, places), sample_rows=sample_rows)
         table_signs |= signs.signs_of_events(kept.values())
         lags = kafka.lags(spark, places)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.bronze import LINEAGE
-from spark_jobs.declarations import CapturedTable, Channel
+from spark_jobs.declarations import CapturedTable, Declared
 from spark_jobs.delta import table_if_made
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -19,20 +17,17 @@ from spark_jobs.reporting.signs import open_versions, sign_of
 _DROPS = r"kind = 'DROP' or kind = 'CREATE' and ddl rlike r'(?i)^\s*create\s+or\s+replace\s'"
 
 
-def signs_of_drops(
-    spark: SparkSession, places: Places, tables: Sequence[CapturedTable], channels: Sequence[Channel]
-) -> dict[str, list[Row]]:
+def signs_of_drops(spark: SparkSession, places: Places, declared: Declared) -> dict[str, list[Row]]:
     """Table → rows as the accounting has them (kind, name, records, sample_keys); none where no model has statements.
 
     Args:
         spark: The session.
         places: Where bronze is.
-        tables: The captured tables.
-        channels: The tables of channels.
+        declared: The captured tables, and those of channels.
     """
-    kept = {table.feed: (table, table.history.location) for table in tables if table.history is not None}
+    kept = {table.feed: (table, table.history.location) for table in declared.tables if table.history is not None}
     signs: dict[str, list[Row]] = {}
-    for one in channels:
+    for one in declared.channels:
         versions = table_if_made(spark, one.model.location) if one.kind == "schema_versions" else None
         if versions is None:
             continue

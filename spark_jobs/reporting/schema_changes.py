@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable, Channel
+from spark_jobs.declarations import Declared
 from spark_jobs.delta import is_table
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
@@ -50,28 +50,21 @@ class SchemaChange:
 
 
 def schema_changes(
-    spark: SparkSession,
-    places: Places,
-    tables: Sequence[CapturedTable],
-    channels: Sequence[Channel],
-    hidden: Collection[str],
-    *,
-    sample_rows: bool,
+    spark: SparkSession, places: Places, declared: Declared, hidden: Collection[str], *, sample_rows: bool
 ) -> dict[str, list[SchemaChange]]:
     """Captured table → the last statements that changed it, the newest last; nothing where no model has them.
 
     Args:
         spark: The session.
         places: Where bronze is.
-        tables: The captured tables.
-        channels: The tables of channels.
+        declared: The captured tables, and those of channels.
         hidden: The feeds of tables whose values people may not see.
         sample_rows: Whether statements may be shown at all.
     """
-    wanted = [one for one in channels if one.kind == "schema_versions" and is_table(spark, one.model.location)]
+    wanted = [one for one in declared.channels if one.kind == "schema_versions" and is_table(spark, one.model.location)]
     if not wanted:
         return {}
-    by_feed = {table.feed: table for table in tables}
+    by_feed = {table.feed: table for table in declared.tables}
     changes_of: dict[str, list[SchemaChange]] = {}
     for one in wanted:
         versions = (

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable, Channel, Model
+from spark_jobs.declarations import CapturedTable, Channel, Declared, Model
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
@@ -98,7 +98,7 @@ class Lakehouse:
     def check(self, run_id: str) -> CheckOutcome:
         """Run the check."""
         run = RunSummary(run_id, "tidemark check", datetime.now(UTC))
-        return check(self.spark, self.places, self.tables, run, channels=self.events)
+        return check(self.spark, self.places, Declared(self.tables, self.events), run)
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,9 @@ def test_messages_of_dbt_quote_values_where_sample_rows_are_shown(
     run = RunSummary("run-3", "tidemark check", datetime.now(UTC))
     messages = []
     for sample_rows in (True, False):
-        found = check(spark, checked.places, checked.tables[:1], run, sample_rows=sample_rows).evidence.dbt
+        found = check(
+            spark, checked.places, Declared(checked.tables[:1], []), run, sample_rows=sample_rows
+        ).evidence.dbt
         assert found is not None
         messages += [one.message for one in found.results]
     assert messages == ["got 'a value'", "got …"]
@@ -306,7 +308,9 @@ def test_sql_knows_the_tables_that_no_captured_table_is_alone_with(spark: SparkS
     location = checked.places.table("ops", "src_transactions")
     spark.range(1).write.format("delta").save(location)
     transactions = Model("src_transactions", "ops.src_transactions", location)
-    show_tables(spark, checked.places, [replace(one, transactions=transactions) for one in checked.tables], [])
+    show_tables(
+        spark, checked.places, Declared([replace(one, transactions=transactions) for one in checked.tables], [])
+    )
     for name in ("src_transactions", "progress", "accounting", "test_results"):
         assert not spark.table(name).isEmpty()
         spark.catalog.dropTempView(name)
@@ -426,7 +430,7 @@ def test_rows_of_a_table_that_was_dropped_are_told_until_something_comes_of_them
     write_table(spark, ddl, columns, statements)
     write_bronze(spark, places, [story])
     table, channel = story.write(spark, places), Channel("schema_versions", "src", ddl)
-    [sign] = signs_of_drops(spark, places, [table], [channel])[table.name]
+    [sign] = signs_of_drops(spark, places, Declared([table], [channel]))[table.name]
 
     assert (sign["name"], sign["records"], sign["sample_keys"]) == ("dropped_rows", 1, ['{"id":"gone"}'])
 

@@ -106,6 +106,6 @@ def test_a_sensitive_value_is_shown_nowhere(tidemark: CommandLine, spark: SparkS
     ]
     assert shown_topics == [[], [TOPIC, OUTBOX], [], [TOPIC]]
     summary = RunSummary("outbox", "tidemark check", datetime.now(UTC))
-    held = check(spark, places, [plain], summary, channels=declared.channels).evidence.quarantine
+    held = check(spark, places, Declared([plain], declared.channels), summary).evidence.quarantine
     assert {one.topic for one in held} >= {TOPIC, OUTBOX}
     assert {one.topic for one in held if PLANTED in str(one.samples)} == {TOPIC}

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs import bronze
-from spark_jobs.declarations import CapturedTable
+from spark_jobs.declarations import CapturedTable, Declared
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.evidence import RunSummary
 from spark_jobs.scaffolding.tables import SeenTable
@@ -207,7 +207,7 @@ def report(built: Built, spark: SparkSession) -> Report:
     """The report of those tables."""
     places = built.lakehouse.places
     run = RunSummary("captures", "tidemark check", datetime.now(UTC))
-    check(spark, places, reported(built.lakehouse), run)
+    check(spark, places, Declared(reported(built.lakehouse), []), run)
     return Report(json.loads((Path(places.lakehouse) / "reports" / "latest" / "report.json").read_text()))
 
 

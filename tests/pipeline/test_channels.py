@@ -656,7 +656,7 @@ def test_a_statement_is_of_the_table_that_it_names_and_not_of_the_row_before_it(
 ) -> None:
     versions = sorted(built.rows("ch_q_schema_versions"), key=lambda one: one["position"])
     tables = tables_of(built, spark, "ch_q")
-    changed = schema_changes(spark, built.places, tables, built.declared.channels, (), sample_rows=True)
+    changed = schema_changes(spark, built.places, replace(built.declared, tables=tables), (), sample_rows=True)
 
     assert [
         (one["db"], one["schema"], one["table"], one["kind"], [tuple(change.values()) for change in one["changes"]])
@@ -674,9 +674,7 @@ def test_a_statement_is_of_the_table_that_it_names_and_not_of_the_row_before_it(
 def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None:
     versions = sorted(built.rows("ch_my_schema_versions"), key=lambda one: (one["position"], one["offset"]))
     products = [one for one in versions if one["table"] == "products"]
-    changed = schema_changes(
-        spark, built.places, built.declared.tables, built.declared.channels, (), sample_rows=True
-    )["ch_my__shop__products"]  # fmt: skip
+    changed = schema_changes(spark, built.places, built.declared, (), sample_rows=True)["ch_my__shop__products"]
 
     assert {one["table"] for one in versions} == {"products", "sync_marker", "later"}
     assert [(one["kind"], one["is_snapshot"]) for one in products[:3]] == [
@@ -697,7 +695,7 @@ def test_a_real_database_s_statements(built: Built, spark: SparkSession) -> None
 
 def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkSession) -> None:
     tables = tables_of(built, spark, "ch_a")
-    changed = schema_changes(spark, built.places, tables, built.declared.channels, (), sample_rows=True)
+    changed = schema_changes(spark, built.places, replace(built.declared, tables=tables), (), sample_rows=True)
     first = ("price: decimal(8,2) → decimal(12,2)", "new added (text)",
              "size: enum('s','m') → enum('s','m','l')", "old dropped")  # fmt: skip
 
@@ -709,10 +707,9 @@ def test_a_table_that_was_renamed_or_dropped_is_told(built: Built, spark: SparkS
 
 
 def test_statements_with_values_are_not_shown_where_rows_are_not(built: Built, spark: SparkSession) -> None:
-    tables, channels = built.declared.tables, built.declared.channels
-    feeds = [one.feed for one in tables]
+    feeds = [one.feed for one in built.declared.tables]
     for hidden, sample_rows in (((), False), (feeds, True)):
-        changed = schema_changes(spark, built.places, tables, channels, hidden, sample_rows=sample_rows)
+        changed = schema_changes(spark, built.places, built.declared, hidden, sample_rows=sample_rows)
         products = changed["ch_my__shop__products"]
         assert {one.statement for one in products} == {None}
         assert products[-1].line.startswith("active dropped (2026-")

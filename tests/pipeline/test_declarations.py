@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs import steps
-from spark_jobs.declarations import captured_tables, run_dbt
+from spark_jobs.declarations import captured_tables, declared_tables, run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import entry, held_entries, release
@@ -96,7 +96,7 @@ def entries_of(spark: SparkSession, places: Places) -> list[Row]:
 def checked(spark: SparkSession, places: Places) -> Any:
     run = RunSummary("declarations", "check", datetime.now(UTC), {})
     [account] = [
-        one for one in check(spark, places, captured_tables(places), run).evidence.accounts if one.subject == "table"
+        one for one in check(spark, places, declared_tables(places), run).evidence.accounts if one.subject == "table"
     ]
     return account
 

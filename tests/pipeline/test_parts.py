@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.damage import forget_progress
-from spark_jobs.declarations import captured_tables, run_dbt
+from spark_jobs.declarations import captured_tables, declared_tables, run_dbt
 from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_offsets import Gap, Offsets, put_parts, store, store_gaps
 from spark_jobs.places import Places
@@ -1606,7 +1606,7 @@ def test_what_is_built_alone_follows_what_was_declared_meanwhile_with_the_rest(o
     orders.declare("{{ history", "{{ config(alias='orders_versions') }}{{ history", history)
     yield
     assert rows_of(orders.places.table("gold", "orders_versions"), "state") == [{"state": "sent"}]
-    show_tables(orders.spark, orders.places, captured_tables(orders.places), [])
+    show_tables(orders.spark, orders.places, declared_tables(orders.places))
     for name in ("orders_versions", f"{orders.source}__public__orders_history"):
         assert [row["state"] for row in orders.spark.table(name).collect()] == ["sent"]
 

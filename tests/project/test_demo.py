@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.cli import main
-from spark_jobs.declarations import run_dbt
+from spark_jobs.declarations import Declared, run_dbt
 from spark_jobs.names import table_at
 from spark_jobs.query import as_json, rows_of, show_tables
 from spark_jobs.scaffolding.tables import seen_channels, seen_tables
@@ -417,7 +417,7 @@ def test_there_are_ten_questions_each_with_its_rows() -> None:
 @pytest.fixture(scope="module")
 def shown(demo: Demo, spark: SparkSession) -> None:
     """The tables under the names that questions have for them, as `tidemark sql` shows them."""
-    show_tables(spark, demo.places, demo.tables, [])
+    show_tables(spark, demo.places, Declared(demo.tables, []))
 
 
 @pytest.fixture
