@@ -100,7 +100,6 @@ def entry(
     """
     is_it = F.col("quarantine_id").startswith(quarantine_id)
     released = bronze.read(spark, places, "quarantine").where("released_in is not null")
-    # What was released can be held again, by its table's log.
     # Several models can hold one record, each in its own log.
     held = held_entries(spark, places, tables).where(is_it).dropDuplicates(["quarantine_id"])
     rows = held.take(2) or released.where(is_it).take(2)

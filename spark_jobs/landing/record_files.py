@@ -101,7 +101,7 @@ def _bytes(text: Column, base64: Column) -> Column:
 
 
 def _line_goes_on(line: Column) -> Column:
-    """The same of a record's line, which is one object whose value is a text: few look as if they were not."""
+    """Whether something stands behind a line's object (`goes_on`): since values are texts, few look as if it did."""
     # By bytes: to find the second letter of a text, Spark counts all of them.
     rest = F.substring(line.cast("binary"), 2, 2**31 - 1)
     looks_so = ~line.startswith('{"') | ~line.endswith("}") | F.contains(rest, F.lit(b'{"'))
