@@ -21,6 +21,7 @@ from spark_jobs.masking import Mask, hidden
 from spark_jobs.places import Places
 from spark_jobs.reporting import accounting, bronze_contents, cuts, kafka, measures, quarantine, settings, signs, tested
 from spark_jobs.reporting.dbt_results import dbt_run
+from spark_jobs.reporting.described import fields
 from spark_jobs.reporting.dropped_tables import signs_of_drops
 from spark_jobs.reporting.evidence import Evidence, RunSummary
 from spark_jobs.reporting.key_shapes import signs_of_key_shapes
@@ -74,7 +75,7 @@ def check(
     """
     stages, tables = dict(run.stages), declared.tables
     with _timed(stages, "accounting"):
-        described = settings.fields(spark, places, tables)
+        described = fields(spark, places, tables)
         measured = measures.measure(spark, places, tables, {name: one.asked for name, one in described.items()})
         through = accounting.built_through(spark, places, tables, measured)
         kept = accounting.event_tables(spark, places, declared.channels)

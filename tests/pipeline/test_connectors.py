@@ -23,7 +23,7 @@ from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.errors import UsageError
 from spark_jobs.places import Places
 from spark_jobs.quarantine import held_entries, release
-from spark_jobs.reporting import settings
+from spark_jobs.reporting import described
 from spark_jobs.reporting.measures import measure
 from tests import oracle
 from tests.projects import account_of, empty_project, land, renamed, rows_of, run_models
@@ -332,7 +332,7 @@ def test_an_insert_without_a_large_value_is_told_where_statements_call_the_colum
 ) -> None:
     """With lob.enabled=false that is how Oracle's connector writes one, whatever the row has."""
     table = built.tables["cn_lob"]
-    asked = {table.name: settings.fields(spark, built.places, [table])[table.name].asked}
+    asked = {table.name: described.fields(spark, built.places, [table])[table.name].asked}
 
     assert asked[table.name].large == ("v", "w")
     assert measure(spark, built.places, [table], asked)[table.name].inserted_as_null == {"v": 1, "w": 1}
@@ -436,10 +436,10 @@ def scaffold(places: Places) -> set[str]:
 def test_a_column_is_unsigned_as_long_as_all_statements_say_so(spark: SparkSession, scaffolded: Places) -> None:
     """Records don't tell: read as unsigned, -5 would be 18446744073709551611, and as signed 2^64 - 1 would be -1."""
 
-    def disputed() -> tuple[dict[str, str], settings.Fields]:
+    def disputed() -> tuple[dict[str, str], described.Fields]:
         [table] = [one for one in captured_tables(scaffolded) if one.source_name == "cn_my"]
         encodings = {column["name"]: column["encoding"] for column in table.columns if column["encoding"]}
-        return encodings, settings.fields(spark, scaffolded, [table])[table.name]
+        return encodings, described.fields(spark, scaffolded, [table])[table.name]
 
     unsigned, found = disputed()
     short = {"short": "int unsigned"}
@@ -523,7 +523,7 @@ def test_a_table_whose_key_is_declared_later_gets_a_history(spark: SparkSession,
     land(spark, scaffolded, "keyed", keyed.replace('"offset": 1', '"offset": 2'), ())
     assert scaffold(scaffolded) == set()
     [table] = [one for one in captured_tables(scaffolded) if one.name == name]
-    assert settings.fields(spark, scaffolded, [table])[name].own_key == ("id",)
+    assert described.fields(spark, scaffolded, [table])[name].own_key == ("id",)
 
     model.write_text(model.read_text().replace("columns={", "key=['v'],\n        columns={"))
     added = {f"silver/current/{name}_current", f"gold/history/{name}_history", f"ops/{name}_accounting"}

@@ -27,7 +27,7 @@ from spark_jobs.landing.land import Landed, Landing, land_files
 from spark_jobs.outcomes import say_landed
 from spark_jobs.places import Places
 from spark_jobs.quarantine import Released, held_entries, release
-from spark_jobs.reporting.settings import fields
+from spark_jobs.reporting.described import fields
 from spark_jobs.scaffolding.tables import seen_events, seen_tables
 from spark_jobs.scaffolding.write import files_of, files_of_events, write
 from tests.forms import (

@@ -33,7 +33,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.landing.kafka_offsets import Gap, Offsets, put_parts, store, store_gaps
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
-from spark_jobs.reporting.settings import fields
+from spark_jobs.reporting.described import fields
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.trace import traced
 from tests.gold import untold

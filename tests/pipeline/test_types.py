@@ -27,8 +27,8 @@ from spark_jobs.declarations import CapturedTable, captured_tables
 from spark_jobs.landing.shapes import SEMANTIC_TYPES, UNSIGNED_TYPES
 from spark_jobs.macro_queries import returned
 from spark_jobs.places import Places
+from spark_jobs.reporting.described import fields
 from spark_jobs.reporting.measures import measure
-from spark_jobs.reporting.settings import fields
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, seen_tables
 from spark_jobs.scaffolding.write import files_of, write
 from tests.captured import versions_of

@@ -14,8 +14,9 @@ from spark_jobs.declarations import CapturedTable
 from spark_jobs.landing.shapes import INT_UNSIGNED, UNSIGNED
 from spark_jobs.reporting import settings
 from spark_jobs.reporting.bronze_contents import Content
+from spark_jobs.reporting.described import Fields, _fields
 from spark_jobs.reporting.measures import Asked, Measures
-from spark_jobs.reporting.settings import Fields, SettingFinding, _fields
+from spark_jobs.reporting.settings import SettingFinding
 from spark_jobs.reporting.signs import Sign
 from spark_jobs.unsigned import Unsigned
 from tests.evidence import captured
