@@ -157,8 +157,9 @@ def _topics_of(
     patience: float | None, every: float | None,
 ) -> Topics | None:  # fmt: skip
     """The topics to land; None where files are. Raises UsageError where it isn't one of both."""
-    from spark_jobs.landing import kafka_client, kafka_offsets
+    from spark_jobs.landing import kafka_offsets
     from spark_jobs.landing.kafka import Topics
+    from spark_jobs.landing.kafka_settings import Settings
 
     if kafka is None:
         if topics is not None:
@@ -173,7 +174,7 @@ def _topics_of(
         raise UsageError(f"--kafka {kafka}: say which topics, with --topics 'REGEX'.")
     kafka_offsets.starting(starting)
     patience = patience or (60 if every is None else 600)
-    return Topics(kafka, topics, kafka_client.Settings.of(), starting, every, max_records, patience)
+    return Topics(kafka, topics, Settings.of(), starting, every, max_records, patience)
 
 
 @tidemark.command()

@@ -27,8 +27,9 @@ from spark_jobs.delta import files_at, remove
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause, unforeseen
 from spark_jobs.errors import Busy, Fault, Stopped, TidemarkError, UsageError
 from spark_jobs.landing import kafka_offsets
-from spark_jobs.landing.kafka_client import Away, Broker, Look, Partition, Settings, patiently
+from spark_jobs.landing.kafka_client import Away, Broker, Look, Partition, patiently
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
+from spark_jobs.landing.kafka_settings import Settings
 from spark_jobs.landing.land import Landed, Landing, land_rows
 from spark_jobs.lock import alone
 from spark_jobs.logs import log

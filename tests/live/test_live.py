@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
-from spark_jobs.landing.kafka_client import Settings
+from spark_jobs.landing.kafka_settings import Settings
 from spark_jobs.scaffolding.tables import seen_tables
 from spark_jobs.scaffolding.write import write
 from tests.captured import HISTORIES, Lakehouse, judged

@@ -32,8 +32,9 @@ from spark_jobs.errors import Busy, Fault, UsageError
 from spark_jobs.landing import kafka_offsets
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Broker as Client
-from spark_jobs.landing.kafka_client import Look, Settings
+from spark_jobs.landing.kafka_client import Look
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
+from spark_jobs.landing.kafka_settings import Settings
 from spark_jobs.landing.land import Landing, land_files
 from spark_jobs.lock import writing
 from spark_jobs.names import table_at
