@@ -26,7 +26,7 @@ from spark_jobs import bronze
 from spark_jobs.delta import files_at, remove
 from spark_jobs.engine_errors import ENGINE_ERRORS, first_cause, unforeseen
 from spark_jobs.errors import Busy, Fault, Stopped, TidemarkError, UsageError
-from spark_jobs.landing import kafka_offsets
+from spark_jobs.landing import kafka_gaps, kafka_offsets
 from spark_jobs.landing.kafka_client import Away, Broker, Look, Partition, patiently
 from spark_jobs.landing.kafka_offsets import Gap, Offsets
 from spark_jobs.landing.kafka_settings import Settings
@@ -170,8 +170,8 @@ class _Stream:
         with self.writing():
             begin = kafka_offsets.beginnings(look, self.offsets, first, start_offsets)
             offsets = self.with_policies(begin.offsets, look)
-            gaps = kafka_offsets.stored_gaps(self.spark, self.places, self.label)
-            self.ahead = kafka_offsets.gaps_ahead(gaps, self.offsets, offsets)
+            gaps = kafka_gaps.stored_gaps(self.spark, self.places, self.label)
+            self.ahead = kafka_gaps.gaps_ahead(gaps, self.offsets, offsets)
             self.put_parts({gap: [] for gap in self.ahead if gap.from_offset == gap.to_offset})
             self.keep(offsets, begin.gaps)
         self.is_moved, self.has_begun, self.result.is_begun = False, True, True
@@ -198,15 +198,15 @@ class _Stream:
     def put_parts(self, parts: Mapping[Gap, Sequence[Gap]]) -> None:
         """Store what is left of gaps of which something is landed now, and go on with that."""
         if parts:
-            kafka_offsets.put_parts(self.spark, self.places, self.label, parts)
+            kafka_gaps.put_parts(self.spark, self.places, self.label, parts)
             self.ahead = [one for gap in self.ahead for one in parts.get(gap, [gap])]
 
     def keep(self, offsets: dict[Partition, Offsets], gaps: list[Gap]) -> None:
         """Store what is lost, then how far the rest is landed."""
         # A run that was killed behind its batch has landed what retention took since.
-        parts = kafka_offsets.less_landed(self.spark, self.places, self.label, gaps)
+        parts = kafka_gaps.less_landed(self.spark, self.places, self.label, gaps)
         gaps = [one for gap in gaps for one in parts.get(gap, [gap])]
-        kafka_offsets.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
+        kafka_gaps.store_gaps(self.spark, self.places, self.label, self.run_id, gaps)
         kafka_offsets.store(self.spark, self.places, self.label, self.cluster_id, offsets)
         # Only now: where either fails, the next try goes on from before the gaps, and finds them again.
         self.offsets = offsets
@@ -349,10 +349,10 @@ class _Stream:
                 look = self.broker.look()
                 offsets, gaps = kafka_offsets.landed_until(self.offsets, self.until, survey, look)
                 if self.ahead:
-                    stored = kafka_offsets.stored_gaps(self.spark, self.places, self.label)
-                    self.ahead = kafka_offsets.still_stored(self.ahead, stored)
+                    stored = kafka_gaps.stored_gaps(self.spark, self.places, self.label)
+                    self.ahead = kafka_gaps.still_stored(self.ahead, stored)
                 # Not before: until a gap is landed, what it has can be a read of a snapshot (R16).
-                self.put_parts(kafka_offsets.unread_parts(self.ahead, self.offsets, offsets, gaps))
+                self.put_parts(kafka_gaps.unread_parts(self.ahead, self.offsets, offsets, gaps))
                 self.keep(self.with_policies(offsets, look), gaps)
             self.is_moved = kafka_offsets.has_moved(self.offsets, look)
             self.batches += 1

@@ -24,7 +24,7 @@ from spark_jobs.errors import Fault
 from spark_jobs.landing.envelope import TEXTS, routed, routed_by_plain_form, shape
 from spark_jobs.landing.forms import in_plain_form
 from spark_jobs.landing.input_files import files_named, in_even_parts, path_of, refuse_damaged, refuse_others
-from spark_jobs.landing.kafka_offsets import close_gaps
+from spark_jobs.landing.kafka_gaps import close_gaps
 from spark_jobs.landing.record_files import records_of
 from spark_jobs.landing.registry import Registries
 from spark_jobs.landing.rejects import quarantine_rows, settle

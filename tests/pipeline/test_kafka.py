@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import run_memory
 from spark_jobs.cli import main
 from spark_jobs.errors import Busy, Fault, UsageError
-from spark_jobs.landing import kafka_offsets
+from spark_jobs.landing import kafka_gaps, kafka_offsets
 from spark_jobs.landing.kafka import Streamed, Topics, land_topics
 from spark_jobs.landing.kafka_client import Broker as Client
 from spark_jobs.landing.kafka_client import Look
@@ -326,15 +326,13 @@ def test_a_gap_of_what_is_read_after_all_is_one_no_more(lake: Lake, broker: Brok
     lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 13}}')
     [known] = kafka_offsets.stored(lake.spark, lake.places, "again")[0].values()
     skipped = Gap(topic, 0, known.topic_id, 10, 13, 3, "skipped")
-    kafka_offsets.store_gaps(lake.spark, lake.places, "again", "skips", [skipped])
+    kafka_gaps.store_gaps(lake.spark, lake.places, "again", "skips", [skipped])
     assert lake.gaps(topic, "again") == [(10, 13, 3, "skipped")]
     lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 12}}')
     assert lake.gaps(topic, "again") == [(10, 12, 2, "skipped")]
 
     # Runs that were killed behind a gap, before they passed over it, left the second.
-    kafka_offsets.store_gaps(
-        lake.spark, lake.places, "again", "killed", [replace(skipped, from_offset=13, to_offset=14)]
-    )
+    kafka_gaps.store_gaps(lake.spark, lake.places, "again", "killed", [replace(skipped, from_offset=13, to_offset=14)])
     lake.land(r"again\..*", "again", starting='{"again.public.t": {"0": 10}}')
     assert lake.offsets(topic, "again") == [(0, n) for n in range(10, 14)]
     assert lake.gaps(topic, "again") == [], "those from where it goes on are none"
@@ -357,7 +355,7 @@ def test_what_retention_took_is_a_gap_and_a_topic_made_anew_is_read_from_its_beg
     [known] = lake.rows("kafka_offsets", topic, "lost")
     # A run that was killed behind this saw less of it.
     begun = Gap(topic, 0, known["topic_id"], 10, 12, 2, "retention")
-    kafka_offsets.store_gaps(lake.spark, lake.places, "lost", "killed", [begun])
+    kafka_gaps.store_gaps(lake.spark, lake.places, "lost", "killed", [begun])
 
     streamed = lake.land(r"lost\..*", "lost")
     assert lake.offsets(topic, "lost") == [(0, n) for n in [*range(10), *range(14, 20)]]

@@ -30,7 +30,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.damage import forget_progress
 from spark_jobs.declarations import captured_tables, declared_tables, run_dbt
 from spark_jobs.errors import UsageError
-from spark_jobs.landing.kafka_offsets import Gap, Offsets, put_parts, store, store_gaps
+from spark_jobs.landing.kafka_gaps import put_parts, store_gaps
+from spark_jobs.landing.kafka_offsets import Gap, Offsets, store
 from spark_jobs.places import Places
 from spark_jobs.query import show_tables
 from spark_jobs.reporting.described import fields

@@ -16,20 +16,17 @@ from pyspark.errors import PySparkException
 
 from spark_jobs.cli import main
 from spark_jobs.errors import Fault, UsageError
-from spark_jobs.landing import kafka, kafka_offsets
+from spark_jobs.landing import kafka, kafka_gaps, kafka_offsets
 from spark_jobs.landing.kafka_client import NO_ID, Away, Ends, Look, explained, patiently
+from spark_jobs.landing.kafka_gaps import gaps_ahead, less_landed, still_stored, unread_parts
 from spark_jobs.landing.kafka_offsets import (
     Gap,
     Offsets,
     beginnings,
     first_offsets,
-    gaps_ahead,
     has_moved,
     landed_until,
-    less_landed,
     starting,
-    still_stored,
-    unread_parts,
 )
 from spark_jobs.landing.kafka_settings import Settings
 from spark_jobs.landing.land import Landed
@@ -297,7 +294,7 @@ def test_of_a_gap_is_left_what_bronze_does_not_have(
     held: list[tuple[int, int]], left: list[tuple[int, int]], left_open: list[tuple[int, int]]
 ) -> None:
     def told(records: int | None) -> list[tuple[int, int, int | None]]:
-        parts = kafka_offsets._without(Gap(TOPIC, 0, "a", 4, 8, records, "topic_gone"), held)
+        parts = kafka_gaps._without(Gap(TOPIC, 0, "a", 4, 8, records, "topic_gone"), held)
         return [(one.from_offset, one.to_offset, one.records) for one in parts]
 
     assert told(3) == [(low, high, min(3, high - low)) for low, high in left]
@@ -416,10 +413,10 @@ def test_what_is_left_of_one_gap_comes_with_those_that_overlap_it(monkeypatch: p
     gone = replace(skipped, from_offset=150, to_offset=300, records=None)
     apart = replace(gone, partition=1)
     places: Any = SimpleNamespace(table=lambda *_: "")
-    monkeypatch.setattr(kafka_offsets, "is_table", lambda *_: True)
-    monkeypatch.setattr(kafka_offsets, "stored", lambda *_: ({}, None))
-    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: [])
-    monkeypatch.setattr(kafka_offsets, "_held", lambda *_: {PLACE: [(120, 150)]})
+    monkeypatch.setattr(kafka_gaps, "is_table", lambda *_: True)
+    monkeypatch.setattr(kafka_gaps, "stored", lambda *_: ({}, None))
+    monkeypatch.setattr(kafka_gaps, "stored_gaps", lambda *_: [])
+    monkeypatch.setattr(kafka_gaps, "_held", lambda *_: {PLACE: [(120, 150)]})
 
     parts = less_landed(None, places, "default", [skipped, gone, apart])
 
@@ -451,7 +448,7 @@ def test_a_landing_goes_on_with_the_gaps_that_files_have_left(
 @pytest.fixture
 def landing(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A landing that has landed offsets before 6, at a broker that retention has left 8 and 9; without Spark."""
-    monkeypatch.setattr(kafka_offsets, "less_landed", lambda *_: {})
+    monkeypatch.setattr(kafka_gaps, "less_landed", lambda *_: {})
     broker = SimpleNamespace(look=lambda: look(first=8), has=lambda _: True, cleanup_policies=lambda _: {})
     topics = kafka.Topics("h:1", "x", Settings())
     nothing: Any = None
@@ -474,11 +471,11 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
         check([came(2, 8)])
         return Landed(read=2, feeds=Counter({TOPIC: 2}))
 
-    monkeypatch.setattr(kafka_offsets, "store_gaps", store_gaps)
+    monkeypatch.setattr(kafka_gaps, "store_gaps", store_gaps)
     monkeypatch.setattr(
         kafka_offsets, "store", lambda *arguments: stored.append(("offsets", arguments[-1][PLACE].next_offset))
     )
-    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: [])
+    monkeypatch.setattr(kafka_gaps, "stored_gaps", lambda *_: [])
     monkeypatch.setattr(kafka, "land_rows", land_rows)
     monkeypatch.setattr(kafka, "_as_records", lambda *_: None)
     monkeypatch.setattr(kafka, "_planned", lambda *_: {PLACE: 10})
@@ -500,8 +497,8 @@ def test_a_gap_that_could_not_be_stored_is_found_again(landing: Any, monkeypatch
 def test_a_gap_stays_until_its_records_are_landed(landing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stored: list[tuple[str, Any]] = []
 
-    def note(name: str, of: Callable[[Any], Any]) -> None:
-        monkeypatch.setattr(kafka_offsets, name, lambda *arguments: stored.append((name, of(arguments[-1]))))
+    def note(module: Any, name: str, of: Callable[[Any], Any]) -> None:
+        monkeypatch.setattr(module, name, lambda *arguments: stored.append((name, of(arguments[-1]))))
 
     def land_rows(*_: Any, check: Any, **__: Any) -> Landed:
         check([came(2, 8)])
@@ -510,11 +507,11 @@ def test_a_gap_stays_until_its_records_are_landed(landing: Any, monkeypatch: pyt
     def ranges(gaps: Sequence[Gap]) -> list[tuple[int, int]]:
         return [(one.from_offset, one.to_offset) for one in gaps]
 
-    note("store", lambda offsets: offsets[PLACE].next_offset)
-    note("store_gaps", ranges)
-    note("put_parts", lambda parts: [(*ranges([gap]), ranges(left)) for gap, left in parts.items()])
+    note(kafka_offsets, "store", lambda offsets: offsets[PLACE].next_offset)
+    note(kafka_gaps, "store_gaps", ranges)
+    note(kafka_gaps, "put_parts", lambda parts: [(*ranges([gap]), ranges(left)) for gap, left in parts.items()])
     gaps = [Gap(TOPIC, 0, "a", begin, 9, None, "topic_gone") for begin in (9, 6)]
-    monkeypatch.setattr(kafka_offsets, "stored_gaps", lambda *_: gaps)
+    monkeypatch.setattr(kafka_gaps, "stored_gaps", lambda *_: gaps)
     monkeypatch.setattr(kafka, "land_rows", land_rows)
     monkeypatch.setattr(kafka, "_as_records", lambda *_: None)
     monkeypatch.setattr(kafka, "_planned", lambda *_: {PLACE: 10})
