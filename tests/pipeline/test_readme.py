@@ -104,6 +104,24 @@ def test_values_alone_are_given_an_offset_each(tmp_path: Path) -> None:
     assert [one["offset"] for one in made] == [0, 1, 2, 3, 4]
 
 
+def test_files_of_a_sink_are_given_the_places_that_their_names_tell(tmp_path: Path) -> None:
+    """Side files stay out."""
+    page = (PROJECT / "docs/connectors.md").read_text()
+    [text] = [one["text"] for one in _BLOCK.finditer(page) if "input_line_number" in one["text"]]
+    (tmp_path / "sink").mkdir()
+    files = {"shop.orders+0+0000000007": '{"a": 1}\n\n{"a": 2}', "shop.orders+12+0000000900": '{"a": "\\\\"}\n'}
+    for name, lines in {**files, "shop.orders+0+0000000007.keys": '"k"\n'}.items():
+        (tmp_path / f"sink/{name}.json").write_text(lines)
+    subprocess.run(text, shell=True, check=True, cwd=tmp_path)  # noqa: S602 - it is the page's own
+    made = [json.loads(line) for line in (tmp_path / "dumps/sink.jsonl").read_text().splitlines()]
+
+    assert [(one["topic"], one["partition"], one["offset"], one["value"]) for one in made] == [
+        ("shop.orders", 0, 7, '{"a": 1}'),
+        ("shop.orders", 0, 8, '{"a": 2}'),
+        ("shop.orders", 12, 900, '{"a": "\\\\"}'),
+    ]
+
+
 def rows_under(header: str) -> list[list[str]]:
     table = README.partition(f"{header}\n")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
