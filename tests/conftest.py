@@ -15,6 +15,7 @@ from spark_jobs.places import Places
 from spark_jobs.session import FOR_SMALL_TABLES, build_session
 from tests.network import Network
 from tests.registry import StandIn, serving
+from tests.time_limit import NO_TEST_BEGINS_AFTER, day_of_limit, time_limit
 
 PROJECT = Path(__file__).parents[1]
 # Beside the unit tests, these need seconds.
@@ -27,8 +28,6 @@ LONGEST = (
 )  # fmt: skip
 # They begin last: where time is up, the tests before them have said what a table of a cluster's is, too.
 LAST = ("test_live", "test_cluster")
-# In seconds since 1970: no test begins later. Who gives a run a limited time sets it; what was left out is counted.
-NO_TEST_BEGINS_AFTER = "TIDEMARK_NO_TEST_BEGINS_AFTER"
 _TOLD = pytest.StashKey[list[str]]()
 
 
@@ -79,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     named = {stem: place for place, stem in enumerate(LONGEST)} | dict.fromkeys(QUICK, -1)
     others = sorted({item.path.stem for item in items if item.path.parent.name != "unit"} - {*named, *LAST})
     # Where time is limited, another of them comes first each day: else it would always be the same that are left out.
-    day = int(float(os.environ.get(NO_TEST_BEGINS_AFTER, 0)) // 86_400)
+    day = day_of_limit() or 0
     places = {stem: len(named) + (place + day) % len(others) for place, stem in enumerate(others)}
     places |= named | dict.fromkeys(LAST, len(named) + len(others))
     items.sort(key=lambda item: -1 if item.path.parent.name == "unit" else places[item.path.stem])
@@ -88,8 +87,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave a test out where the time is up, before its fixtures are made."""
-    limit = os.environ.get(NO_TEST_BEGINS_AFTER)
-    if limit and time.time() > float(limit):
+    limit = time_limit()
+    if limit is not None and time.time() > limit:
         pytest.skip(f"{item.path.name}: the time for tests was up ({NO_TEST_BEGINS_AFTER})")
 
 
