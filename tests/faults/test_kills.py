@@ -1,6 +1,7 @@
 """A run that is killed anywhere leaves nothing that the next run doesn't put right by itself. Owns G4.
 
-`TIDEMARK_KILLS` says how many runs are killed (40), `TIDEMARK_SEED` where.
+`TIDEMARK_KILLS` says how many runs are killed (40), `TIDEMARK_SEED` where. Of fewer kills than kinds it is the day, so
+that a few days' runs are killed at all of them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +33,6 @@ from tests.projects import account_of, missing
 TABLE = f"{SOURCE}__public__orders"
 
 KILLS = int(os.environ.get("TIDEMARK_KILLS") or 40)
-SEED = int(os.environ.get("TIDEMARK_SEED") or secrets.randbits(32))
 # Each kill costs a process its start, which uses one core.
 CHAINS = 2
 
@@ -80,6 +81,23 @@ KINDS = [
     Kill("upkeep, any time", UPKEEP, ".lock", 25, last=True),
     Kill("a whole run, any time", ("run",), "bronze/records/_delta_log/*.json", 25),
 ]
+DAY = int(time.time() // 86_400)
+SEED = int(os.environ.get("TIDEMARK_SEED") or (DAY if len(KINDS) > KILLS else secrets.randbits(32)))
+
+
+def drawn(count: int, seed: int) -> list[Kill]:
+    """So many kills, each kind as often as another or once more; the next seed begins where this one ends."""
+    kinds = random.Random(len(KINDS)).sample(KINDS, len(KINDS))
+    kills = [kinds[(seed * count + number) % len(kinds)] for number in range(count)]
+    random.Random(seed).shuffle(kills)
+    return kills
+
+
+@pytest.mark.parametrize("count", [4, 11])
+def test_a_few_kills_a_day_are_soon_of_every_kind(count: int) -> None:
+    days = -(-len(KINDS) // count)
+
+    assert {kill for day in range(DAY, DAY + days) for kill in drawn(count, day)} == {*KINDS}
 
 
 @pytest.mark.long
@@ -92,9 +110,12 @@ def test_what_a_kill_leaves_the_next_run_puts_right(
         land(spark, victim)
         write(victim.places.project, missing(victim.places.project, seen_tables(spark, victim.places)))
 
-    chance = random.Random(SEED)
-    rounds = -(-KILLS // len(KINDS))
-    kills = [kill for _ in range(rounds) for kill in chance.sample(KINDS, len(KINDS))][:KILLS]
+    kills = drawn(KILLS, SEED)
+    kinds = Counter(kill.name for kill in kills)
+    told_at_end.append(
+        f"TIDEMARK_SEED={SEED} TIDEMARK_KILLS={KILLS}: "
+        + ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
+    )
     with ThreadPoolExecutor(CHAINS) as beside:
         chains = list(
             beside.map(
@@ -105,10 +126,7 @@ def test_what_a_kill_leaves_the_next_run_puts_right(
 
     killed = sum((chain.killed for chain in chains), Counter[str]())
     between = sum(chain.between for chain in chains)
-    told_at_end.append(
-        f"TIDEMARK_SEED={SEED}: {killed.total()} kills, {between} between a run's first and last commit: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(killed.items()))
-    )
+    told_at_end.append(f"TIDEMARK_SEED={SEED}: {between} of them between a run's first and last commit")
     assert [victim.home.name for victim in victims if not tables_are_right(victim)] == [], (SEED, killed)
     assert killed.total() == KILLS
     assert len(KINDS) > KILLS or set(killed) == {kind.name for kind in KINDS}
