@@ -1,6 +1,7 @@
 """Real captures, landed twice and in any order, judged by what their databases recorded. Owns G2, G3 and G5.
 
-`make captures` judges every table of every capture in the folder `CAPTURES`; the usual run takes a sample.
+`make captures` judges every table of every capture in the folder `CAPTURES`; the usual run takes a sample, and where
+its time is limited one more, another each day.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.captured import CAPTURES, Lakehouse, digest, judged, name_of, ordered
 from tests.gold import untold
 from tests.judge import KnownFact, load_exceptions
 from tests.projects import forget_tables, renamed, rows_of, run_models
+from tests.time_limit import day_of_limit
 
 EVERY = os.environ.get("CAPTURES")
 FOLDER = Path(EVERY or CAPTURES).resolve()
@@ -40,11 +42,22 @@ SAMPLE = (
     "postgres-2.5.4-restart",  # Observed 6
     "postgres-3.5.0-core-default",  # Observed 4, 8, 12, 14, 15, 26
 )
-CASES = {
-    f"c{number}": folder.name
-    for number, folder in enumerate(sorted(FOLDER.iterdir()))
-    if (folder / "truth.jsonl.gz").exists() and "-types-" not in folder.name and (EVERY or folder.name in SAMPLE)
-}
+JUDGED = [
+    folder.name
+    for folder in sorted(FOLDER.iterdir())
+    if (folder / "truth.jsonl.gz").exists() and "-types-" not in folder.name
+]
+
+
+def taken(day: int | None) -> list[str]:
+    """The captures of a run: all, or a sample, with one of the others where a day says which."""
+    if EVERY:
+        return JUDGED
+    others = [name for name in JUDGED if name not in SAMPLE]
+    return [*SAMPLE] if day is None else [*SAMPLE, others[day % len(others)]]
+
+
+CASES = {f"c{JUDGED.index(name)}": name for name in taken(day_of_limit())}
 PREFIXES = {capture: prefix for prefix, capture in CASES.items()}
 FACTS = [fact for fact in load_exceptions(CAPTURES / "exceptions.csv") if fact.capture in PREFIXES]
 SHOWN = 10
@@ -114,6 +127,10 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     late = [*models_of(compared(whole), "current"), *models_of(reported(whole), "accounting")]
     yield Built(scatter(whole, BATCHES, SEED, models, late), in_order)
     forget_tables(spark)
+
+
+def test_each_capture_has_its_day() -> None:
+    assert {name for day in range(len(JUDGED)) for name in taken(day)} == {*JUDGED}
 
 
 @pytest.mark.parametrize("capture", PREFIXES)
