@@ -198,6 +198,12 @@ class Tables(Rows):
         """A truncate, or a column more or less."""
         self.steps.append(("truncate",) if truncates else ("column", "extra"))
 
+    def teardown(self) -> None:
+        """Have a table that met neither meet one before it ends."""
+        if self.steps and not {("truncate",), ("column", "extra")} & {*self.steps}:
+            self.whole_table(truncates=len(self.steps) % 2 == 0)
+        super().teardown()
+
 
 def is_told(player: Player) -> bool:
     """Whether the events say all there is: no change without one, and no other log that looks like the old one.

@@ -21,7 +21,7 @@ out: a statement on a row that isn't there does nothing. So a script that shows 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 from tests.source import Column, Event, Row, Source, Table
 
 Step: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = tuple[Any, ...]
 LEAST_KEYS, LEAST_CHANGES, BATCHES = 3, 20, 3
 NAMES = ("a", "A", "b", "c")
 
@@ -44,7 +45,7 @@ class Session:
     """A session with its open transaction: its events, and what its rows were before."""
 
     events: list[Event] = field(default_factory=list)
-    before: dict[tuple[Any, ...], Row | None] = field(default_factory=dict)
+    before: dict[Key, Row | None] = field(default_factory=dict)
 
 
 class Player:
@@ -64,6 +65,11 @@ class Player:
         self._pending: list[dict[str, Any]] = []
         self._taken = len(source.records)
         self._landed: list[dict[str, Any]] = []
+        # Of each key, the rows that transactions left it with, none before the first, and when the last one was.
+        self._lives: defaultdict[Key, list[Row | None]] = defaultdict(lambda: [None])
+        self._changed_at: dict[Key, int] = {}
+        # Where a change of key brought the row that is there.
+        self._moved: set[Key] = set()
 
     def play(self, steps: Iterable[Step], *, whole: bool = True) -> Player:
         """Play every step, end what is open, and land what is left; a `whole` tape is long enough to count as one."""
@@ -177,9 +183,37 @@ class Player:
                 for event in session.events:
                     self.source.lsn += 8
                     event.lsn = self.source.lsn
+            written = len(self.source.records)
             self.source.write(session.events)
+            self.met["tombstone"] += sum(record["value"] is None for record in self.source.records[written:])
             self.changes += len(session.events)
+            self._count(session.events)
         session.events, session.before = [], {}
+
+    def _count(self, events: list[Event]) -> None:
+        """Count what shows in transactions of a key one after the other."""
+        if events[0].op == "t":
+            self._moved.clear()
+            for states in self._lives.values():
+                states.append(None)
+            return
+        changed = {self.table.key_of(event.after or event.before or {}) for event in events}
+        came = {
+            self.table.key_of(event.after): self.table.key_of(event.headers["__debezium.oldkey"])
+            for event in events
+            if event.after and event.headers
+        }
+        self.met["chain of key changes"] += sum(old in self._moved for old in came.values())
+        self._moved = (self._moved - changed) | (came.keys() & self.table.rows.keys())
+        for key in changed:
+            self.met["tie"] += self._changed_at.get(key) == self.source.now
+            self._changed_at[key] = self.source.now
+            states, row = self._lives[key], self.table.rows.get(key)
+            self.met["no-op"] += row is not None and states[-1] == row
+            self.met["re-insert"] += row is not None and states[-1] is None and len(states) > 1 and key not in came
+            if states[-1] != row:
+                states.append(row)
+                self.met["A-B-A"] += None not in states[-3:] and states[-3] == row
 
     def _rollback(self) -> None:
         for key, row in self._session.before.items():

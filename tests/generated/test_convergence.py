@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.generated.lakehouse import Difference, TapedTable, differences, smallest, tables_of
-from tests.generated.machine import Rows, Script, Tables, counters, scripts
-from tests.generated.script import BATCHES, LEAST_CHANGES, LEAST_KEYS, Step
+from tests.generated.machine import WHOLE, Kind, Rows, Script, Tables, counters, scripts
+from tests.generated.script import BATCHES, LEAST_CHANGES, LEAST_KEYS, Player, Step, table_named
 
 TAPES = int(os.environ.get("TIDEMARK_TAPES") or 2000)
 WHOLE_TABLES = TAPES // 20
@@ -27,7 +27,10 @@ HAZARDS = (
     "insert", "update", "large", "delete", "move", "move in letter case", "swap", "silent", "truncate",
     "rollback", "interleaved", "several changes in a transaction", "snapshot true", "snapshot incremental",
     "redelivered", "clock set back", "failover", "column gained or lost", "late", "landed again",
+    "tie", "no-op", "A-B-A", "re-insert", "chain of key changes", "tombstone",
 )  # fmt: skip
+# One of them each tape of a whole table meets.
+OF_WHOLE_TABLES = ("truncate", "column gained or lost")
 
 
 @pytest.mark.long
@@ -46,6 +49,9 @@ def test_gold_tells_every_generated_tape(
     assert len(players) >= TAPES
     # Of few tapes none may have met the rarest.
     assert TAPES < ENOUGH or [name for name in HAZARDS if not met[name]] == []
+    whole = [player for table in tables if table.kind in WHOLE for player in table.players]
+    assert len(whole) >= WHOLE_TABLES
+    assert [player.prefix for player in whole if not any(player.met[name] for name in OF_WHOLE_TABLES)] == []
     assert min(player.changes for player in players) >= LEAST_CHANGES
     assert min(len({batch for batch, _ in player.deliveries}) for player in players) >= BATCHES
     assert min(len(keys_of(table, tape)) for table in tables for tape in range(len(table.players))) >= LEAST_KEYS
@@ -97,6 +103,29 @@ def story(
     lines += [f"batch {batch}: {json.dumps(record)}" for batch, record in first.table.players[first.tape].deliveries]
     lines += [f"oracle: {row}" for row in first.oracle] + [f"gold:   {row}" for row in first.gold]
     return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("met", "steps"),
+    [
+        ({"tie": 1}, [("commit",), ("clock", -1), ("update", 0, "y"), ("commit",)]),
+        ({}, [("commit",), ("update", 0, "y"), ("commit",)]),
+        ({"no-op": 1}, [("commit",), ("update", 0, "y"), ("update", 0, "x"), ("commit",)]),
+        ({"A-B-A": 1}, [("commit",), ("update", 0, "y"), ("commit",), ("update", 0, "x"), ("commit",)]),
+        ({"tombstone": 1, "re-insert": 1}, [("commit",), ("delete", 0, "x"), ("commit",), ("insert", 0, "z")]),
+        ({"re-insert": 1}, [("commit",), ("truncate",), ("insert", 0, "z")]),
+        ({"tombstone": 2}, [("commit",), ("move", 0, 2), ("commit",), ("delete", 2, "x")]),
+        ({"tombstone": 2, "chain of key changes": 1}, [("commit",), ("move", 0, 2), ("commit",), ("move", 2, 3)]),
+        ({"tombstone": 1}, [("commit",), ("move", 0, 2), ("commit",), ("move", 2, 3), ("rollback",)]),
+    ],
+)
+def test_what_a_key_met_in_transactions_one_after_the_other_is_counted(met: dict[str, int], steps: list[Step]) -> None:
+    player = Player(Kind("pg").source(0), table_named("pg", is_full=False), "0")
+
+    player.play([("insert", 0, "x"), *steps], whole=False)
+
+    names = {"tie", "no-op", "A-B-A", "re-insert", "chain of key changes", "tombstone"}
+    assert {name: count for name, count in player.met.items() if name in names and count} == met
 
 
 def test_a_script_is_made_as_small_as_its_failure_allows() -> None:
