@@ -27,6 +27,7 @@ from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from spark_jobs.rebuild import rebuild
 from tests.projects import account_of, empty_project, forget_tables, land, run_models
+from tests.readers import reading
 from tests.source import Column, Source, Table
 
 NAME = "harm__public__orders"
@@ -177,6 +178,9 @@ def test_a_table_whose_rebuild_was_killed_is_made_anew_by_the_next_run(harmed: H
 
 
 def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command(harmed: Harmed) -> None:
+    def ids_of(table: str) -> Callable[[], set[str]]:
+        return lambda: set(DeltaTable(str(harmed.folder(table))).to_pyarrow_table(columns=["id"])["id"].to_pylist())
+
     right = harmed.rows_of_models()
     land(harmed.spark, harmed.places, "third", lines(9, 1), {"harm"})
     file_torn(harmed.folder(MODELS[0]))
@@ -186,10 +190,16 @@ def test_a_torn_file_fails_build_and_check_with_the_table_s_name_and_the_command
         steps.build(harmed.run, ["--quiet"])
     with pytest.raises(Fault, match=message):
         steps.check_and_report(harmed.run, harmed.spark)
-    rebuild(harmed.run, harmed.spark, [NAME])
+    with reading(*map(ids_of, MODELS[1:])) as readers:
+        rebuild(harmed.run, harmed.spark, [NAME])
 
     assert all(len(rows) >= len(right[table]) for table, rows in harmed.rows_of_models().items())
     assert damages(harmed.spark, harmed.places) == []
+    before, after = ({str(number) for number in range(count)} for count in (9, 10))
+    for reader in readers:
+        seen = reader.result()
+        assert (seen[0], seen[-1]) == (before, after)
+        assert [ids for ids in seen if ids not in (before, after)] == []
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["that the catalog knows", "of a new catalog"])

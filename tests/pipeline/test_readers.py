@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -15,29 +11,10 @@ from spark_jobs.declarations import captured_tables
 from spark_jobs.names import table_at
 from spark_jobs.places import Places
 from tests.projects import empty_project, land, run_models
+from tests.readers import reading
 from tests.source import Column, Source, Table
 
 KEYS, BATCHES = 40, 2
-Read = Callable[[], set[str]]
-
-
-@contextmanager
-def reading(*reads: Read) -> Iterator[list[Future[list[set[str]]]]]:
-    """Read again and again beside what is done inside; each reader's answers."""
-    stop = Event()
-
-    def answers(read: Read) -> list[set[str]]:
-        found = [read()]
-        while not stop.wait(0.5):
-            found.append(read())
-        return [*found, read()]
-
-    with ThreadPoolExecutor(len(reads)) as pool:
-        readers = [pool.submit(answers, read) for read in reads]
-        try:
-            yield readers
-        finally:
-            stop.set()
 
 
 def test_a_reader_sees_whole_batches(spark: SparkSession, tmp_path: Path) -> None:
