@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -610,16 +611,27 @@ def test_times_that_dbt_shows_in_another_zone_than_the_tables_are_said_to_be(
 
 
 def test_a_catalog_that_another_process_holds(landed: int, home: CommandLine) -> None:
-    """In a process of its own: the lock is one between processes."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "spark_jobs.cli", "build", "--project-dir", str(home.project)],
-        cwd=PROJECT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """In processes of their own: the lock is one between processes. Who lands or reads takes no catalog."""
 
-    assert ended.stdout == ""
-    is_one_sentence(
-        Said(ended.returncode, ended.stdout, ended.stderr), 4, "held by another process", "Wait for it to end"
-    )
+    def run(*command: str) -> Said:
+        ended = subprocess.run(
+            [sys.executable, "-m", "spark_jobs.cli", *command, "--project-dir", str(home.project)],
+            cwd=PROJECT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return Said(ended.returncode, ended.stdout, ended.stderr)
+
+    built = run("build")
+    with ThreadPoolExecutor() as beside:
+        others = [
+            ["land", home.write("again.jsonl", *GOOD)],
+            ["sql", "select 'no catalog' as told from records limit 1"],
+        ]
+        landed_again, asked = beside.map(lambda command: run(*command), others)
+
+    assert built.out == ""
+    is_one_sentence(built, 4, "held by another process", "Wait for it to end")
+    assert (landed_again.status, f"{len(GOOD)} records read" in landed_again.out) == (0, True), landed_again
+    assert (asked.status, "no catalog" in asked.out) == (0, True), asked
 
 
 def test_a_file_with_a_record_among_noise_is_landed(landed: int, tidemark: CommandLine) -> None:
