@@ -27,10 +27,18 @@ class _Json(logging.Formatter):
 
 
 class _Text(logging.Formatter):
-    """Lines with times in UTC, whatever zone the process is in: Spark's start puts it into UTC."""
+    """Lines with times in UTC, whatever zone the process is in: Spark's start puts it into UTC.
+
+    A message of several lines is as many, each with what its first one begins with.
+    """
 
     converter = staticmethod(time.gmtime)
     default_msec_format = "%s.%03dZ"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """What the form says stands before each line of the message."""
+        head = super().formatMessage(record)
+        return head + record.message.rstrip("\n").replace("\n", f"\n{head}")
 
 
 class _Named(logging.Filter):
@@ -65,7 +73,7 @@ def start(folder: Path, run_id: str, as_json: bool) -> Path | None:
         handler = _File(path, encoding="utf-8")
     except OSError:
         return None
-    text = _Text(f"%(asctime)s {run_id} %(levelname)s %(message)s")
+    text = _Text(f"%(asctime)s {run_id} %(levelname)s ")
     handler.setFormatter(_Json() if as_json else text)
     handler.addFilter(_Named(run_id))
     log.handlers = [handler]

@@ -626,6 +626,17 @@ def test_logs_have_one_zone(places: Places, monkeypatch: pytest.MonkeyPatch) -> 
     assert timedelta(0) <= datetime.now(UTC) - datetime.strptime(at, "%Y-%m-%d %H:%M:%S.%f%z") < timedelta(minutes=5)
 
 
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_each_line_of_a_log_has_its_run_s_id_frames_of_errors_too(places: Places, form: str) -> None:
+    assert main(["scaffold", "--log-format", form, "--project-dir", str(places.project)]) == 3
+
+    [file] = Path(places.lakehouse, "logs").glob("*.log")
+    lines = file.read_text().splitlines()
+    assert {json.loads(line)["run_id"] if form == "json" else line.split()[2] for line in lines} == {file.stem}
+    assert "in session" in "".join(lines)
+
+
 def test_a_terminal_that_is_closed_is_heard_unless_it_is_ignored() -> None:
     before = signal.getsignal(signal.SIGHUP)
     try:
