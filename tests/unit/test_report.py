@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
@@ -34,7 +35,7 @@ from spark_jobs.reporting.document import SCHEMA_FILE, document
 from spark_jobs.reporting.evidence import Evidence, RunSummary
 from spark_jobs.reporting.kafka import TopicGap, TopicLag
 from spark_jobs.reporting.liveness import Pulse, pulses
-from spark_jobs.reporting.measures import Measures
+from spark_jobs.reporting.measures import Lag, Measures
 from spark_jobs.reporting.page import compact, duration, page
 from spark_jobs.reporting.quarantine import Held
 from spark_jobs.reporting.report import _publish, last_report, reports_of
@@ -57,20 +58,81 @@ def report(found: Evidence, previous: dict[str, Any] | None = None, run_id: str 
     return said
 
 
-def hostile() -> Evidence:
-    one = ExpectationResult(HOSTILE, "gold_history", HOSTILE, HOSTILE, "critical", False, 3, (HOSTILE,))
-    dbt = DbtRun("build", AT, True, 4, 0, 1, 0, 4, (DbtResult("test", HOSTILE, "fail", 3, HOSTILE),))
+def everything(text: str) -> Evidence:
+    """Evidence for each part of a report, with `text` wherever it takes any."""
+    one = ExpectationResult(text, "gold_history", text, text, "critical", False, 3, (text,))
+    dbt = DbtRun("build", AT, True, 4, 0, 1, 0, 4, (DbtResult("test", text, "fail", 3, text),))
+    lag = Lag(80, 250, 900)
     return evidence(
-        tables=[captured(HOSTILE, key=(HOSTILE,))],
-        accounts=[Account("topic", HOSTILE, 4, {HOSTILE: 3})],
+        tables=[captured(text, key=(text,), history=Model(text, text, text))],
+        accounts=[Account("topic", text, 4, {text: 3}, {text: 3})],
         expectations=[one],
-        quarantine=[Held("no-envelope", HOSTILE, HOSTILE, 1, (HOSTILE,))],
-        settings=[SettingFinding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "warning")],
-        signs={HOSTILE: {HOSTILE: Sign(HOSTILE, HOSTILE, HOSTILE, 1, (HOSTILE,), HOSTILE)}},
-        pulses=[Pulse(HOSTILE, AT, None, AT)],
-        schema_changes={HOSTILE: [SchemaChange(HOSTILE, AT, HOSTILE, (HOSTILE,), (HOSTILE,), is_key_changed=True)]},
+        measures={text: Measures(10, history=7, current=5, empty_intervals=1, lag=lag, lag_of_last_batch=lag)},
+        quarantine=[Held("no-envelope", text, text, 1, (text,))],
+        settings=[SettingFinding(text, text, text, text, "warning")],
+        signs={text: {text: Sign(text, text, text, 1, (text,), text)}},
+        pulses=[Pulse(text, AT, None, AT)],
+        schema_changes={text: [SchemaChange(text, AT, text, (text,), (text,), is_key_changed=True)]},
         dbt=dbt,
     )
+
+
+# Heading → part of the report → its fields that the page shows there.
+SHOWN = {
+    "": {"": "status command run_id started_at failures", "next": "why command", "landed": "n"},
+    "1 warning": {"": "warnings"},
+    "What became of the records": {"accounting": "name subject records dispositions.n changed.n difference"},
+    "Tables and lag": {
+        "tables": "name key rows.changes rows.current rows.history empty_intervals",
+        "tables.lag_ms.last_batch": "p50 p95 max",
+        "tables.lag_ms.all": "p50 p95 max",
+    },
+    "Topics": {
+        "lags": "topic source_label records seconds looked_at",
+        "gaps": "topic source_label partition from_offset to_offset records reason found_at",
+    },
+    "Connectors": {"connectors": "told"},
+    "Changes of schema": {"schema_changes": "table at statement columns"},
+    "Signs": {"signs": "table count meaning because sample_keys", "": "not_accounted"},
+    "Settings of the source": {"settings": "setting where shows set_instead severity"},
+    "Quarantine": {"quarantine": "reason code topic records samples"},
+    "Expectations": {
+        "": "data_docs",
+        "expectations": "table layer description unexpected_count sample_keys severity",
+    },
+    "Every expectation": {"expectations": "table layer description severity"},
+    "dbt": {
+        "dbt": "command at passed warned failed skipped tests",
+        "dbt.results": "kind name status message",
+    },
+    "Time": {"stages": "stage seconds"},
+    "The last runs": {
+        "trend": "run_id started_at records new_records quarantined warnings lag_p95_ms seconds",
+        "": "tidemark $schema",
+    },
+}
+
+
+def marked(value: Any, path: str, numbers: dict[str, str]) -> Any:
+    """A part of a report, each text of it as its path, each number as one of its own; of lists the first alone.
+
+    Args:
+        value: The part.
+        path: Where it is in the report.
+        numbers: Number as the page shows it → path; it is filled in.
+    """
+    if isinstance(value, dict):
+        return {name: marked(one, f"{path}.{name}".lstrip("."), numbers) for name, one in value.items()}
+    if isinstance(value, list):
+        return [marked(one, path, numbers) for one in value[:1]]
+    if isinstance(value, str):
+        return f"[{path}]"
+    if value is None or isinstance(value, bool):
+        return value
+    number = 201 + 2 * len(numbers)
+    numbers[str(number)] = path
+    # The page shows the last offset before it, and the lag in milliseconds.
+    return {"gaps.to_offset": number + 1, "lags.seconds": number / 1000}.get(path, number)
 
 
 class Tags(HTMLParser):
@@ -430,7 +492,7 @@ def test_the_first_screen_names_the_command_that_helps(found: Evidence, command:
 
 
 def test_nothing_from_an_event_gets_out_of_its_place() -> None:
-    said = report(hostile(), landed={HOSTILE: 1})
+    said = report(everything(HOSTILE), landed={HOSTILE: 1})
     text = page(said)
     tags = Tags(text)
     assert not tags.seen & {"script", "img", "iframe", "link", "object"}
@@ -439,6 +501,32 @@ def test_nothing_from_an_event_gets_out_of_its_place() -> None:
     assert "\\u202e" in text
     assert "{{ 7 * 7 }}" in text
     assert json.loads(json.dumps(said))["accounting"][0]["name"] == HOSTILE
+
+
+def test_each_field_is_shown_under_its_heading() -> None:
+    said, numbers = report(everything("n"), landed={"n": 1}) | {"data_docs": "docs"}, dict[str, str]()
+
+    # The chart has a test of its own.
+    text = re.sub("<head>.*?</head>|<svg.*?</svg>", "", page(marked(said, "", numbers)), flags=re.DOTALL)
+    banner, *parts = re.split("<(?:h2|summary)>(.*?)</(?:h2|summary)>", text)
+
+    shown = {
+        heading: {*re.findall(r"\[([\w.$]+)\]", part)}
+        | {numbers[one] for one in re.findall(r"\b\d+\b", part) if one in numbers}
+        for heading, part in zip(["", *parts[::2]], [banner, *parts[1::2]], strict=True)
+    }
+    assert shown == {
+        heading: {f"{part}.{name}".lstrip(".") for part, names in fields.items() for name in names.split()}
+        for heading, fields in SHOWN.items()
+    }
+
+
+def test_flags_and_counts_are_told_in_words() -> None:
+    found = everything("n")
+    assert found.dbt is not None
+    text = page(report(replace(found, dbt=replace(found.dbt, is_of_this_run=False))))
+    for words in (" another key</td>", ">gone</td>", ">before this run</span>", "<p>0 of 1 passed."):
+        assert words in text
 
 
 def test_what_keeps_a_report_from_being_written_is_said_once(tmp_path: Path) -> None:
