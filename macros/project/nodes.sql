@@ -47,3 +47,23 @@
 {% macro declared_by(node) -%}
     {{ return(((node.config.meta if node else none) or {}).get('tidemark') or {}) }}
 {%- endmacro %}
+
+
+{#-
+  What a history of a changes model declares; of a model of one's own the same of the one such history that it is built from,
+  through others or not. Nothing where there are none, or several.
+-#}
+{% macro declared_by_history(relation, changes) -%}
+    {%- set built_from = [node_of(relation).unique_id] -%}
+    {%- set found = [] -%}
+    {#- The list grows while it is read. -#}
+    {%- for id in built_from if id in graph.nodes -%}
+        {%- set node = graph.nodes[id] -%}
+        {%- if declared_by(node).get('changes') == node_of(changes).name -%}
+            {%- do found.append(declared_by(node)) -%}
+        {%- else -%}
+            {%- do built_from.extend(node.depends_on.nodes | reject('in', built_from)) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(found[0] if found | length == 1 else {}) }}
+{%- endmacro %}

@@ -95,20 +95,32 @@ def test_laws_and_unit_tests_hold(demo: Demo) -> None:
 
 
 def test_laws_hold_for_a_model_of_one_s_own(demo: Demo) -> None:
-    model = demo.places.project / "models/gold/views/later_customers.sql"
-    history = demo.places.project / "models/gold/history/inv__public__customers_history.yml"
-    laws = next(iter(yaml.safe_load(history.read_text())["models"]))["data_tests"]
-    model.write_text("select *, upper(name) as shouted from {{ ref('inv__public__customers_history') }} where id > 101")
-    model.with_suffix(".yml").write_text(yaml.safe_dump({"models": [{"name": model.stem, "data_tests": laws}]}))
+    """What its history declares counts for it, too: balances change without a version there."""
+    gold = demo.places.project / "models/gold"
+    scaffolded = gold / "history/inv__public__customers_history.yml"
+    laws = next(iter(yaml.safe_load(scaffolded.read_text())["models"]))["data_tests"]
+    files = {
+        gold / "history/kept_customers.sql": (
+            "{{ history('inv__public__customers_changes', ignore=['balance', 'updated_at']) }}"
+        ),
+        gold / "views/all_customers.sql": "select *, upper(name) as shouted from {{ ref('kept_customers') }}",
+        gold / "views/later_customers.sql": "select * from {{ ref('all_customers') }} where id > 11",
+        gold / "views/later_customers.yml": yaml.safe_dump(
+            {"models": [{"name": "later_customers", "data_tests": laws}]}
+        ),
+    }
     try:
-        built = demo.dbt("build", "--select", model.stem)
+        for file, text in files.items():
+            file.write_text(text)
+        built = demo.dbt("run", "--select", "kept_customers+")
+        held = demo.dbt("test", "--select", "later_customers")
     finally:
-        model.unlink()
-        model.with_suffix(".yml").unlink()
+        for file in files:
+            file.unlink(missing_ok=True)
 
-    assert len(laws) == 5
-    assert len(built) == 1 + len(laws)
-    assert {name: status for name, status in built.items() if status not in ("success", "pass")} == {}
+    assert built == dict.fromkeys(("kept_customers", "all_customers", "later_customers"), "success")
+    assert len(held) == len(laws) == 5
+    assert set(held.values()) == {"pass"}
 
 
 def test_the_docs_have_every_column_with_its_type(demo: Demo, manifest: dict[str, Any]) -> None:

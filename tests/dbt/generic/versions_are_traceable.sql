@@ -15,11 +15,12 @@
     {%- set table = node_of(changes).config.meta.tidemark -%}
     {%- set types = {} -%}
     {%- for spec in table.columns -%}{%- do types.update({spec.name: spec.type}) -%}{%- endfor -%}
-    {%- set declared = declared_by(node_of(model)) -%}
+    {%- set declared = declared_by_history(model, changes) -%}
     {#- A model of one's own may have columns that no change has. -#}
+    {%- set is_history = declared_by(node_of(model)) != {} -%}
     {%- set columns = [] -%}
     {%- set stored = columns_in(model) -%}
-    {%- for column in stored if declared or column.name in types or column.name in names.values() -%}
+    {%- for column in stored if is_history or column.name in types or column.name in names.values() -%}
         {%- do columns.append(dict(column, type=types.get(column.name, column.type))) -%}
     {%- endfor -%}
     {%- set shown = shown_in(model, changes) -%}
