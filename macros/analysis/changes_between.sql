@@ -22,11 +22,11 @@
           `transaction_id` among them, take their names from here, too, as they must where the key has one of theirs
 -#}
 {% macro changes_between(history, key, columns, since, until, column_names={}) -%}
-    {%- set column_names = names_in(history, column_names) -%}
+    {%- set of_query = ['change', 'changed_at', 'change_number', 'changed_columns', 'before', 'after', 'transaction_id'] -%}
+    {%- set column_names = names_in(history, column_names, of_query=of_query) -%}
     {%- do only_its_key(history, key) -%}
     {%- set of_key = folded_names(key) -%}
-    {%- for name in ['change', 'changed_at', 'change_number', 'changed_columns', 'before', 'after', 'transaction_id']
-        if folded(column_names.get(name, name)) in of_key -%}
+    {%- for name in of_query if folded(column_names.get(name, name)) in of_key -%}
         {{ exceptions.raise_compiler_error(
             model.name ~ ": changes_between has a column '" ~ name ~ "' of its own, and so has the key. Give another name to"
             ~ " it: column_names={'" ~ name ~ "': 'tidemark_" ~ name ~ "'}."

@@ -4,8 +4,13 @@
 {#-
   Own column → its name in a history: what the query is told, or else as the history declares it. Of one that is no model, and in
   a unit test, dbt knows nothing.
+
+  Args:
+      option: the argument in which the query is told names
+      of_query: the query's own columns, which take their names from there, too
 -#}
-{% macro names_in(history, told) -%}
+{% macro names_in(history, told, option='column_names', of_query=[]) -%}
+    {%- do only_known_options(option, told, (own_columns() + of_query) | unique | list) -%}
     {{ return(dict(names_of_model(history, {}), **told)) }}
 {%- endmacro %}
 

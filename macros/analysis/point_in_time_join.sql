@@ -17,8 +17,8 @@
 {% macro point_in_time_join(
     left, right, on, left_columns, right_columns, right_prefix='', at=none, left_names={}, right_names={}
 ) -%}
-    {%- set at = at or 'left_version.' ~ own('valid_from', names_in(left, left_names)) -%}
-    {%- set right_names = names_in(right, right_names) -%}
+    {%- set at = at or 'left_version.' ~ own('valid_from', names_in(left, left_names, 'left_names')) -%}
+    {%- set right_names = names_in(right, right_names, 'right_names') -%}
     {%- set valid_from = 'right_version.' ~ own('valid_from', right_names) -%}
     {%- set valid_to = 'right_version.' ~ own('valid_to', right_names) -%}
     select

@@ -15,7 +15,8 @@
           take their names from here, too, as they must where the table has one of theirs
 -#}
 {% macro with_past(current, history, key, column_names={}) -%}
-    {%- set column_names = names_in(history, column_names) -%}
+    {%- set of_query = ['versions', 'removals', 'first_valid_from', 'is_first_start_known'] -%}
+    {%- set column_names = names_in(history, column_names, of_query=of_query) -%}
     {%- do only_its_key(history, key) -%}
 with
 

@@ -56,6 +56,7 @@ def parsed(project: Path, model: str, sources: str = "{}") -> Any:
     return result.result.nodes["model.tidemark.shop__orders_changes"].config.meta
 
 
+ASKED = "{{{{ config(materialized='view') }}}} select * from {{{{ {} }}}} as asked"
 OPTIONS_OF_SOURCE = "{{ config(meta={'options': source_options('shop')}) }} select 1 as one"
 CHECKED = "{{ config(materialized='view') }} {% do check_options('history', dict(changes='log', $)) %} select 1 as one"
 CHECKED_COLUMNS = (
@@ -105,6 +106,19 @@ CHECKED_COLUMNS = (
         ),
         (CHECKED.replace("$", "column_names={'position': 5}"), "{}", '{"position": 5}; it takes a mapping of names'),
         (CHECKED.replace("'log'", "nothing").replace("$", ""), "{}", "history needs 'changes': a text."),
+        *(
+            (ASKED.format(query), "{}", f"{option} has no option 'valid_form'. Did you mean 'valid_from'?")
+            for query, option in [
+                ("as_of(this, 'now()', {'valid_form': 'since'})", "column_names"),
+                ("with_past(this, this, ['id'], {'versions': 'all', 'valid_form': 'since'})", "column_names"),
+                (
+                    "changes_between(this, ['id'], ['state'], 'a', 'b', {'change': 'how', 'valid_form': 'since'})",
+                    "column_names",
+                ),
+                ("point_in_time_join(this, this, 'a', [], ['state'], left_names={'valid_form': 'x'})", "left_names"),
+                ("point_in_time_join(this, this, 'a', [], ['state'], right_names={'valid_form': 'x'})", "right_names"),
+            ]
+        ),
         (OPTIONS_OF_SOURCE, "[shop]", 'vars: tidemark: sources is ["shop"]; it takes a mapping, of the name of each'),
         *(
             (OPTIONS_OF_SOURCE, f"{{{name}: {{}}}}", f"YAML reads the name of a source there as {read}, which")
