@@ -2,7 +2,8 @@
   Query: what happened to the rows of a history between two instants, the first included: a row per change, with
 
       the key's columns
-      change              how the new state came (`opened_by`), or how the row went (`closed_by`)
+      change              how the new state came (`opened_by`), or how the row went (`closed_by`); it went by `update` where its key
+                          had a row anew in the same transaction (R11)
       changed_at          its time
       change_number       its place among all changes of its key, from 1: times can tie
       changed_columns     the columns that differ, in their value, in the exact text of what their type can't hold or in being
@@ -11,7 +12,8 @@
                           `insert` and `key_change` alone (R9)
       transaction_id      of the change; NULL where the row went: a history keeps the opening change alone
 
-  A row that was deleted and came again has two rows here, even where both happened in one instant.
+  A row that went and one that came to its key, the same or another, are two rows here, even where both happened in one instant
+  or in one transaction.
 
   Args:
       history: the history's relation
@@ -135,12 +137,13 @@ select * from final
 
 
 {#-
-  Condition: a version went over into its key's next one, without a gap (R13). A read closes a version where it found
+  Condition: a version went over into its key's next one, without a gap (R13) and as the same row: an insert and a change of
+  key begin a row's stay, also in the transaction that ended the one before (R11, R14). A read closes a version where it found
   another state, which it then opens at once, or where it found no row (R16).
 -#}
 {% macro goes_over(closed_by, valid_to, next_opened_by, next_from) -%}
     coalesce(
-            {{ closed_by }} = 'update'
+            ({{ closed_by }} = 'update' and {{ next_opened_by }} not in ('insert', 'key_change'))
             or ({{ closed_by }} = 'snapshot' and {{ next_opened_by }} = 'snapshot' and {{ valid_to }} = {{ next_from }}),
             false
         )

@@ -3,7 +3,7 @@
 
       versions            how many versions the key has had, the open one included
       removals            how often the key's row went, by a delete, a truncate or a change of key, or as a snapshot lacked it,
-                          and came again
+                          and one came again, be it in the same transaction (R11)
       first_valid_from    when the key's first version began
       is_first_start_known  whether the row came to the key then, by an insert or a change of key; otherwise it is older: a
                           snapshot read it (R16), or a change found it (R9, R19)
