@@ -376,6 +376,24 @@ def with_past_of_values(project: Path) -> None:
     view.write_text(f"{{{{ with_past(ref('{current}'), ref('{history.stem}'), ['id'], column_names={names}) }}}}")
 
 
+def views_of_named(project: Path, named: Table) -> None:
+    """What analysts ask, of the table whose columns are named as what those queries name."""
+    [model] = project.glob("models/gold/history/named__*_history.sql")
+    history, current = f"ref('{model.stem}')", f"ref('{model.stem.replace('_history', '_current')}')"
+    key, others = [*named.key], [column.name for column in named.columns if column.name not in named.key]
+    on = " and ".join(f"left_version.{name} = right_version.{name}" for name in key)
+    names = {name: f"own_{name}" for name in ("versions", "removals", "first_valid_from", "is_first_start_known")}
+    ever = "\"timestamp'0001-01-01'\", \"timestamp'9999-01-01'\""
+    views = {
+        "then": f"select * from {{{{ as_of({history}, \"timestamp'9999-01-01'\") }}}} as then",
+        "past": f"{{{{ with_past({current}, {history}, {key}, {names}) }}}}",
+        "changed": f"{{{{ changes_between({history}, {key}, {others}, {ever}) }}}}",
+        "joined": f"{{{{ point_in_time_join({history}, {history}, '{on}', {[*key, *others]}, {others}, 'then_') }}}}",
+    }
+    for name, text in views.items():
+        (project / f"models/gold/views/named_{name}.sql").write_text(text)
+
+
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     assert not [name for name in SWITCHES if name in os.environ], "what is shipped has to switch statistics off"
@@ -409,6 +427,7 @@ def built(spark: SparkSession, network: Network, tmp_path_factory: pytest.TempPa
         tidemark("land", file("later.jsonl", [*later, *later_of_named], *bad_lines))
         tidemark("scaffold", "--diff")
         with_past_of_values(project)
+        views_of_named(project, named)
         tidemark("build")
         tidemark("check")
         [values] = project.glob("models/gold/history/*__values_history.sql")
@@ -504,6 +523,55 @@ def test_columns_are_told_from_what_queries_name(built: Built) -> None:
         ("5", "update", None),
         ("6", "key_change", None),
     ]
+
+
+def test_what_analysts_ask_is_told_from_columns_named_as_their_queries_name(built: Built) -> None:
+    captured = built.tables[built.named.name]
+    others = [column.name for column in built.named.columns if column.name not in built.named.key]
+    since, until, opened_by, closed_by, is_current = (
+        captured.column_names.get(name, name)
+        for name in ("valid_from", "valid_to", "opened_by", "closed_by", "is_current")
+    )
+
+    def asked(name: str) -> list[dict[str, Any]]:
+        return [row.asDict(recursive=True) for row in built.spark.table(f"gold.named_{name}").collect()]
+
+    def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(rows, key=str)
+
+    def state(row: dict[str, Any] | None, prefix: str = "") -> dict[str, Any] | None:
+        return row and {name: row[prefix + name] for name in others}
+
+    versions = [row.asDict(recursive=True) for row in built.rows(built.named.name)]
+    of_key = {key: [row for row in versions if row["key"] == key] for key in {row["key"] for row in versions}}
+    assert in_order(asked("then")) == in_order([row for row in versions if row[is_current]])
+    living = [row.asDict(recursive=True) for row in built.rows(built.named.name, "current")]
+    assert in_order(asked("past")) == in_order(
+        [
+            {
+                **row, "own_versions": len(of_key[row["key"]]), "own_removals": 0,
+                "own_first_valid_from": min(one[since] for one in of_key[row["key"]]), "own_is_first_start_known": True,
+            }
+            for row in living
+        ]
+    )  # fmt: skip
+    changes = []
+    for row in versions:
+        former = next((one for one in of_key[row["key"]] if one[closed_by] == "update" and one is not row), None)
+        changes.append((row["key"], row[opened_by], state(former), state(row)))
+        if row[closed_by] not in (None, "update"):
+            changes.append((row["key"], row[closed_by], state(row), None))
+    told = [(row["key"], row["change"], row["before"], row["after"]) for row in asked("changed")]
+    assert sorted(told, key=str) == sorted(changes, key=str)
+    found = []
+    for row in versions:
+        at = row[since]
+        [then] = [
+            one for one in of_key[row["key"]] if one[since] <= at and (one[until] is None or at < one[until])
+        ] or [dict.fromkeys(others)]
+        found.append((row["key"], state(row), state(then)))
+    joined = [(row["key"], state(row), state(row, "then_")) for row in asked("joined")]
+    assert sorted(joined, key=str) == sorted(found, key=str)
 
 
 def test_letters_are_one_where_java_says_so(spark: SparkSession) -> None:

@@ -268,8 +268,12 @@ _OF_SCRATCH2 = {
     "scratch2_then": f"select * from {{{{ as_of({_HISTORY}, \"timestamp'9999-01-01'\") }}}} as then",
     "scratch2_past": f"{{{{ with_past({_CURRENT}, {_HISTORY}, ['v']) }}}}",
     "scratch2_changed": f"{{{{ changes_between({_HISTORY}, ['v'], ['id'], {_ALWAYS}) }}}}",
-    "scratch2_joined": f"{{{{ point_in_time_join({_HISTORY}, {_HISTORY}, 'left_version.v = right_version.v',"
-    " ['v', 'valid_from'], ['id'], right_prefix='then_') }}",
+    "scratch2_of_own": f"select id, v, valid_from as since, ends_at as until from {{{{ {_HISTORY} }}}}",
+    "scratch2_joined": "{{ point_in_time_join(ref('scratch2_of_own'), ref('scratch2_of_own'),"
+    " 'left_version.v = right_version.v', ['v', 'id', 'since'], ['id'], right_prefix='then_',"
+    " left_names={'valid_from': 'since'}, right_names={'valid_from': 'since', 'valid_to': 'until'}) }}",
+    "scratch2_followed": f"{{{{ point_in_time_join({_HISTORY}, {_HISTORY}, 'left_version.v = right_version.v',"
+    " ['v', 'id'], ['id'], right_prefix='then_', at='left_version.ends_at') }}",
 }
 _WRONG = {
     "scratch2_part": (_OF_SCRATCH2["scratch2_past"].replace("['v']", "['id']"), 'key is ["id"], and the key of '),
@@ -278,6 +282,20 @@ _WRONG = {
         "columns names 'ID', and the table",
     ),
 }
+
+
+def id_then(versions: list[dict[str, Any]], v: str, instant: datetime | None) -> int | None:
+    """The id of the version of a key that was valid at a time."""
+    ids = [
+        row["id"]
+        for row in versions
+        if instant is not None
+        and row["v"] == v
+        and row["valid_from"] <= instant
+        and (row["ends_at"] is None or instant < row["ends_at"])
+    ]
+    assert len(ids) <= 1
+    return ids[0] if ids else None
 
 
 def test_a_key_names_and_types_that_are_declared_otherwise_are_those_of_tests_and_of_queries(
@@ -329,7 +347,11 @@ def test_a_key_names_and_types_that_are_declared_otherwise_are_those_of_tests_an
     assert {row["change"] for row in asked["scratch2_changed"]} == {
         how for row in versions for how in (row["began_by"], row["closed_by"]) if how not in (None, "update")
     } | {row["began_by"] for row in versions}
-    assert len(asked["scratch2_joined"]) == len(versions)
+    for name, instant in (("scratch2_joined", "valid_from"), ("scratch2_followed", "ends_at")):
+        assert sorted(((row["v"], row["id"], row["then_id"]) for row in asked[name]), key=str) == sorted(
+            ((row["v"], row["id"], id_then(versions, row["v"], row[instant])) for row in versions), key=str
+        )
+    assert any(row["then_id"] not in (row["id"], None) for row in asked["scratch2_followed"])
     assert set((statuses | apart).values()) == {"success", "pass", "no-op"}, "an exposure has nothing to do"
     assert len({row["v"] for row in versions}) < len({row["id"] for row in versions}) <= len(versions)
     assert all(row["began_by"] for row in versions)
