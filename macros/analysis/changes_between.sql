@@ -18,7 +18,8 @@
   Args:
       history: the history's relation
       key: the columns of the key, all of them
-      columns: the columns to compare and to give in `before` and `after`, spelled as the history has them
+      columns: the columns to compare and to give in `before` and `after`, spelled as the history has them; those of the key
+          where the table has no others
       since, until: expressions, timestamps in UTC; half-open
       column_names: own column → its name, where it isn't as dbt knows that the history declares it; this query's own columns,
           `transaction_id` among them, take their names from here, too, as they must where the key has one of theirs
@@ -27,6 +28,13 @@
     {%- set of_query = ['change', 'changed_at', 'change_number', 'changed_columns', 'before', 'after', 'transaction_id'] -%}
     {%- set column_names = names_in(history, column_names, of_query=of_query) -%}
     {%- do only_its_key(history, key) -%}
+    {#- Whoever asks dbt for them has none while it parses. -#}
+    {%- if execute and not columns -%}
+        {{ exceptions.raise_compiler_error(
+            model.name ~ ': changes_between has no columns to compare and to give in `before` and `after`. Name some; where the'
+            ~ " table has none but its key's, name those."
+        ) }}
+    {%- endif -%}
     {%- set of_key = folded_names(key) -%}
     {%- for name in of_query if folded(column_names.get(name, name)) in of_key -%}
         {{ exceptions.raise_compiler_error(

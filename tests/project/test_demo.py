@@ -281,6 +281,7 @@ _WRONG = {
         _OF_SCRATCH2["scratch2_changed"].replace("['id']", "['ID']"),
         "columns names 'ID', and the table",
     ),
+    "scratch2_bare": (_OF_SCRATCH2["scratch2_changed"].replace("['id']", "[]"), "has no columns to compare"),
 }
 
 
