@@ -293,6 +293,7 @@ deliveries as (
         `partition`,
         `offset`,
         source_label,
+        {{ content_order() }} as content_order,
         batch_id,
         landed_at,
         previous_key,

@@ -22,7 +22,7 @@
         {%- set summary = log_summary(
             staged, decision.watermarks if decision.case == 'some' else [], lowest_position(decision.connectors)
         ) -%}
-        {%- set counts = write_new(staged, target_relation, decision, summary.bounds) -%}
+        {%- set counts = write_new(staged, target_relation, decision, summary) -%}
         {%- if counts == [0, 0] and not decision.is_ahead -%}
             {#- G3: deliveries that were known move nothing, wherever they stand. -#}
             {%- do summary.update({'late': []}) -%}
@@ -167,17 +167,21 @@
 {#-
   Write what of a staged batch a changes log lacks or holds otherwise. Where the whole batch stands behind the log, as it
   mostly does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or
-  can have been lower (`lowest_position`). A log that is ahead of what was written down of it may hold the batch already (G4).
+  can have been lower (`lowest_position`). What lands late can be the first delivery of a change that the log has from a later one:
+  where deliveries tell different commits, that stands anywhere. A log that is ahead of what was written down of it may hold the
+  batch already (G4).
 
   Args:
-      bounds: of the batch, as `log_summary` has them
+      summary: of the batch, as `log_summary` has it
 
   Returns: [new changes, revised changes]
 -#}
-{% macro write_new(staged, target_relation, decision, bounds) -%}
+{% macro write_new(staged, target_relation, decision, summary) -%}
+    {%- set bounds = summary.bounds -%}
     {%- set written = decision.watermarks | map(attribute='position') | reject('none') | list
         if decision.case == 'some' else [] -%}
-    {%- set is_placed = not decision.follows_reads and not bounds.placeless -%}
+    {%- set is_placed = not decision.follows_reads and not bounds.placeless
+        and not (summary.late and lowest_position(decision.connectors) != 'position') -%}
     {%- if written and is_placed and bounds.changes and bounds.lowest > written | max and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds.changes, 0]) }}
@@ -232,7 +236,7 @@
   for a whole log, only rows with an id of the batch are joined: these few ids are sent to the log, which is not moved.
 -#}
 {% macro revisions(staged, target_relation, case, from_position, id) -%}
-    {%- set place = place_of_delivery(id) -%}
+    {%- set place = place_of_delivery(id) + (['content_order'] if id == 'change_id' else []) -%}
     with ids as (select {{ id }} from {{ staged }}),
 
     stored as (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -92,12 +92,21 @@ class Landed:
         self.feeds += more.feeds
         self.codes += more.codes
         self.rekeyed += more.rekeyed
-        self.doubled += more.doubled
+        doubled = {(one.topic, one.partition): one for one in self.doubled}
+        for one in more.doubled:
+            first = doubled.get((one.topic, one.partition))
+            doubled[one.topic, one.partition] = (
+                one if first is None else replace(first, offsets=first.offsets + one.offsets)
+            )
+        self.doubled = list(doubled.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Doubled:
-    """A partition of which one batch brought some offsets with several contents (R1), and a file that has the first."""
+    """A partition of which a batch brought some offsets with several contents, or with others than bronze has (R1).
+
+    `file` is one that brought the first.
+    """
 
     topic: str
     partition: int
@@ -234,9 +243,10 @@ def _land(
         # The quarantine first: were landing killed here, the next one finds these known and the others still to come.
         result.codes, result.held = quarantine_rows(spark, places, rejected)
     understood = rows.where("reason is null and topic is not null and partition is not null and offset is not null")
-    result.feeds, has_shapes, is_told_twice = _append_unknown(spark, places, understood, survey, batch_id)
+    stored = bronze.deliveries_within(spark, places, survey)
+    result.feeds, has_shapes, is_told_twice = _append_unknown(spark, places, understood, survey, batch_id, stored)
     if is_told_twice:
-        result.doubled = _doubled(understood)
+        result.doubled = _doubled(understood, stored)
     if has_shapes:
         result.rekeyed = _rekeyed(spark, places, batch_id)
     if files:
@@ -249,17 +259,19 @@ def _land(
 
 
 def _append_unknown(
-    spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row], batch_id: int
+    spark: SparkSession, places: Places, records: DataFrame, survey: Sequence[Row], batch_id: int, stored: DataFrame
 ) -> tuple[Counter[str], bool, bool]:
     """Append the records that bronze does not hold, and before them their shapes.
 
     Returns:
-        How many, by feed, whether a shape was new, and whether records had one offset, where that was asked.
+        How many, by feed, whether a shape was new, and whether two records had one offset, or one that is stored.
     """
-    unknown, is_told_twice = _unknown(records, bronze.deliveries_within(spark, places, survey))
+    unknown, is_told_twice = _unknown(records, stored)
     if unknown is not records:
         unknown.persist(StorageLevel.MEMORY_AND_DISK)
     try:
+        if unknown is not records and not is_told_twice:
+            is_told_twice = not unknown.join(stored, on=list(bronze.PLACE), how="left_semi").isEmpty()
         of_shape = F.count("*").alias("records"), F.min("offset").alias("first_offset")
         seen = unknown.groupBy(*bronze.SHAPE, "has_shape").agg(*of_shape).collect()
         has_new = bool(seen) and _append_unknown_shapes(spark, places, unknown, seen, batch_id)
@@ -302,12 +314,14 @@ def _is_told_twice(deliveries: DataFrame) -> bool:
     return not counted.where("deliveries > offsets").isEmpty()
 
 
-def _doubled(records: DataFrame) -> list[Doubled]:
-    """The partitions of which offsets have several contents."""
-    contents = records.groupBy(*bronze.PLACE).agg(
+def _doubled(records: DataFrame, stored: DataFrame) -> list[Doubled]:
+    """The partitions of which records have offsets with several contents, those that were stored before included."""
+    names = (*bronze.DELIVERY, "origin")
+    deliveries = records.select(*names).unionByName(stored, allowMissingColumns=True)
+    contents = deliveries.groupBy(*bronze.PLACE).agg(
         F.count_distinct("content_hash").alias("contents"), F.min("origin").alias("origin")
     )
-    parts = contents.where("contents > 1").groupBy("topic", "partition")
+    parts = contents.where("contents > 1 and origin is not null").groupBy("topic", "partition")
     found = parts.agg(
         F.count("*").alias("offsets"),
         F.min("offset").alias("first_offset"),

@@ -24,10 +24,10 @@ from spark_jobs.texts import literal, on_one_line
 LOG_COLUMNS = {
     "position": "string", "log_number": "int", "server": "string", "transaction_id": "string",
     "changed_at": "timestamp", "processed_at": "timestamp", "is_read": "boolean", "snapshot": "string",
-    "topic": "string", "partition": "int", "offset": "bigint", "source_label": "string", "batch_id": "bigint",
-    "landed_at": "timestamp", "previous_key": "string", "next_key": "string", "unavailable_columns": "array<string>",
-    "absent_columns": "array<string>", "exact_values": "map<string,string>", "is_before_whole": "boolean",
-    "problem": "string",
+    "topic": "string", "partition": "int", "offset": "bigint", "source_label": "string", "content_order": "bigint",
+    "batch_id": "bigint", "landed_at": "timestamp", "previous_key": "string", "next_key": "string",
+    "unavailable_columns": "array<string>", "absent_columns": "array<string>", "exact_values": "map<string,string>",
+    "is_before_whole": "boolean", "problem": "string",
 }  # fmt: skip
 # What the log of a collection has beside them; `edits` has the type that the macro `edits_type` writes.
 DOCUMENT_TYPE = (

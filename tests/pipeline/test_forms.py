@@ -797,6 +797,10 @@ def test_offsets_that_come_with_several_contents_are_said(
     ]
     assert f"1 offset has several contents, the first {second['offset']} (" in capsys.readouterr().out
     assert landed(spark, built.places, "said_twice", [third, {**third}]).doubled == []
+    later = landed(spark, built.places, "doubled_later", [third, {**third, "offset": first["offset"]}])
+    assert [(one.offsets, one.first_offset) for one in later.doubled] == [(1, first["offset"])]
+    outcome.add(later)
+    assert [(one.offsets, one.first_offset) for one in outcome.doubled] == [(2, second["offset"])]
 
 
 def test_a_line_without_a_value_is_a_tombstone_unless_another_field_may_be_it(

@@ -816,6 +816,39 @@ def test_a_change_that_comes_again_and_tells_its_commit_then_is_there_once(order
     assert orders.outcomes() == {"opened": 2}
 
 
+@beside_others(kinds=("changes",))
+def test_the_first_delivery_of_a_change_counts_though_it_lands_last_and_names_a_later_commit(orders: Orders) -> Story:
+    """From a connector that has gone back: what it sends again names the last commit that it knew then."""
+    paid = {"id": 1, "state": "paid"}
+    first = orders.record("u", paid, place=100, sequence='["90","100"]')
+    orders.land(
+        orders.record("c", {"id": 2, "state": "new"}, place=50, sequence='["40","50"]'),
+        orders.record("u", paid, place=100, sequence='["60","100"]'),
+    )
+    yield
+    orders.land(first)
+    yield
+
+    assert sorted(row["offset"] for row in rows_of(orders.at("changes"))) == [1, 2]
+    assert orders.positions()[1].split()[0].endswith("90")
+
+
+@beside_others(kinds=("changes",))
+def test_of_other_bytes_at_one_offset_the_same_count_in_whatever_order_they_land(orders: Orders) -> Story:
+    """Written at one time, as in a file that leaves headers out or spells values otherwise."""
+    ones = [orders.record("c", {"id": key, "state": "new"}) for key in range(1, 9)]
+    told = [(one, {**one, "value": one["value"].replace('"new"', '"neu"')}) for one in ones]
+    orders.land(*(both[number % 2] for number, both in enumerate(told)))
+    yield
+    orders.land(*(both[1 - number % 2] for number, both in enumerate(told)))
+    yield
+    in_parts = sorted((row["key"]["id"], row["after"]["state"]) for row in rows_of(orders.at("changes")))
+    yield FULL_REFRESH
+
+    assert sorted((row["key"]["id"], row["after"]["state"]) for row in rows_of(orders.at("changes"))) == in_parts
+    assert len(in_parts) == len(told)
+
+
 @beside_others("accounting", "current")
 def test_a_before_beside_no_key_tells_which_row_an_update_is_about(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['code']")
