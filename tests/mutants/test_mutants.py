@@ -39,7 +39,10 @@ IS_MUTANT = """
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: `code` in a macro's file or in a module of the job becomes `fault`; in a tag both are expressions."""
+    """One fault: `code` in a macro's file or in a module of the job becomes `fault`; in a tag both are expressions.
+
+    One of what a build does where it goes on from stored rows shows in a tape that lands `in_batches`.
+    """
 
     number: int
     rule: str
@@ -50,6 +53,7 @@ class Mutant:
     file: str = ""
     job: str = ""
     in_tag: bool = False
+    in_batches: bool = False
 
     @property
     def source(self) -> str:
@@ -115,11 +119,14 @@ def tape_of(name: str, source: str) -> Tape:
     return replace(tape, group=tape.group or ("" if source == RIGHT else f"m{tape.number}"), source=source)
 
 
-def lines_of(witness: str, source: str) -> str:
-    """A witness's records, as a source's."""
+def landings_of(witness: str, source: str, *, in_batches: bool = False) -> list[str]:
+    """A witness's records, as a source's, by landing."""
     if witness in STORIES:
-        return STORIES[witness].lines(source)
-    return "".join(json.dumps(record) + "\n" for _, record in tape_of(witness, source).records())
+        return [STORIES[witness].lines(source)]
+    landings = defaultdict[int, str](str)
+    for batch, record in tape_of(witness, source).records():
+        landings[batch if in_batches else 1] += json.dumps(record) + "\n"
+    return [landings[batch] for batch in sorted(landings)]
 
 
 def planted(text: str, mutants: list[Mutant]) -> str:
@@ -195,6 +202,14 @@ def tell(places: Places, table: CapturedTable, witness: str, refusals: dict[str,
     return sorted(map(repr, log)), Counter(row["kind"] for row in records if row["topic"] == topic)
 
 
+def refused(places: Places, *models: str) -> dict[str, str]:
+    """Build models; those that dbt refused, with its words."""
+    arguments = ["--select", *models, "--exclude", "tag:layer:ops", "*_current"]
+    result = run_dbt(places, ["--quiet", "--no-write-json", "run", *arguments])
+    assert result.result, result.exception
+    return {one.node.name: str(one.message) for one in result.result if one.status == "error"}
+
+
 @pytest.fixture(scope="module")
 def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What each mutant's witness tells, by the mutant's source, and what the right code tells of each, by its name."""
@@ -205,17 +220,23 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     witnesses |= stories
     on_tapes = {witness for witness in witnesses.values() if witness in TAPES}
     jobs = {mutant.source: mutant for mutant in MUTANTS if mutant.job}
-    lines = {source: lines_of(witness, source) for source, witness in witnesses.items()}
-    right = [lines[source] for source in lines if source not in jobs] + [lines_of(tape, RIGHT) for tape in on_tapes]
-    land(spark, places, RIGHT, "".join(right), {RIGHT, *witnesses})
+    in_batches = {mutant.source for mutant in MUTANTS if mutant.in_batches}
+    landings = {
+        source: landings_of(witness, source, in_batches=source in in_batches) for source, witness in witnesses.items()
+    }
+    right = [landings_of(tape, RIGHT) for tape in on_tapes]
+    first = [*right, *(one for source, one in landings.items() if source not in jobs)]
+    land(spark, places, RIGHT, "".join(one[0] for one in first), {RIGHT, *witnesses})
     for source, mutant in jobs.items():
         with faulty(mutant):
-            land(spark, places, source, lines[source], witnesses)
+            land(spark, places, source, landings[source][0], witnesses)
     for source, witness in [*witnesses.items(), *((RIGHT, tape) for tape in on_tapes)]:
         declare(places.project, witness, source)
-    result = run_dbt(places, ["--quiet", "--no-write-json", "run", "--exclude", "tag:layer:ops", "*_current"])
-    assert result.result, result.exception
-    refusals = {one.node.name: str(one.message) for one in result.result if one.status == "error"}
+    refusals = refused(places, "*")
+    for number in range(1, max(map(len, landings.values()))):
+        later = {source: one[number] for source, one in landings.items() if len(one) > number}
+        land(spark, places, f"later-{number}", "".join(later.values()), later)
+        refusals |= refused(places, *(f"{source}__*" for source in later))
     tables = captured_tables(places)
     by_name = {table.source_table.partition("__")[2]: table for table in tables if table.source_name == RIGHT}
     return {
