@@ -32,6 +32,8 @@ _LARGEST_SINGLE: Final = 3.5e38
 # A capture without triggers, the one whose history is its own but for the times, and the column that is one.
 _TOLD_BY: Final = {"mariadb-2.5.4-core-plain": "mariadb-2.5.4-core"}
 _CLOCK: Final = "updated_at"
+# The tables without a key, in any capture: history they have none (R18).
+_UNKEYED: Final = ("notes", "line", "id_nokey_default")
 _LONGEST_WAIT: Final = 5 * _SECOND  # a statement that waits for a lock has its event's time before its trigger's
 
 
@@ -48,7 +50,10 @@ class PlainVersion:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A key whose history is not the database's, and the columns (`*`: its versions or times) that tell."""
+    """A key whose history is not the database's, and the columns that tell.
+
+    `*` are its versions or times; `*first` is its first version, which is missing, while all others are the database's.
+    """
 
     table: str
     key: Key
@@ -85,7 +90,7 @@ class Interval:
 
 
 def load_exceptions(path: Path) -> list[KnownFact]:
-    """Read the known facts: capture, table, key (JSON), columns (`*` or names), and what it is."""
+    """Read the known facts: capture, table, key (JSON), columns (`*`, `*first` or names), and what it is."""
     with path.open(newline="", encoding="utf-8") as lines:
         return [
             KnownFact(line["capture"], line["table"], line["key"], frozenset(line["columns"].split(", ")), line["fact"])
@@ -277,8 +282,8 @@ def _is_time(stored: int | None, recorded: int | None, is_commit: bool) -> bool:
     return stored % _SECOND == 0 and recorded - _LONGEST_WAIT <= stored <= recorded
 
 
-def _whole(table: str, key: Key, what: str) -> Disagreement:
-    return Disagreement(table, key, frozenset("*"), what)
+def _whole(table: str, key: Key, what: str, columns: str = "*") -> Disagreement:
+    return Disagreement(table, key, frozenset([columns]), what)
 
 
 def _compare(
@@ -286,7 +291,10 @@ def _compare(
 ) -> Disagreement | None:
     """Compare states, then their order, gaps and times (G5)."""
     if len(stored) != len(recorded):
-        return _whole(table, key, f"{len(stored)} versions, recorded {len(recorded)}")
+        is_one_less = len(stored) == len(recorded) - 1
+        is_first = is_one_less and _compare(table, key, stored, recorded[1:], has_times=has_times) is None
+        what = f"{len(stored)} versions, recorded {len(recorded)}"
+        return _whole(table, key, what, "*first" if is_first else "*")
     pairs = list(zip(stored, recorded, strict=True))
     columns = frozenset[str]().union(*(_differing(version.state, interval.state) for version, interval in pairs))
     if not has_times:
@@ -302,6 +310,12 @@ def _compare(
         if not (starts and _is_time(version.valid_to, interval.end, interval.is_commit)):
             return _whole(table, key, f"[{version.valid_from}, {version.valid_to}), recorded {interval}")
     return None
+
+
+def keyed_tables(capture: Path) -> set[str]:
+    """The tables of the database's account that have a key."""
+    account = _lines(capture.with_name(_TOLD_BY.get(capture.name, capture.name)) / "history.jsonl.gz")
+    return {change["table"] for change in account if change["table"].rpartition(".")[2] not in _UNKEYED}
 
 
 def disagreements(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.judge import PlainVersion, disagreements, load_exceptions
+from tests.judge import PlainVersion, disagreements, keyed_tables, load_exceptions
 from tests.oracle import PLACEHOLDER, History, Record, TableOptions, Version, build, read_records
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -58,6 +58,9 @@ def judged(name: str, versions_by_table: dict[str, list[PlainVersion]]) -> list[
 @pytest.mark.parametrize("name", NAMES)
 def test_database_agrees_but_for_known_facts(name: str) -> None:
     found = judged(name, {table: plain(history) for table, history in history_of(name).items()})
+    assert {table for table, history in history_of(name).items() if history.key_columns} == keyed_tables(
+        CAPTURES / name
+    )
     assert [one for one in found if not any(fact.covers(name, one) for fact in FACTS)] == []
     assert [fact for fact in FACTS if fact.capture == name and not any(fact.covers(name, one) for one in found)] == []
 
@@ -117,6 +120,14 @@ def test_judge_sees_a_version_that_is_missing() -> None:
     table, name = "public.customers", "postgres-2.5.4-core-full"
     tables = {other: plain(history) for other, history in history_of(name).items()}
     assert judged(name, {**tables, table: tables[table][1:]})
+
+
+def test_judge_sees_a_spoiled_version_behind_a_first_one_that_is_lost() -> None:
+    table, name = "public.parts", "postgres-2.5.4-incremental"
+    tables = {other: plain(history) for other, history in history_of(name).items()}
+    [last] = [one for one in tables[table] if one.key == (1, 1) and one.valid_to is None]
+    tables[table] = [replace(one, valid_to=one.valid_from) if one is last else one for one in tables[table]]
+    assert [one.key for one in judged(name, tables) if not any(fact.covers(name, one) for fact in FACTS)]
 
 
 # Small cases
