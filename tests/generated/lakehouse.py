@@ -98,9 +98,11 @@ def differences(spark: SparkSession, home: Path, tables: Sequence[TapedTable]) -
         found = list(_compared(places, tables, records, f"batch {batch}"))
         if found:
             return found
+    assert strays(places, tables, records) == []
     assert untold(spark, places, captured_tables(places)) == miscounted(spark, captured_tables(places)) == []
     grown = accounts_of(captured_tables(places))
     run_models(places, "--full-refresh", accounting=True)
+    assert strays(places, tables, records) == []
     assert all(map(current_is_open, captured_tables(places)))
     assert untold(spark, places, captured_tables(places)) == miscounted(spark, captured_tables(places)) == []
     assert grown == accounts_of(captured_tables(places))
@@ -119,7 +121,7 @@ def _declare(places: Places, tables: Sequence[TapedTable]) -> None:
 def _compared(
     places: Places, tables: Sequence[TapedTable], records: dict[str, list[oracle.Record]], after: str
 ) -> Iterator[Difference]:
-    captured = {table.source_table.partition("__")[2]: table for table in captured_tables(places)}
+    captured = captured_by_name(places)
     for table in tables:
         if table.name not in captured:
             continue
@@ -131,6 +133,28 @@ def _compared(
             gold, right = ([row for key in keys for row in versions.get(key, [])] for versions in (found, wanted))
             if gold != right:
                 yield Difference(table, tape, after, gold, right)
+
+
+def captured_by_name(places: Places) -> dict[str, CapturedTable]:
+    """The captured tables, by their names in the source."""
+    return {table.source_table.partition("__")[2]: table for table in captured_tables(places)}
+
+
+def strays(
+    places: Places, tables: Sequence[TapedTable], records: dict[str, list[oracle.Record]]
+) -> list[tuple[str, str]]:
+    """Tables that have records and no history, and keys in histories that are of no tape."""
+    captured = captured_by_name(places)
+    return [
+        *((table.name, "no history") for table in tables if records[table.name] and table.name not in captured),
+        *(
+            (table.name, key)
+            for table in tables
+            if table.name in captured
+            for key in told_by_gold(captured[table.name])
+            if key.partition(":")[0] not in map(str, range(len(table.players)))
+        ),
+    ]
 
 
 def _name(table: TapedTable) -> str:
