@@ -161,15 +161,20 @@ def versions_of(table: CapturedTable) -> list[PlainVersion]:
     ]
 
 
-def judged(
-    lakehouse: Lakehouse, prefix: str, judge: Callable[..., list[Disagreement]] = disagreements
-) -> list[Disagreement]:
-    """What a capture's database doesn't confirm of its tables."""
-    tables = {
+def histories(lakehouse: Lakehouse, prefix: str) -> dict[str, CapturedTable]:
+    """The tables of a capture that have a history, by their names in the source."""
+    return {
         lakehouse.names[table.name]: table
         for table in lakehouse.tables
         if table.source_name == prefix and table.history is not None
     }
+
+
+def judged(
+    lakehouse: Lakehouse, prefix: str, judge: Callable[..., list[Disagreement]] = disagreements
+) -> list[Disagreement]:
+    """What a capture's database doesn't confirm of its tables."""
+    tables = histories(lakehouse, prefix)
     assert tables
     return judge(
         lakehouse.folder / lakehouse.captures[prefix],

@@ -24,9 +24,9 @@ from spark_jobs.declarations import CapturedTable, Declared
 from spark_jobs.reporting.check import check
 from spark_jobs.reporting.evidence import RunSummary
 from spark_jobs.scaffolding.tables import SeenTable
-from tests.captured import CAPTURES, Lakehouse, digest, judged, name_of, ordered, scatter
+from tests.captured import CAPTURES, Lakehouse, digest, histories, judged, name_of, ordered, scatter
 from tests.gold import untold
-from tests.judge import KnownFact, load_exceptions
+from tests.judge import KnownFact, keyed_tables, load_exceptions
 from tests.projects import forget_tables, renamed, rows_of, run_models
 from tests.time_limit import day_of_limit
 
@@ -136,7 +136,9 @@ def test_each_capture_has_its_day() -> None:
 @pytest.mark.parametrize("capture", PREFIXES)
 def test_gold_is_what_the_triggers_recorded(built: Built, capture: str) -> None:
     found = judged(built.lakehouse, PREFIXES[capture])
+    wanted = {name for name in keyed_tables(FOLDER / capture) if EVERY or name.rpartition(".")[2] not in OWN}
 
+    assert histories(built.lakehouse, PREFIXES[capture]).keys() == wanted
     assert [one for one in found if not any(fact.covers(capture, one) for fact in FACTS)] == []
     facts = [fact for fact in FACTS if fact.capture == capture]
     assert [fact for fact in facts if not any(fact.covers(capture, one) for one in found)] == [], "no longer needed"

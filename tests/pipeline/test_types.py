@@ -32,7 +32,7 @@ from spark_jobs.reporting.measures import measure
 from spark_jobs.scaffolding.tables import SeenColumn, SeenTable, seen_tables
 from spark_jobs.scaffolding.write import files_of, write
 from tests.captured import versions_of
-from tests.judge import disagreements, load_exceptions
+from tests.judge import disagreements, keyed_tables, load_exceptions
 from tests.projects import empty_project, land, missing, renamed, rows_of, run_models
 from tests.source import Column, Source, Table
 
@@ -604,6 +604,7 @@ def test_gold_holds_what_the_database_held(built: Built, prefix: str) -> None:
         for table in built.tables.values()
         if table.source_name == prefix and table.history is not None
     }
+    assert tables.keys() == {name for name in keyed_tables(CAPTURES / capture) if "sync_marker" not in name}
     found = disagreements(
         CAPTURES / capture,
         {
