@@ -164,7 +164,7 @@ def die(spark: SparkSession, victim: Victim, kill: Kill, chance: random.Random) 
     files = [str(victim.inbox)] if kill.command[0] in ("land", "run") else []
     while True:
         victim.give() if files else land(spark, victim)
-        commits = victim.commits()
+        commits, victim.landed = victim.commits(), len(victim.rows("bronze", "records"))
         point = victim.appears(kill.appears)
         if victim.killed(later(point, chance.uniform(0, within)) if within else point, *kill.command, *files):
             return victim.commits() > commits and not kill.last
@@ -173,7 +173,7 @@ def die(spark: SparkSession, victim: Victim, kill: Kill, chance: random.Random) 
 
 
 def bronze_is_whole(victim: Victim) -> bool:
-    """Whether bronze has each record of the first so many files once, byte for byte, and no other."""
+    """Whether bronze has each record of the first so many files once, byte for byte, no other, and none less."""
     found = [
         (row["topic"], row["partition"], row["offset"], row["key"], row["value"])
         for row in victim.rows("bronze", "records")
@@ -183,7 +183,8 @@ def bronze_is_whole(victim: Victim) -> bool:
         for record in victim.source.records
     ]
     held = [row["offset"] for row in victim.rows("bronze", "quarantine")]
-    return Counter(found) == Counter(sent[: len(found)]) and len(held) == len(set(held))
+    is_there = len(found) >= victim.landed and Counter(found) == Counter(sent[: len(found)])
+    return is_there and len(held) == len(set(held))
 
 
 def as_bytes(text: str | None) -> bytes | None:

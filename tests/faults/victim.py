@@ -25,7 +25,10 @@ Point = Callable[[], bool]
 
 @dataclass
 class Victim:
-    """A project, a lakehouse and a catalog in one folder, and the source whose records it is given."""
+    """A project, a lakehouse and a catalog in one folder, and the source whose records it is given.
+
+    `landed` is how many records bronze had when the last command began.
+    """
 
     home: Path
     source: Source = field(default_factory=lambda: Source(SOURCE, has_schemas=False))
@@ -33,6 +36,7 @@ class Victim:
         default_factory=lambda: Table("orders", [Column("id"), Column("name"), Column("note", is_large=True)], ("id",))
     )
     files: int = 0
+    landed: int = 0
 
     def __post_init__(self) -> None:
         """Make its project."""
