@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.declarations import captured_tables, run_dbt
 from spark_jobs.listing import listed
 from spark_jobs.places import Places
+from spark_jobs.scaffolding.write import LAWS
 from tests import oracle
 from tests.gold import expected_versions, versions_of
 from tests.projects import empty_project, land, run_models
@@ -198,3 +199,7 @@ def test_the_laws_of_a_table_never_seen_before_can_be_asked(built: tuple[Places,
     result = run_dbt(places, ["--quiet", "test", "--exclude", "test_type:unit"])
     broken = [(one.node.name, one.message) for one in result.result or [] if one.status not in ("pass", "success")]
     assert (result.success, broken) == (True, []), f"TIDEMARK_SEED={SEED}"
+    of_models = [one.node for one in result.result if one.node.attached_node]
+    asked = {(node.test_metadata.name, node.attached_node.rpartition(".")[2]) for node in of_models}
+    histories = [table.history.name for table in captured_tables(places) if table.history is not None]
+    assert {(law, history) for law in LAWS for history in histories} - asked == set() != asked
