@@ -250,6 +250,7 @@ def test_landing_takes_whatever_comes(spark: SparkSession, tmp_path: Path) -> No
         reasons.update({row["reason"] or "understood": row["lines"] for row in rows})
         rounds += 1
     print(rounds, "rounds:", dict(reasons))
+    assert reasons["understood"]
 
 
 @pytest.fixture(scope="module")
