@@ -20,7 +20,7 @@ order by position
 
 
 def demo() -> int:
-    """Land, build and check the example records; the exit status of the run."""
+    """Land, build and check the example records; the exit status, of the first command that fails."""
     os.environ.setdefault("TIDEMARK_JAVA_OPTIONS", FOR_SMALL_TABLES)
     records = Path(__file__).parent / "records"
     status = main(["run", str(records)])
@@ -32,10 +32,10 @@ def demo() -> int:
         outcome = ", ".join(f"{records} {name}" for name, records in account["dispositions"].items() if records)
         print(f"{account['name']}: {account['records']} records: {outcome.replace('_', ' ')}")
     print("\nCustomer 101: inserted, changed, deleted and born again, each version with its interval (UTC):\n")
-    main(["sql", ONE_LIFE])
+    status = main(["sql", ONE_LIFE])
     print(f"\nReport of run {report['run_id']}: {Places.of().lakehouse}/reports/latest/report.html")
     print("Next: .venv/bin/tidemark tables, .venv/bin/tidemark status, .venv/bin/dbt docs generate")
-    return 0
+    return status
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import runpy
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -50,7 +51,8 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = empty_project(tmp_path_factory.mktemp("readme") / "project")
     records = folder / RECORDS
     records.parent.mkdir(parents=True)
-    (folder / "examples/queries").symlink_to(PROJECT / "examples/queries")
+    for name in ("queries", "demo.py"):
+        (folder / "examples" / name).symlink_to(PROJECT / "examples" / name)
     with gzip.open(PROJECT / RECORDS, "rt") as lines, gzip.open(records, "wt") as out:
         out.writelines(one for one in lines if not re.match(r'{"topic":"inv\.public\.(?!customers")', one))
     forget_tables(spark)
@@ -87,6 +89,41 @@ def statuses(place: Path, told_at_end: list[str]) -> dict[str, int]:
 def test_every_command_ends_well(statuses: dict[str, int]) -> None:
     assert len(statuses) > 10
     assert {command: status for command, status in statuses.items() if status} == {}
+
+
+def demo() -> int:
+    """What `make demo` runs, in this process and its session: its exit status."""
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path("examples/demo.py", run_name="__main__")
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_the_demo_shows_accounts_a_life_the_report_and_what_is_next(
+    statuses: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo() == 0
+
+    told = capsys.readouterr().out
+    [(records, became)] = re.findall(r"^inv__public__customers: (\d+) records: (.*)$", told, re.M)
+    assert sum(map(int, re.findall(r"\d+", became))) == int(records) == 119
+    assert "16 tombstones" in became
+    life = [re.split("  +", line)[6:8] for line in told.splitlines() if line.startswith("101  ")]
+    assert [" ".join(one) for one in life] == [
+        "insert update", "update update", "update update", "update delete", "insert delete", "insert NULL",
+    ]  # fmt: skip
+    [report] = re.findall(r"^Report of run \S+: (.*)$", told, re.M)
+    assert Path(report).is_file()
+    [then] = re.findall("^Next: (.*)$", told, re.M)
+    assert {*then.split(", ")} <= statuses.keys()
+
+
+@pytest.mark.usefixtures("statuses")
+@pytest.mark.parametrize("failing", ["run", "sql"])
+def test_the_demo_ends_as_its_commands_do(monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    monkeypatch.setattr("spark_jobs.cli.main", lambda arguments: 3 if arguments[0] == failing else 0)
+
+    assert demo() == 3
 
 
 def test_values_alone_are_given_an_offset_each(tmp_path: Path) -> None:
