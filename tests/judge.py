@@ -32,8 +32,6 @@ _LARGEST_SINGLE: Final = 3.5e38
 # A capture without triggers, the one whose history is its own but for the times, and the column that is one.
 _TOLD_BY: Final = {"mariadb-2.5.4-core-plain": "mariadb-2.5.4-core"}
 _CLOCK: Final = "updated_at"
-# The tables without a key, in any capture: history they have none (R18).
-_UNKEYED: Final = ("notes", "line", "id_nokey_default")
 _LONGEST_WAIT: Final = 5 * _SECOND  # a statement that waits for a lock has its event's time before its trigger's
 
 
@@ -313,9 +311,12 @@ def _compare(
 
 
 def keyed_tables(capture: Path) -> set[str]:
-    """The tables of the database's account that have a key."""
+    """The tables of the database's account whose records have a key: others have no history (R18)."""
     account = _lines(capture.with_name(_TOLD_BY.get(capture.name, capture.name)) / "history.jsonl.gz")
-    return {change["table"] for change in account if change["table"].rpartition(".")[2] not in _UNKEYED}
+    topics = {record["topic"] for record in _lines(capture / "records.jsonl.gz") if record["key"] is not None}
+    return {
+        table for table in {change["table"] for change in account} if any(one.endswith(f".{table}") for one in topics)
+    }
 
 
 def disagreements(

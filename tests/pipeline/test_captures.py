@@ -87,12 +87,19 @@ class Built:
 
     def table(self, capture: str, name: str) -> CapturedTable:
         """A table by its name in the source."""
+        require(capture)
         [found] = [
             table
             for table in self.lakehouse.tables
             if table.source_name == PREFIXES[capture] and self.lakehouse.names[table.name] == name
         ]
         return found
+
+
+def require(capture: str) -> None:
+    """Leave the test out that asks for a capture which a folder of one's own has not."""
+    if EVERY and capture not in PREFIXES:
+        pytest.skip(f"{EVERY} has no {capture}")
 
 
 def compared(lakehouse: Lakehouse) -> list[CapturedTable]:
@@ -258,9 +265,8 @@ def is_mentioned(report: Report, table: CapturedTable, fact: KnownFact) -> bool:
 
 
 # Observed 11, 12, 13, 28
-@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: f"{fact.capture} {fact.table} {fact.key}")
-def test_the_report_mentions_what_events_do_not_carry(built: Built, report: Report, fact: KnownFact) -> None:
-    assert is_mentioned(report, built.table(fact.capture, fact.table), fact)
+def test_the_report_mentions_what_events_do_not_carry(built: Built, report: Report) -> None:
+    assert [fact for fact in FACTS if not is_mentioned(report, built.table(fact.capture, fact.table), fact)] == []
 
 
 # Observed 16
@@ -273,6 +279,7 @@ def test_the_report_mentions_rows_under_keys_of_an_old_shape(built: Built, repor
 
 # Observed 8, 14
 def test_what_is_no_row_change_is_counted(report: Report) -> None:
+    require("postgres-3.5.0-core-default")
     core = PREFIXES["postgres-3.5.0-core-default"]
 
     assert report.account(f"{core}.message") == {"no_model": 5}, "its messages have a table in another test"
