@@ -183,8 +183,10 @@ def test_what_is_landed_while_an_environment_builds_is_news_to_its_next_run(
     monkeypatch.setenv("TIDEMARK_TARGET", "local_dev")
     task = Task(Places.of(project), skips=True)
 
-    def build_beside_a_landing(run: steps.Run, arguments: Sequence[str], build: Any = steps.build) -> None:
-        build(run, arguments)
+    build = steps.build
+
+    def build_beside_a_landing(run: steps.Run, arguments: Sequence[str], **options: bool) -> None:
+        build(run, arguments, **options)
         land(spark, prod, "envs-1", lines_of(range(5, 6)), {"envs"})
 
     with monkeypatch.context() as beside:
