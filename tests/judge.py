@@ -314,9 +314,9 @@ def keyed_tables(capture: Path) -> set[str]:
     """The tables of the database's account whose records have a key: others have no history (R18)."""
     account = _lines(capture.with_name(_TOLD_BY.get(capture.name, capture.name)) / "history.jsonl.gz")
     topics = {record["topic"] for record in _lines(capture / "records.jsonl.gz") if record["key"] is not None}
-    return {
-        table for table in {change["table"] for change in account} if any(one.endswith(f".{table}") for one in topics)
-    }
+    # A topic has no letters but these: the connector writes others as `_`.
+    named = {table: re.sub(r"[^\w.-]", "_", table, flags=re.ASCII) for table in {change["table"] for change in account}}
+    return {table for table, name in named.items() if any(topic.endswith(f".{name}") for topic in topics)}
 
 
 def disagreements(
