@@ -55,6 +55,14 @@ def test_tests_that_were_left_out_are_counted(tmp_path: Path) -> None:
     assert last == "Not proven in this run: tests left out: 4."
 
 
-def test_a_run_whose_tests_fail_fails(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError):
-        ran(tmp_path, 1000, "exit 1")
+def test_a_run_whose_tests_fail_fails_and_ends_with_their_names(tmp_path: Path) -> None:
+    failing = tmp_path / "test_failing.py"
+    failing.write_text("def test_that_says_much():\n    assert list(range(100)) == []\n")
+    tests = f"cd {PROJECT} && CI=true {sys.executable} -m pytest -p no:cacheprovider --rootdir {tmp_path} {failing}"
+
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        ran(tmp_path, 1000, tests)
+
+    last = ended.value.stdout.splitlines()[-1]
+    assert last.startswith("FAILED ")
+    assert "::test_that_says_much - " in last
