@@ -168,7 +168,7 @@
   Write what of a staged batch a changes log lacks or holds otherwise. Where the whole batch stands behind the log, as it
   mostly does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or
   can have been lower (`lowest_position`). What lands late can be the first delivery of a change that the log has from a later one:
-  where deliveries tell different commits, that stands anywhere. A log that is ahead of what was written down of it may hold the
+  where their positions can differ, that stands anywhere. A log that is ahead of what was written down of it may hold the
   batch already (G4).
 
   Args:
@@ -181,7 +181,7 @@
     {%- set written = decision.watermarks | map(attribute='position') | reject('none') | list
         if decision.case == 'some' else [] -%}
     {%- set is_placed = not decision.follows_reads and not bounds.placeless
-        and not (summary.late and lowest_position(decision.connectors) != 'position') -%}
+        and not (summary.late and positions_can_differ(decision.connectors)) -%}
     {%- if written and is_placed and bounds.changes and bounds.lowest > written | max and not decision.is_ahead -%}
         {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
         {{ return([bounds.changes, 0]) }}

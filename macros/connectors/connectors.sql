@@ -255,6 +255,12 @@
 {%- endmacro %}
 
 
+{#- Whether deliveries of one change can have different positions. -#}
+{% macro positions_can_differ(among) -%}
+    {{ return(connectors(among) | selectattr('lowest', 'defined') | list | length > 0) }}
+{%- endmacro %}
+
+
 {#- Expression: of a change in a log, the lowest position that any delivery of it can have. -#}
 {% macro lowest_position(among) -%}
     {%- set lowest = connectors(among) | selectattr('lowest', 'defined') | map(attribute='lowest') | list -%}
