@@ -224,7 +224,7 @@ def plain(name: str, value: Any) -> Any:
 def deliveries(places: Places) -> list[tuple[Any, ...]]:
     """What bronze holds of the story, by place and content; a local one holds what other tests landed, too."""
     rows = rows_of(places.table("bronze", "records"), "topic", "partition", "offset", "content_hash")
-    return sorted(tuple(row.values()) for row in rows if row["topic"].startswith(("clus.", "clus_")))
+    return sorted(tuple(row.values()) for row in rows if row["topic"].split(".")[0] in {"clus", *CAPTURED})
 
 
 def lock(story: Story, name: str) -> dict[str, Any]:
