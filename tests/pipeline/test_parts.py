@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import md5
 from itertools import zip_longest
@@ -1446,7 +1446,8 @@ def test_a_snapshot_is_not_in_doubt_for_what_an_earlier_life_of_its_topic_has_lo
     gaps = [Gap(topic, number, "first", end, end, None, "topic_made_anew") for number, end in ((0, 3), (1, 2))]
     store_gaps(orders.spark, orders.places, "default", "a run", gaps)
     for life in ("first", "second"):
-        store(orders.spark, orders.places, "default", "a cluster", {(topic, 0): Offsets(topic, 0, life, 0, 5)})
+        known = Offsets(topic, 0, life, 0, 5, looked_at=datetime.now(UTC))
+        store(orders.spark, orders.places, "default", "a cluster", {(topic, 0): known})
         yield
         assert ends() == {9: None, 1: None, 2: None, 3: None}, "one of the other partition's can have been read"
 
