@@ -14,18 +14,17 @@
             target_relation, placed_changes(compiled_code, decision).query if decision.is_held else compiled_code, decision
         ) -%}
         {%- do release_delivered(decision) -%}
-        {%- set kept = settle(target_relation, decision, log_summary(target_relation, [])) -%}
+        {%- set kept = settle(target_relation, decision, log_summary(target_relation, []), [0, 0]) -%}
         {%- do say('built', decision, kept) -%}
     {%- else -%}
         {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
-        {%- set summary = log_summary(
-            staged, decision.watermarks if decision.case == 'some' else [], lowest_position(decision.connectors)
-        ) -%}
+        {%- set summary = log_summary(staged, decision.watermarks if decision.case == 'some' else []) -%}
         {%- set counts = write_new(staged, target_relation, decision, summary) -%}
         {%- if counts == [0, 0] and not decision.is_ahead -%}
-            {#- G3: deliveries that were known move nothing, wherever they stand. -#}
+            {#- G3: deliveries that were known move nothing, wherever they stand; and a read that doesn't count is none (R4). -#}
             {%- do summary.update({'late': []}) -%}
+            {%- for watermark in summary.watermarks -%}{%- do watermark.update({'snapshot_lsn': none}) -%}{%- endfor -%}
         {%- endif -%}
         {%- if decision.case == 'some' and counts == [summary.bounds.changes, 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
@@ -35,7 +34,7 @@
         {%- endif -%}
         {%- do say(
             counts[0] ~ ' changes' ~ (', ' ~ counts[1] ~ ' revised' if counts[1] else ''), decision,
-            settle(target_relation, decision, summary)
+            settle(target_relation, decision, summary, counts)
         ) -%}
     {%- endif -%}
     {{ run_hooks(post_hooks) }}
@@ -92,14 +91,16 @@
 
 {#-
   Make a log anew where it shows that its positions rest on a wrong belief: on one log of the source where there are
-  more (R5), on positions in reads that have none, or on reads or changes that came later and move them (R4).
+  more (R5), on positions in reads that have none, on reads or changes that came later and move them, or on such as no longer
+  count, or not where they came again (R4).
 
   Args:
       summary: what `log_summary` found in the new part of the log
+      counts: [new changes, revised changes] of it
 
   Returns: what the next run has to know: {hazards, watermarks, read_places, borders, has_placeless}
 -#}
-{% macro settle(target_relation, decision, summary) -%}
+{% macro settle(target_relation, decision, summary, counts) -%}
     {%- set is_part = decision.case == 'some' -%}
     {%- set has_placeless = decision.has_placeless or summary.hazards.placeless -%}
     {%- set is_doubtful = summary.is_doubtful or (decision.borders and (not is_part or summary.begins)) -%}
@@ -112,6 +113,8 @@
         stand_before_reads(target_relation, summary.late, decision)
         or stand_before_new_reads(target_relation, read_places | reject('in', decision.read_places) | list, decision)
         or stand_behind_what_follows(target_relation, summary.bounds.lowest, decision)
+        or counts[1] > 0 and has_placeless
+        or came_again_beside_reads(summary, counts, decision)
     ) -%}
     {%- if is_doubtful or has_placeless != decision.has_placeless or follows_later_reads -%}
         {%- set captured = captured_table(model.sources[0][0], model.sources[0][1], config.get('meta').tidemark) -%}
@@ -166,10 +169,9 @@
 
 {#-
   Write what of a staged batch a changes log lacks or holds otherwise. Where the whole batch stands behind the log, as it
-  mostly does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or
-  can have been lower (`lowest_position`). What lands late can be the first delivery of a change that the log has from a later one:
-  where their positions can differ, that stands anywhere. A log that is ahead of what was written down of it may hold the
-  batch already (G4).
+  mostly does, nothing of it is there yet: deliveries of one change agree in position, unless it follows reads (R4). Where
+  they can tell different ones, they agree in the source's time, to the millisecond: an older version tells no more; one
+  without that agrees in position. A log that is ahead of what was written down of it may hold the batch already (G4).
 
   Args:
       summary: of the batch, as `log_summary` has it
@@ -178,16 +180,22 @@
 -#}
 {% macro write_new(staged, target_relation, decision, summary) -%}
     {%- set bounds = summary.bounds -%}
-    {%- set written = decision.watermarks | map(attribute='position') | reject('none') | list
-        if decision.case == 'some' else [] -%}
-    {%- set is_placed = not decision.follows_reads and not bounds.placeless
-        and not (summary.late and positions_can_differ(decision.connectors)) -%}
-    {%- if written and is_placed and bounds.changes and bounds.lowest > written | max and not decision.is_ahead -%}
-        {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
-        {{ return([bounds.changes, 0]) }}
+    {%- set by_time = positions_can_differ(decision.connectors) -%}
+    {%- set is_placed = by_time or not decision.follows_reads and not bounds.placeless -%}
+    {%- set earliest = (bounds.earliest or 0) // 1000 * 1000 -%}
+    {%- if decision.case == 'some' and is_placed and bounds.lowest and not decision.is_ahead -%}
+        {%- set highest = decision.watermarks | map(attribute='position') | reject('none') | list -%}
+        {%- set latest = decision.watermarks | map(attribute='latest') | reject('none') | list -%}
+        {%- if highest and bounds.lowest > highest | max and not (by_time and (summary.late or earliest <= latest | max)) -%}
+            {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
+            {{ return([bounds.changes, 0]) }}
+        {%- endif -%}
     {%- endif -%}
-    {%- set from_position = bounds.lowest if is_placed and decision.case != 'rederive' else none -%}
-    {{ return(write_revisions(staged, target_relation, decision, 'change_id', from_position)) }}
+    {%- set part = [] -%}
+    {%- if bounds.lowest -%}{%- do part.append('log.position >= ' ~ text_literal(bounds.lowest)) -%}{%- endif -%}
+    {%- if by_time -%}{%- do part.append('log.changed_at >= timestamp_micros(' ~ earliest ~ ')') -%}{%- endif -%}
+    {%- set is_known = is_placed and part and decision.case != 'rederive' -%}
+    {{ return(write_revisions(staged, target_relation, decision, 'change_id', part | join(' or ') if is_known else none)) }}
 {%- endmacro %}
 
 
@@ -196,12 +204,12 @@
 
   Args:
       id: the column that names a row
-      from_position: where all of the batch that the log can hold stands, or behind; none where that isn't known
+      part: condition over `log` for all that can be of the batch; none where that can be anything
 
   Returns: [new rows, revised rows]
 -#}
-{% macro write_revisions(staged, target_relation, decision, id, from_position=none) -%}
-    {%- set revised = revisions(staged, target_relation, decision.case, from_position, id) -%}
+{% macro write_revisions(staged, target_relation, decision, id, part=none) -%}
+    {%- set revised = revisions(staged, target_relation, decision.case, part, id) -%}
     {%- set counts = run_query(
         "select count_if(action = 'insert'), count_if(action != 'insert') from (" ~ revised ~ ')'
     )[0] -%}
@@ -232,10 +240,10 @@
 
 {#-
   Query: what of a staged batch the log lacks (`insert`), or holds from a later delivery (`update`); for a whole log
-  also what it holds and should not (`delete`). Of the log, only what stands at `from_position` or behind it is read; and but
+  also what it holds and should not (`delete`). Of the log, only `part` is read, as `write_revisions` has it; and but
   for a whole log, only rows with an id of the batch are joined: these few ids are sent to the log, which is not moved.
 -#}
-{% macro revisions(staged, target_relation, case, from_position, id) -%}
+{% macro revisions(staged, target_relation, case, part, id) -%}
     {%- set place = place_of_delivery(id) + (['content_order'] if id == 'change_id' else []) -%}
     with ids as (select {{ id }} from {{ staged }}),
 
@@ -246,8 +254,8 @@
         {%- if case != 'rederive' %}
         left semi join ids on log.{{ id }} = ids.{{ id }}
         {%- endif %}
-        {%- if from_position is not none %}
-        where log.position >= {{ text_literal(from_position) }}
+        {%- if part is not none %}
+        where {{ part }}
         {%- endif %}
 
     )

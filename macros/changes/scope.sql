@@ -78,7 +78,7 @@
     {%- set declared = {
         'key': captured.key, 'placeholder': captured.placeholders if captured.placeholders | length > 1 else captured.placeholders[0],
         'before_is_whole': captured.before_is_whole,
-        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 10 if captured.documents else 11
+        'new_logs': captured.new_logs, 'connector': captured.connector, 'form': 11 if captured.documents else 12
     } -%}
     {%- if captured.documents -%}{%- do declared.update({'documents': true}) -%}{%- endif -%}
     {%- if captured.full_updates != 'lookup' -%}{%- do declared.update({'full_updates': captured.full_updates}) -%}{%- endif -%}

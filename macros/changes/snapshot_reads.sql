@@ -204,6 +204,24 @@
 {%- endmacro %}
 
 
+{#-
+  Whether a landing with snapshot reads of a topic with several partitions has changes that the log has already: then a read
+  can be among them that counts in another partition, or has counted there (R3), and S of what is behind it there is another.
+
+  Args:
+      summary: what `log_summary` found in the landing
+      counts: [new changes, revised changes] of it
+-#}
+{% macro came_again_beside_reads(summary, counts, scope) -%}
+    {%- set partitions = [] -%}
+    {%- for one in scope.watermarks + summary.watermarks -%}{%- do partitions.append(partition_of(one) | string) -%}{%- endfor -%}
+    {{ return(
+        can_rest_on_reads(scope.connectors) and summary.read_places | length > 0 and partitions | unique | list | length > 1
+        and counts[0] < summary.bounds.changes and counts != [0, 0]
+    ) }}
+{%- endmacro %}
+
+
 {#- Query: `snapshot_reads` as rows, one a partition's log. -#}
 {% macro reads_as_rows(reads) -%}
     select

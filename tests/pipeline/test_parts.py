@@ -1427,6 +1427,99 @@ def test_a_snapshot_closes_nothing_while_the_only_read_of_a_partition_can_have_b
 
 
 @beside_others()
+def test_a_read_that_comes_again_counts_for_no_change_where_it_doesn_t_count(orders: Orders) -> Story:
+    orders.land(_read_at_100(orders, 0))
+    yield
+    orders.land(_read_at_100(orders, 1))
+    yield
+    orders.land(_without_commit(orders, "before", 1, 95))
+    yield
+    states = [("before", "snapshot"), ("read", None)]
+    assert sorted(orders.versions("state", "closed_by")) == states
+    orders.land(_read_at_100(orders, 2), _without_commit(orders, "then", 2, 96))
+    yield
+    increments = sorted(orders.versions("state", "closed_by", "version_id"))
+    assert [row[:2] for row in increments] == [("before", "update"), ("read", None), ("then", "snapshot")]
+    yield FULL_REFRESH
+    assert sorted(orders.versions("state", "closed_by", "version_id")) == increments
+
+
+@beside_others()
+def test_a_read_that_counts_elsewhere_from_then_on_leaves_the_changes_behind_it(orders: Orders) -> Story:
+    orders.land(_read_at_100(orders, 1), _without_commit(orders, "before", 1, 95))
+    yield
+    assert orders.versions("state", "closed_by") == [("read", "update"), ("before", None)]
+    orders.land(_read_at_100(orders, 0))
+    yield
+    increments = orders.versions("state", "closed_by", "version_id")
+    assert [row[:2] for row in increments] == [("before", "snapshot"), ("read", None)]
+    yield FULL_REFRESH
+    assert orders.versions("state", "closed_by", "version_id") == increments
+
+
+def _read_at_100(orders: Orders, partition: int) -> dict[str, Any]:
+    return orders.record("r", {"id": 1, "state": "read"}, partition=partition, place=100)
+
+
+def _without_commit(orders: Orders, state: str, partition: int, place: int) -> dict[str, Any]:
+    return orders.record("u", {"id": 1, "state": state}, None, partition, place, f'[null,"{place}"]')
+
+
+@beside_others("current")
+def test_deliveries_that_tell_different_commits_are_one_change(orders: Orders) -> Story:
+    def change(state: str, place: int, commit: int) -> dict[str, Any]:
+        return orders.record("u", {"id": 1, "state": state}, None, 0, place, f'["{commit}","{place}"]')
+
+    orders.land(change("new", 90, 80), change("paid", 96, 94))
+    yield
+    orders.land(change("paid", 96, 95))
+    yield
+    orders.land(change("sent", 200, 190))
+    yield
+
+    def told() -> list[Any]:
+        log = rows_of(orders.at("changes"), "change_id", "position", "offset")
+        return [sorted(orders.versions("state", "version_id", "offset")), sorted(tuple(row.values()) for row in log)]
+
+    increments = told()
+    assert [len(rows) for rows in increments] == [3, 3]
+    yield FULL_REFRESH
+    assert told() == increments
+
+
+@beside_others("current")
+def test_a_read_without_a_place_follows_what_counts_before_it(orders: Orders) -> Story:
+    def of_mysql(op: str, state: str, place: int | None, partition: int = 1) -> dict[str, Any]:
+        record = orders.record(op, {"id": 1, "state": state}, None, partition)
+        value = json.loads(record["value"])
+        value["source"] |= {
+            "connector": "mysql",
+            "lsn": None,
+            "txId": None,
+            "sequence": None,
+            "ts_ms": 1_704_067_200_000,
+        }
+        if place is not None:
+            value["source"] |= {"file": "binlog.000001", "pos": place, "row": 0}
+        return record | {"value": json.dumps(value)}
+
+    orders.land(of_mysql("c", "new", 10), of_mysql("u", "paid", 90), of_mysql("r", "read", None))
+    yield
+    orders.land(of_mysql("u", "paid", 90, partition=0))
+    yield
+    orders.land(of_mysql("u", "sent", 120))
+    yield
+
+    def told() -> list[Any]:
+        return orders.versions("position", "state", "version_id", "offset")
+
+    increments = sorted(told())
+    assert [row[1] for row in increments] == ["new", "read", "paid", "sent"]
+    yield FULL_REFRESH
+    assert sorted(told()) == increments
+
+
+@beside_others()
 def test_a_snapshot_is_not_in_doubt_for_what_an_earlier_life_of_its_topic_has_lost(orders: Orders) -> Story:
     orders.declare("_changes'", "_changes', snapshot_deletes='close'", "models/gold/history/{}_history.sql")
     topic = f"{orders.source}.public.orders"
