@@ -7,9 +7,9 @@
     {{ return({
         'names': ['db2'],
         'fields': ['commit_lsn', 'change_lsn'],
-        'position': 'if(coalesce(source.commit_lsn, source.change_lsn) is null, null, ' ~ position_of([
+        'position': 'if(contains(coalesce(source.commit_lsn, source.change_lsn), \':\'), ' ~ position_of([
             nulls_first('source.commit_lsn'), nulls_first('source.change_lsn')
-        ]) ~ ')',
+        ]) ~ ', null)',
         'identity': 'array(source.commit_lsn, source.change_lsn)',
         'is_tied': 'true',
         'transaction': 'coalesce(source.commit_lsn, transaction.id)',

@@ -228,6 +228,7 @@ BAD = [
     Bad("bad-number", place(connector="mariadb", pos=[1])),
     Bad("position_unknown", place(lsn=None, sequence=None)),
     Bad("position_unknown", place(connector="mysql", file="binlog.000001")),
+    Bad("position_unknown", place(connector="sqlserver", commit_lsn="98784247808")),
     Bad("key_not_decoded", damaged(after={"id": "x'; --"}), key='{"id":"x\'; --"}'),
 ]  # fmt: skip
 
