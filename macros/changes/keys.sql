@@ -102,7 +102,8 @@
     (
         record_key is null
         {%- for spec in columns if spec.name in key and key | length == 1 %}
-        or coalesce({{ field_text('envelope.before', spec, row_form(columns)) }} in (
+        {%- set form = row_form(columns) %}
+        or coalesce({{ field_text(field_of('envelope.before', spec, form), spec, form) }} in (
             record_key, get_json_object(record_key, '$'), get_json_object(record_key, '$.payload')
         ), false)
         {%- endfor %}

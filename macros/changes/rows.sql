@@ -145,16 +145,15 @@
 {%- endmacro %}
 
 
-{#- Expression: a field of a row as text, with marks of long numbers as `read_row` left them. -#}
-{% macro read_text(row, spec, form) -%}
-    {%- set field = field_of(row, spec, form) -%}
+{#- Expression: such a field as text, with marks of long numbers as `read_row` left them. -#}
+{% macro read_text(field, spec, form) -%}
     {{ 'cast(' ~ field ~ ' as string)' if form.is_map or json_type(spec) == 'variant' else field }}
 {%- endmacro %}
 
 
-{#- Expression: a field of a row as text; NULL where the row has none or null. -#}
-{% macro field_text(row, spec, form) -%}
-    {%- set text = read_text(row, spec, form) -%}
+{#- Expression: such a field as text; NULL where the row has none or null. -#}
+{% macro field_text(field, spec, form) -%}
+    {%- set text = read_text(field, spec, form) -%}
     {%- if has_long_numbers(spec) -%}
         ltrim('\uFFFF', {{ text }})
     {%- elif kind_of(spec.type) in ('text', none) and form.long_numbers -%}
@@ -168,8 +167,8 @@
 
 
 {#- Expression: the same as JSON, for a column whose decimals are read as variant. -#}
-{% macro field_json(row, spec, form) -%}
-    {%- set json = "nullif(to_json(" ~ field_of(row, spec, form) ~ "), 'null')" -%}
+{% macro field_json(field, spec) -%}
+    {%- set json = "nullif(to_json(" ~ field ~ "), 'null')" -%}
     {{ 'regexp_replace(' ~ json ~ ', \'^"\uFFFF(.*)"$\', \'$1\')' if has_long_numbers(spec) else json }}
 {%- endmacro %}
 
@@ -191,12 +190,60 @@
 {%- endmacro %}
 
 
-{#- Expression: a struct of plain texts, one field a column. -#}
-{% macro plain_struct(row, columns, only=none) -%}
+{#- Expression: the plain text of such a field, whose record has an encoding. -#}
+{% macro plain_field(field, encoding, spec, form) -%}
+    {{ plain_text(field_text(field, spec, form), field_json(field, spec), encoding, spec) }}
+{%- endmacro %}
+
+
+{#-
+  Expression: a struct of plain texts, one field a column.
+
+  Args:
+      told: row and column → the text, where `told_texts` tells it
+-#}
+{% macro plain_struct(row, columns, only=none, told={}) -%}
     {%- set form = row_form(columns) -%}
     {% call(spec) struct_by_column(columns if only is none else columns | selectattr('name', 'in', only) | list) -%}
-        {{ plain_text(field_text(row, spec, form), field_json(row, spec, form), encoding_of(spec, form), spec) }}
+        {{ told.get(row ~ '.' ~ spec.name) or plain_field(field_of(row, spec, form), encoding_of(spec, form), spec, form) }}
     {%- endcall %}
+{%- endmacro %}
+
+
+{#-
+  Texts that are told once for all, as {lists: name → expression of a list of texts, told: row and column → item of a list}.
+
+  An expression with lambdas, such as that of a decimal's digits, is interpreted, and takes Spark as long to plan as those
+  of ten columns without. It is spelled once, for all fields of its kind in all images of the row.
+
+  Args:
+      images: expression of a row → names of the columns that are asked of it
+-#}
+{% macro told_texts(images, columns) -%}
+    {%- set form = row_form(columns) -%}
+    {%- set of_kind, fields, told = {}, {}, {} -%}
+    {%- for spec in columns -%}
+        {%- set kind = tojson([spec.type, spec.encodings, spec.encoding]) -%}
+        {%- if kind not in of_kind -%}
+            {%- do of_kind.update({kind: plain_field('one.field', 'one.encoding', spec, form)}) -%}
+        {%- endif -%}
+        {%- set text = of_kind[kind] -%}
+        {%- for row, names in images.items() if ' -> ' in text and spec.name in names -%}
+            {%- set of_text = fields.setdefault(text, []) -%}
+            {%- set list = 'texts_' ~ (fields.keys() | list).index(text) -%}
+            {%- do told.update({row ~ '.' ~ spec.name: list ~ '[' ~ (of_text | length) ~ ']'}) -%}
+            {%- do of_text.append(
+                'struct(' ~ field_of(row, spec, form) ~ ' as field, ' ~ encoding_of(spec, form) ~ ' as encoding)'
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set lists = {} -%}
+    {%- for text, of_text in fields.items() -%}
+        {%- do lists.update({
+            'texts_' ~ loop.index0: 'transform(array(' ~ of_text | join(', ') ~ '), one -> ' ~ text ~ ')'
+        }) -%}
+    {%- endfor -%}
+    {{ return({'lists': lists, 'told': told}) }}
 {%- endmacro %}
 
 
@@ -272,17 +319,26 @@
     {%- for one in captured.placeholders -%}{%- do absent.extend(placeholder_texts(one)) -%}{%- endfor -%}
     {%- set is_whole = is_before_whole(captured.before_is_whole, scope.connectors) -%}
     {%- set links = links_of(captured) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set images = {'envelope.after': names, 'envelope.before': names, 'raw_key': key} -%}
+    {%- for link in links -%}{%- do images.update({link ~ '_row': key}) -%}{%- endfor -%}
+    {%- set once = told_texts(images, columns) -%}
+    {%- set aside = once.lists.keys() | list -%}
+    {%- for link in links -%}{%- do aside.append(link ~ '_row') -%}{%- endfor -%}
 texts as (
 
     select
         {{ envelope_columns(captured) }},
-        {{ plain_struct('envelope.after', columns) }} as after_text,
-        {{ plain_struct('envelope.before', columns) }} as before_text,
-        {{ plain_struct('raw_key', columns, key) }} as key_text,
+        {%- for name, list in once.lists.items() %}
+        {{ list }} as {{ name }},
+        {%- endfor %}
+        {{ plain_struct('envelope.after', columns, told=once.told) }} as after_text,
+        {{ plain_struct('envelope.before', columns, told=once.told) }} as before_text,
+        {{ plain_struct('raw_key', columns, key, once.told) }} as key_text,
         record_key is null as is_unkeyed,
         {{ is_named_by_before(columns, key) }} as is_named_by_before,
         {%- for link in links %}
-        {{ plain_struct(link ~ '_row', columns, key) }} as {{ link }}_texts,
+        {{ plain_struct(link ~ '_row', columns, key, once.told) }} as {{ link }}_texts,
         {%- endfor %}
         {{ 'coalesce(shapes.absent_columns, ' if shapes_differ }}cast(array() as array<string>){{ ')' if shapes_differ }} as absent_columns,
         {{ unavailable_with_nulls('envelope.after', 'envelope.before', columns, absent) }} as unavailable_columns,
@@ -297,7 +353,7 @@ texts as (
 typed as (
 
     select
-        *{{ ' except (previous_row, next_row)' if links }},
+        *{{ ' except (' ~ aside | join(', ') ~ ')' if aside }},
         {{ by_connector('position', scope.connectors) }} as place,
         {{ typed_struct('after_text', columns) }} as after_typed,
         {{ typed_struct('before_text', columns) }} as before_typed,

@@ -66,7 +66,7 @@
 {% macro unavailable_columns(row, columns, absent) -%}
     {%- set texts, form = {}, row_form(columns) -%}
     {%- for spec in columns if can_be_left_out(spec) -%}
-        {%- do texts.update({text_literal(spec.name): read_text(row, spec, form)}) -%}
+        {%- do texts.update({text_literal(spec.name): read_text(field_of(row, spec, form), spec, form)}) -%}
     {%- endfor -%}
     {%- set none_of_them = 'cast(array() as array<string>)' -%}
     {%- if texts -%}
@@ -98,7 +98,8 @@
         array_compact(array(
             {%- for spec in silent %}
             if(
-                {{ read_text(row, spec, form) }} is null and {{ read_text(before, spec, form) }} is null
+                {{ read_text(field_of(row, spec, form), spec, form) }} is null
+                and {{ read_text(field_of(before, spec, form), spec, form) }} is null
                 {%- if not spec.is_always_there %}
                 and not coalesce(array_contains(shapes.absent_columns, {{ text_literal(spec.name) }}), false)
                 {%- endif -%}
