@@ -305,9 +305,11 @@ class Change:
         return self.op == "r" and self.source.get("snapshot") != "incremental"
 
     def column(self, name: str) -> Any:
-        """A key column: from the record's key, else from the row."""
+        """A key column: from the record's key, else from the row, where they tell it."""
         images = (self.record_key, self.after, self.before)
-        return next((image[name] for image in images if image and name in image), None)
+        return next(
+            (image[name] for image in images if image and image.get(name, UNAVAILABLE) is not UNAVAILABLE), None
+        )
 
     def count_as(self, effect: str) -> None:
         """G6: one disposition for each record, that of its greatest effect."""

@@ -201,11 +201,18 @@
 
   Args:
       told: row and column → the text, where `told_texts` tells it
+      absent: expressions of texts that stand for none
 -#}
-{% macro plain_struct(row, columns, only=none, told={}) -%}
+{% macro plain_struct(row, columns, only=none, told={}, absent=[]) -%}
     {%- set form = row_form(columns) -%}
     {% call(spec) struct_by_column(columns if only is none else columns | selectattr('name', 'in', only) | list) -%}
-        {{ told.get(row ~ '.' ~ spec.name) or plain_field(field_of(row, spec, form), encoding_of(spec, form), spec, form) }}
+        {%- set field = field_of(row, spec, form) -%}
+        {%- set text = told.get(row ~ '.' ~ spec.name) or plain_field(field, encoding_of(spec, form), spec, form) -%}
+        {%- if absent and can_be_left_out(spec) -%}
+            if({{ read_text(field, spec, form) }} in ({{ absent | join(', ') }}), null, {{ text }})
+        {%- else -%}
+            {{ text }}
+        {%- endif -%}
     {%- endcall %}
 {%- endmacro %}
 
@@ -334,7 +341,7 @@ texts as (
         {%- endfor %}
         {{ plain_struct('envelope.after', columns, told=once.told) }} as after_text,
         {{ plain_struct('envelope.before', columns, told=once.told) }} as before_text,
-        {{ plain_struct('raw_key', columns, key, once.told) }} as key_text,
+        {{ plain_struct('raw_key', columns, key, once.told, absent) }} as key_text,
         record_key is null as is_unkeyed,
         {{ is_named_by_before(columns, key) }} as is_named_by_before,
         {%- for link in links %}

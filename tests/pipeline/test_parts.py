@@ -784,6 +784,26 @@ def test_a_before_that_may_be_invented_tells_no_key_unless_it_is_declared_as_the
 
 
 @beside_others("accounting", "current")
+def test_a_placeholder_in_a_record_s_key_is_no_key(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['state']")
+    orders.send(*(("c", {"id": key, "state": state}, {}) for key, state in ((1, "a"), (2, "b"))))
+    left_out = {"key": json.dumps({"state": PLACEHOLDER})}
+    unchanged = [orders.record("u", {"id": key, "state": PLACEHOLDER}) | left_out for key in (1, 2)]
+    # A row before the change tells what the source has left out of its key.
+    unchanged[1]["value"] = json.dumps(json.loads(unchanged[1]["value"]) | {"before": {"id": 2, "state": "b"}})
+    orders.land(*unchanged)
+    yield
+
+    def told() -> tuple[Any, ...]:
+        return sorted(orders.versions("id", "state", "closed_by")), orders.outcomes(), orders.untold()
+
+    assert told() == ([(1, "a", None), (2, "b", None)], {"opened": 2, "quarantined": 2}, [])
+    orders.declare("key=['state'],", "key=['state'],\n        before_is_whole=true,")
+    yield
+    assert told() == ([(1, "a", None), (2, "b", None)], {"opened": 2, "quarantined": 1, "no_op": 1}, [])
+
+
+@beside_others("accounting", "current")
 def test_a_row_that_had_no_key_comes_to_one_from_none(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['email'], before_is_whole=true")
     nameless, named = {"id": 1, "email": None}, {"id": 1, "email": "a"}
