@@ -106,13 +106,15 @@
 {%- endmacro %}
 
 
-{#- Which of the kinds of `readings` a Spark type is of; none where JSON's own text is plain. -#}
+{#-
+  Which of the kinds of `readings` a Spark type is of; none where JSON's own text is plain. It is asked a thousand times for
+  a table, so of no other macro.
+-#}
 {% macro kind_of(type) -%}
-    {%- if type.startswith('decimal') or is_integral(type) or is_floating(type) -%}
-        {{ return('number') }}
-    {%- endif -%}
-    {{ return({
-        'string': 'text', 'timestamp': 'moment', 'timestamp_ntz': 'moment', 'date': 'date', 'binary': 'binary'
+    {{ return('number' if type.startswith('decimal') else {
+        'tinyint': 'number', 'smallint': 'number', 'int': 'number', 'integer': 'number', 'bigint': 'number',
+        'float': 'number', 'double': 'number', 'string': 'text', 'timestamp': 'moment', 'timestamp_ntz': 'moment',
+        'date': 'date', 'binary': 'binary'
     }.get(type)) }}
 {%- endmacro %}
 
