@@ -115,7 +115,8 @@
 {% macro of_row(form, spec, tells_key) -%}
     case
         when {{ is_in_after(spec) }} then after_{{ form }}.{{ quoted(spec.name) }}
-        when {{ tells_key }} then before_{{ form }}.{{ quoted(spec.name) }}
+        when {{ tells_key }}{{ ' and not array_contains(unavailable_before, ' ~ text_literal(spec.name) ~ ')' if can_be_left_out(spec) }}
+            then before_{{ form }}.{{ quoted(spec.name) }}
     end
 {%- endmacro %}
 
@@ -127,12 +128,23 @@
 {%- endmacro %}
 
 
-{#- Condition: whether neither the record's own key nor its row tells a value of any column of the declared key (R8). -#}
+{#-
+  Condition: whether neither the record's own key nor its row tells a value of any column of the declared key (R8), or of one
+  where the record's has a placeholder (R7).
+-#}
 {% macro is_key_missing(columns, key, tells_key) -%}
-    op != 't'
-    {%- for spec in columns if spec.name in key %}
-    and key_text.{{ quoted(spec.name) }} is null and {{ of_row('text', spec, tells_key) }} is null
-    {%- endfor %}
+    {%- set missing = [] -%}
+    {%- for spec in columns if spec.name in key -%}
+        {%- do missing.append(
+            'key_text.' ~ quoted(spec.name) ~ ' is null and ' ~ of_row('text', spec, tells_key) ~ ' is null'
+        ) -%}
+    {%- endfor -%}
+    op != 't' and (
+        {{ missing | join(' and ') }}
+        {%- if missing | length > 1 %}
+        or size(unavailable_key) > 0 and ({{ missing | join(' or ') }})
+        {%- endif %}
+    )
 {%- endmacro %}
 
 

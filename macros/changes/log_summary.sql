@@ -6,6 +6,7 @@
 
   Args:
       watermarks: those before that part
+      lowest: of a change of it, the lowest position that any delivery can have
 
   Returns: {hazards, watermarks, read_places, begins, is_doubtful, late, bounds}
       hazards: hazard → whether a change has it; a fold without a hazard leaves the steps for it out
@@ -17,11 +18,11 @@
       begins: whether it has a partition's first changes
       is_doubtful: whether there may be borders that the log was built without (R5), or it came out of order
       late: {label, topic, partition, lowest_offset, last_log} of the partitions in which it did
-      bounds: {changes, lowest, earliest, placeless}: how many changes, the lowest position, the earliest time (µs), how many
+      bounds: {changes, lowest, earliest, placeless}: how many changes, the lowest of `lowest`, the earliest time (µs), how many
           have no position
 -#}
-{% macro log_summary(relation, watermarks) -%}
-    {%- set rows = run_query(log_summary_query(relation, watermarks)) -%}
+{% macro log_summary(relation, watermarks, lowest='position') -%}
+    {%- set rows = run_query(log_summary_query(relation, watermarks, lowest)) -%}
     {%- set summary = {
         'hazards': both_hazards({}, {}), 'watermarks': [], 'read_places': [], 'begins': false, 'is_doubtful': false, 'late': [],
         'bounds': {'changes': 0, 'lowest': none, 'earliest': none, 'placeless': 0}
@@ -70,7 +71,7 @@
 
 
 {#- Query: what `log_summary` asks, a row per partition of a topic. -#}
-{% macro log_summary_query(relation, watermarks) -%}
+{% macro log_summary_query(relation, watermarks, lowest) -%}
     select
         source_label, topic, `partition`,
         max(struct(log_number, `offset`)).`offset` as highest_offset,
@@ -85,7 +86,7 @@
         min(`offset`) as lowest_offset,
         count_if(({{ begins_new_log('highest', 'streamed') }}) or `offset` = last_offset) as doubts,
         count(*) as changes,
-        min(position) as lowest_position,
+        min({{ lowest }}) as lowest_position,
         unix_micros(min(changed_at)) as earliest,
         count_if(position is null) as placeless_changes,
         min(log_number) as lowest_log,

@@ -19,12 +19,13 @@
     {%- else -%}
         {%- do add_row_fields(target_relation, decision.added) -%}
         {%- set staged = staged_changes(compiled_code, decision) -%}
-        {%- set summary = log_summary(staged, decision.watermarks if decision.case == 'some' else []) -%}
+        {%- set summary = log_summary(
+            staged, decision.watermarks if decision.case == 'some' else [], lowest_position(decision.connectors)
+        ) -%}
         {%- set counts = write_new(staged, target_relation, decision, summary) -%}
-        {%- if counts == [0, 0] and not decision.is_ahead -%}
-            {#- G3: deliveries that were known move nothing, wherever they stand; and a read that doesn't count is none (R4). -#}
-            {%- do summary.update({'late': []}) -%}
-            {%- for watermark in summary.watermarks -%}{%- do watermark.update({'snapshot_lsn': none}) -%}{%- endfor -%}
+        {%- if decision.case == 'some' and counts == [0, 0] and not decision.is_ahead -%}
+            {#- G3: deliveries that were known move nothing, wherever they stand, and what is known of the log stays. -#}
+            {%- do summary.update({'late': [], 'watermarks': []}) -%}
         {%- endif -%}
         {%- if decision.case == 'some' and counts == [summary.bounds.changes, 0] and has_one_session() -%}
             {%- do hand_on_news(staged, decision) -%}
@@ -169,9 +170,11 @@
 
 {#-
   Write what of a staged batch a changes log lacks or holds otherwise. Where the whole batch stands behind the log, as it
-  mostly does, nothing of it is there yet: deliveries of one change agree in position, unless it follows reads (R4). Where
-  they can tell different ones, they agree in the source's time, to the millisecond: an older version tells no more; one
-  without that agrees in position. A log that is ahead of what was written down of it may hold the batch already (G4).
+  mostly does, nothing of it is there yet: deliveries of one change agree in position, unless a position follows reads (R4) or
+  can have been lower (`lowest_position`); streamed ones that tell different commits agree in the source's time, of which
+  older versions tell milliseconds. What lands late can be the first delivery of a change that the log has from a later one:
+  where their positions can differ, that stands anywhere. A log that is ahead of what was written down of it may hold the
+  batch already (G4).
 
   Args:
       summary: of the batch, as `log_summary` has it
@@ -179,23 +182,25 @@
   Returns: [new changes, revised changes]
 -#}
 {% macro write_new(staged, target_relation, decision, summary) -%}
-    {%- set bounds = summary.bounds -%}
-    {%- set by_time = positions_can_differ(decision.connectors) -%}
-    {%- set is_placed = by_time or not decision.follows_reads and not bounds.placeless -%}
+    {%- set bounds, is_part = summary.bounds, decision.case == 'some' -%}
+    {%- set can_differ = positions_can_differ(decision.connectors) -%}
     {%- set earliest = (bounds.earliest or 0) // 1000 * 1000 -%}
-    {%- if decision.case == 'some' and is_placed and bounds.lowest and not decision.is_ahead -%}
-        {%- set highest = decision.watermarks | map(attribute='position') | reject('none') | list -%}
-        {%- set latest = decision.watermarks | map(attribute='latest') | reject('none') | list -%}
-        {%- if highest and bounds.lowest > highest | max and not (by_time and (summary.late or earliest <= latest | max)) -%}
-            {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
-            {{ return([bounds.changes, 0]) }}
-        {%- endif -%}
+    {%- set written = decision.watermarks | map(attribute='position') | reject('none') | list if is_part else [] -%}
+    {%- set is_placed = not decision.follows_reads and not bounds.placeless and not (summary.late and can_differ) -%}
+    {%- set latest = decision.watermarks | map(attribute='latest') | reject('none') | max | default(-1, true) if is_part -%}
+    {%- set is_later = not can_differ or earliest > latest -%}
+    {%- if written and is_placed and is_later and bounds.changes and bounds.lowest > written | max and not decision.is_ahead -%}
+        {%- do run_statement('insert into ' ~ target_relation ~ ' by name select * from ' ~ staged) -%}
+        {{ return([bounds.changes, 0]) }}
     {%- endif -%}
-    {%- set part = [] -%}
-    {%- if bounds.lowest -%}{%- do part.append('log.position >= ' ~ text_literal(bounds.lowest)) -%}{%- endif -%}
-    {%- if by_time -%}{%- do part.append('log.changed_at >= timestamp_micros(' ~ earliest ~ ')') -%}{%- endif -%}
-    {%- set is_known = is_placed and part and decision.case != 'rederive' -%}
-    {{ return(write_revisions(staged, target_relation, decision, 'change_id', part | join(' or ') if is_known else none)) }}
+    {%- if not is_placed or not bounds.changes or decision.case == 'rederive' -%}
+        {{ return(write_revisions(staged, target_relation, decision, 'change_id')) }}
+    {%- endif -%}
+    {%- set part = 'log.position >= ' ~ text_literal(bounds.lowest) -%}
+    {%- if can_differ -%}
+        {%- set part = part ~ ' or log.changed_at >= timestamp_micros(' ~ earliest ~ ')' -%}
+    {%- endif -%}
+    {{ return(write_revisions(staged, target_relation, decision, 'change_id', part)) }}
 {%- endmacro %}
 
 

@@ -342,6 +342,9 @@ texts as (
         {{ plain_struct('envelope.after', columns, told=once.told) }} as after_text,
         {{ plain_struct('envelope.before', columns, told=once.told) }} as before_text,
         {{ plain_struct('raw_key', columns, key, once.told, absent) }} as key_text,
+        {%- if key | length > 1 %}
+        {{ unavailable_columns('raw_key', columns | selectattr('name', 'in', key) | list, absent) }} as unavailable_key,
+        {%- endif %}
         record_key is null as is_unkeyed,
         {{ is_named_by_before(columns, key) }} as is_named_by_before,
         {%- for link in links %}
@@ -375,7 +378,7 @@ typed as (
 filled as (
 
     select
-        * except (is_unkeyed, is_named_by_before),
+        * except (is_unkeyed, is_named_by_before{{ ', unavailable_key' if key | length > 1 }}),
         {{ known_struct('after_typed', 'has_after', 'unavailable_columns', columns) }} as after,
         {{ known_struct('before_typed', 'has_before', 'unavailable_before', columns) }} as before,
         {{ exact_values('after_text', 'after_typed', columns) }} as exact_values,

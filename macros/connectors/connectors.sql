@@ -16,7 +16,8 @@
                        none can; it does for a key that the record's own doesn't tell, whatever the connector
       is_of_one_row    condition: whether a position is that of one row alone, so that equal changes there are one without a key,
                        too (R3); false where not said, as rows of one statement can share it
-      positions_can_differ  whether deliveries of one change can, as they tell different commits (R3); false where not said
+      lowest           of a change in a log, by `position_in_log`, the beginning of a position that another delivery of it can
+                       have, where that can be lower; not said where they agree
       ends             of a read, the beginnings of the positions of which one is that of its log's end, if it was sent at a sign of
                        life of a quiet server, and stands before that though nothing was written in between; not said where it can't
       server           the server and the name of its log where a streamed event tells them (R5); none where none does
@@ -256,7 +257,21 @@
 
 {#- Whether deliveries of one change can have different positions. -#}
 {% macro positions_can_differ(among) -%}
-    {{ return(connectors(among) | selectattr('positions_can_differ', 'defined') | list | length > 0) }}
+    {{ return(connectors(among) | selectattr('lowest', 'defined') | list | length > 0) }}
+{%- endmacro %}
+
+
+{#- Expression: of a change in a log, the lowest position that any delivery of it can have. -#}
+{% macro lowest_position(among) -%}
+    {%- set lowest = connectors(among) | selectattr('lowest', 'defined') | map(attribute='lowest') | list -%}
+    {%- if lowest -%}
+        concat(
+            if(log_number = 0, '', concat({{ log_of_position() }}, ':')),
+            least({{ position_in_log() }}, {{ lowest | join(', ') }})
+        )
+    {%- else -%}
+        position
+    {%- endif -%}
 {%- endmacro %}
 
 

@@ -28,7 +28,7 @@
         'identity': 'array(if(source.lcr_position is null, source.commit_scn, null), source.scn, ' ~ place ~ ', ' ~ serial
             ~ ', source.`txId`)',
         'is_tied': 'coalesce(' ~ place ~ ', source.`txSeq`) is null',
-        'positions_can_differ': true,
+        'lowest': 'if(' ~ part_of_position(3) ~ " rlike '^[0-9a-fA-F]+$', " ~ part_of_position(2) ~ ', null)',
         'transaction': 'coalesce(source.`txId`, transaction.id)',
         'boundary': 'boundary.id',
         'collections': [['db', 'schema', 'table']],

@@ -3,7 +3,7 @@
   order of commits, so the position begins with the last commit before it: the first of `sequence`, the text of a JSON
   list of two texts, the last commit's place and the change's own. Without it a change follows the snapshot read before it (S),
   and of transactions side by side the one that commits last can have written first: the position then says so at its end.
-  A change that came without it can come again with it, by a connector that tells it.
+  A change that came without it can come again with it, by a connector that tells it: its own place is the lower of both.
 
   All reads of a snapshot have one place. It is that of the log's end, and they name no commit (S); from Debezium 3.3 on a
   blocking snapshot's is the one up to which the connector had streamed, and they name the commit before that. Incremental
@@ -22,7 +22,7 @@
             ~ 'concat(' ~ position_of([sortable_number(committed_behind(commit, place)), sortable_number(place)])
             ~ ", if(source.sequence is null, '" ~ unordered_end() ~ "', '')))",
         'identity': 'array(source.`txId`, source.lsn, if(source.lsn is null, source.sequence, null))',
-        'positions_can_differ': true,
+        'lowest': "if(op = 'r', null, " ~ part_of_position(2) ~ ')',
         'transaction': "coalesce(source.`txId`, split_part(transaction.id, ':', 1))",
         'boundary': "split_part(boundary.id, ':', 1)",
         'collections': [['schema', 'table'], ['db', 'schema', 'table']],

@@ -803,6 +803,25 @@ def test_a_placeholder_in_a_record_s_key_is_no_key(orders: Orders) -> Story:
     assert told() == ([(1, "a", None), (2, "b", None)], {"opened": 2, "quarantined": 1, "no_op": 1}, [])
 
 
+@beside_others()
+def test_a_placeholder_in_a_part_of_a_record_s_key_is_no_value_of_it(orders: Orders) -> Story:
+    orders.declare("key=['id']", "key=['id', 'state']")
+    orders.send(*(("c", {"id": 1, "state": state, "note": "new"}, {}) for state in ("a", "b")))
+    left_out = {"id": 1, "state": PLACEHOLDER}
+    orders.land(orders.record("u", left_out | {"note": "paid"}) | {"key": json.dumps(left_out)})
+    nameless = orders.record("d", {"id": 1})
+    deleted = json.loads(nameless["value"]) | {"before": left_out | {"note": "paid"}}
+    orders.land(nameless | {"key": None, "value": json.dumps(deleted)})
+    yield
+
+    assert sorted(orders.versions("id", "state", "note", "closed_by")) == [
+        (1, "a", "new", None), (1, "b", "new", None)
+    ]  # fmt: skip
+    log = rows_of(orders.at("changes"), "problem", "offset")
+    problems = [row["problem"] for row in sorted(log, key=lambda row: row["offset"])]
+    assert problems[:3] == [None, None, "key_not_told"]
+
+
 @beside_others("accounting", "current")
 def test_a_row_that_had_no_key_comes_to_one_from_none(orders: Orders) -> Story:
     orders.declare("key=['id']", "key=['email'], before_is_whole=true")
@@ -1505,6 +1524,21 @@ def test_deliveries_that_tell_different_commits_are_one_change(orders: Orders) -
     assert [len(rows) for rows in increments] == [3, 3]
     yield FULL_REFRESH
     assert told() == increments
+
+
+@beside_others("current")
+def test_a_read_that_comes_again_with_a_later_commit_and_time_is_one(orders: Orders) -> Story:
+    first = _read_at_100(orders, 0)
+    orders.land(first)
+    yield
+    orders.land(orders.record("u", {"id": 1, "state": "paid"}, place=110))
+    yield
+    again = orders.record("r", {"id": 1, "state": "read"}, place=100, sequence='["120","100"]')
+    value = json.loads(again["value"])
+    value["source"]["ts_ms"] += 100
+    orders.land(again | {"value": json.dumps(value)})
+    yield
+    assert orders.versions("state", "closed_by") == [("read", "update"), ("paid", None)]
 
 
 @beside_others("current")
