@@ -343,7 +343,7 @@ texts as (
         {{ plain_struct('envelope.before', columns, told=once.told) }} as before_text,
         {{ plain_struct('raw_key', columns, key, once.told, absent) }} as key_text,
         {%- if key | length > 1 %}
-        {{ unavailable_columns('raw_key', columns | selectattr('name', 'in', key) | list, absent) }} as unavailable_key,
+        {{ unavailable_columns('raw_key', columns, absent, key) }} as unavailable_key,
         {%- endif %}
         record_key is null as is_unkeyed,
         {{ is_named_by_before(columns, key) }} as is_named_by_before,

@@ -62,10 +62,13 @@
 {#-
   Expression: the names of the columns whose value the event leaves out as unchanged (R7). Mostly there is none, which one
   look at all texts tells.
+
+  Args:
+      only: the names of the columns that are asked of the row, which is read as all columns are; all where none
 -#}
-{% macro unavailable_columns(row, columns, absent) -%}
+{% macro unavailable_columns(row, columns, absent, only=none) -%}
     {%- set texts, form = {}, row_form(columns) -%}
-    {%- for spec in columns if can_be_left_out(spec) -%}
+    {%- for spec in columns if can_be_left_out(spec) and (only is none or spec.name in only) -%}
         {%- do texts.update({text_literal(spec.name): read_text(field_of(row, spec, form), spec, form)}) -%}
     {%- endfor -%}
     {%- set none_of_them = 'cast(array() as array<string>)' -%}
